@@ -1,0 +1,28 @@
+"""What a person can mend. Every message says what is wrong, where, and the remedy; the doors print it and exit with 2."""
+
+
+class DragomanError(Exception):
+    """Base of the errors that the user of a door can mend; anything else that escapes is our fault."""
+
+
+class ConfigError(DragomanError):
+    """A configuration that cannot be obeyed: unknown key, wrong type, sizes that do not fit each other."""
+
+
+class DataError(DragomanError):
+    """A corpus, file or tokenizer that cannot be used as it is; the message names file and line."""
+
+
+class RunError(DragomanError):
+    """A run folder, checkpoint or model that is missing, damaged, or in the way."""
+
+
+class TrainingError(DragomanError):
+    """Training that cannot go on, with what was tried."""
+
+
+class MissingExtraError(DragomanError):
+    """An optional library that is not installed."""
+
+    def __init__(self, *, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional library; install it with: pip install 'dragoman[{extra}]'")

@@ -1,0 +1,87 @@
+"""What training, search and inspection may ask of a network, whatever is behind it.
+
+The layout of decoding is `(batch, beam)`: greedy is a beam of one, and the beams of a sentence share its memory. State
+is handed over: `step` returns the state that comes next and leaves the one it was given as it was.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The ids that have a meaning for a network: padding, unknown word, begin and end of a sequence."""
+
+    pad: int = 0
+    unknown: int = 1
+    begin: int = 2
+    end: int = 3
+
+
+class Memory(Protocol):
+    """What a network keeps of the source sentences: computed once, shared by all beams of a sentence."""
+
+    lengths: Lengths
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        """The memory of these sentences alone."""
+        ...
+
+    def join(self, other: Self) -> Self:
+        """This memory with the sentences of the other after its own."""
+        ...
+
+
+class State(Protocol):
+    """What a network keeps of the targets so far, for every sentence and beam."""
+
+    def select(self, parents: Int[Tensor, "batch beam"]) -> Self:
+        """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; the new beam may be wider or narrower."""
+        ...
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        """The state of these sentences alone, as when finished ones leave the batch."""
+        ...
+
+    def join(self, other: Self) -> Self:
+        """This state with the sentences of the other after its own, each at its own position."""
+        ...
+
+
+M = TypeVar("M", bound=Memory)
+S = TypeVar("S", bound=State)
+
+
+class Stepper(Protocol[M, S]):
+    """All that a search needs."""
+
+    def start(self, memory: M, *, beam: int) -> S:
+        """The state before the first step."""
+        ...
+
+    def step(self, tokens: BeamTokens, memory: M, state: S) -> tuple[StepLogits, S]:
+        """Logits of what follows `tokens`, the last symbol of each hypothesis (the begin symbol first)."""
+        ...
+
+
+class Seq2Seq(Stepper[M, S], Protocol[M, S]):
+    """A network from source to target."""
+
+    def encode(self, source: SourceIds, lengths: Lengths) -> M:
+        """What the decoder may look at."""
+        ...
+
+    def hidden(
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds
+    ) -> Float[Tensor, "batch target size"]:
+        """The last hidden states of all target positions in parallel; `target` begins with the begin symbol."""
+        ...
+
+    def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
+        """Logits over the target vocabulary; a call of its own, so that a loss can avoid holding all of them."""
+        ...
