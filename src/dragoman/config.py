@@ -7,11 +7,12 @@ unions with a `kind`.
 from __future__ import annotations
 
 import difflib
+import inspect
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,28 +23,57 @@ Tree = dict[str, Any]
 
 
 class Config(BaseModel):
-    """A frozen group of settings; unknown keys are refused, so that no setting is silently not obeyed."""
+    """A frozen group of settings; unknown keys are refused, so that no setting is silently not obeyed.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+    A key is described by `Field(description=...)` or by the docstring below it.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, use_attribute_docstrings=True
+    )
 
 
 C = TypeVar("C", bound=Config)
 
 
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which here refuses a key written twice: YAML forbids it, and PyYAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
+                key = self.construct_object(key_node, deep=deep)
+                if key in seen:
+                    raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
+                seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
 def read_yaml(path: Path) -> Tree:
     """The mapping in a YAML file, read by the safe loader; an empty file is an empty mapping."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # it is a safe loader
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{path}: not valid YAML ({reason}); mend the file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}{_place(error)}: not valid YAML ({_problem(error)}); mend the file") from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: holds {type(tree).__name__}, not a mapping of keys to values")
     return tree
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f", line {mark.line + 1}"
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    return getattr(error, "problem", None) or " ".join(str(error).split())
 
 
 def to_yaml(config: Config) -> str:
@@ -56,29 +86,37 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
-        same_kind = isinstance(below, Mapping) and isinstance(value, Mapping)
-        if same_kind and value.get("kind", below.get("kind")) == below.get("kind"):
+        if isinstance(below, Mapping) and isinstance(value, Mapping) and not _other_kind(below, value):
             result[key] = merge(below, value)
         else:
             result[key] = value
     return result
 
 
+def _other_kind(below: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    """Whether both name a kind, and not the same: the keys of the one then mean nothing to the other."""
+    return "kind" in below and "kind" in value and below["kind"] != value["kind"]
+
+
 def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
-    """Lay assignments such as `training.warmup=2000` over a tree; the value is read as YAML."""
-    result = dict(tree)
+    """Lay assignments such as `training.warmup=2000` over a tree; the value is read as YAML.
+
+    They are gathered first, so that a kind and the keys of that kind may come in any order.
+    """
+    over: Tree = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
-        if not equals or not key:
+        parts = key.strip().split(".")
+        if not equals or not all(parts):
             raise ConfigError(f"--set {assignment}: expected KEY=VALUE, for example training.seed=2")
         try:
-            value = yaml.safe_load(text)
+            value = yaml.load(text, Loader=_Loader)  # noqa: S506  # it is a safe loader
         except yaml.YAMLError as error:
-            raise ConfigError(f"--set {assignment}: the value is not valid YAML") from error
-        for part in reversed(key.split(".")):
+            raise ConfigError(f"--set {assignment}: the value is not valid YAML ({_problem(error)})") from error
+        for part in reversed(parts):
             value = {part: value}
-        result = merge(result, value)
-    return result
+        over = merge(over, value)
+    return merge(tree, over)
 
 
 def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "") -> C:
@@ -87,61 +125,125 @@ def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "") -> C:
         return kind.model_validate(dict(tree))
     except ValidationError as error:
         prefix = f"{where}: " if where else ""
-        lines = [prefix + _explain(kind, dict(fault)) for fault in error.errors()]
-        raise ConfigError("\n".join(lines)) from error
+        raise ConfigError("\n".join(prefix + line for line in _explain(kind, error))) from error
 
 
-def _explain(kind: type[Config], fault: Mapping[str, Any]) -> str:
-    location = [part for part in fault["loc"] if not _is_tag(part, fault["loc"], kind)]
-    path = ".".join(str(part) for part in location)
-    if fault["type"] == "extra_forbidden":
-        known = _keys_at(kind, fault["loc"][:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        prefix = ".".join(str(part) for part in location[:-1])
-        remedy = f"Did you mean {'.'.join(filter(None, [prefix, near[0]]))}?" if near else f"Known: {', '.join(known)}."
-        return f"{path}: no such key. {remedy}"
-    if fault["type"] == "missing":
-        return f"{path}: is required and not given"
-    if fault["type"].startswith("union_tag"):
-        return f"{path}.kind: {fault['ctx'].get('tag', 'not given')!r} is not one of {fault['ctx'].get('expected_tags', 'the known kinds')}"
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+def _explain(kind: type[Config], error: ValidationError) -> list[str]:
+    """A line for each place at fault: what a union refuses, it refuses once for each alternative."""
+    faults: dict[str, list[str]] = {}
+    for fault in error.errors():
+        location = fault["loc"]
+        path, _ = _walk(kind, location)
+        faults.setdefault(".".join(path), []).append(_describe(kind, location, dict(fault)))
+    lines = []
+    for key, (first, *more) in faults.items():
+        reasons = dict.fromkeys(text.partition(": ")[2] for text in more)
+        line = " or ".join([f"{key}{first}", *reasons])
+        lines.append(line if key else line.removeprefix(": "))
+    return lines
+
+
+def _describe(root: type[Config], location: Sequence[Any], fault: Mapping[str, Any]) -> str:
+    """What is wrong at a location, to be written behind its key."""
+    _, here = _walk(root, location)
     value = fault.get("input")
-    if fault["type"] in ("value_error", "assertion_error"):
-        return f"{path}: {message}" if path else message
-    return f"{path} = {value!r}: {message[0].lower()}{message[1:]}"
+    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    match fault["type"]:
+        case "extra_forbidden":
+            return f": no such key. {_nearest(root, location)}"
+        case "missing":
+            return ": is required and not given"
+        case "union_tag_invalid" | "union_tag_not_found":
+            return _unknown_kind(value, kinds_of(here))
+        case "model_type" | "model_attributes_type":
+            kinds = kinds_of(here)
+            example = f"{{kind: {value if value in kinds else kinds[0]}}}" if kinds else "{key: value}"
+            return f" = {_short(value)}: expected a mapping, such as {example}"
+        case "invalid_key":
+            return f": the key {value!r} is not a word; put it in quotes or mend it"
+        case "value_error" | "assertion_error":
+            return f": {message}"
+        case _:
+            return f" = {_short(value)}: {message[0].lower()}{message[1:]}"
 
 
-def _is_tag(part: Any, location: Sequence[Any], kind: type[Config]) -> bool:
-    """Pydantic writes the tag of a union into the location; a person's key path does not hold it."""
-    index = list(location).index(part)
-    before = _types_at(kind, location[:index])
-    return isinstance(part, str) and len(before) > 1 and any(_tag(option) == part for option in before)
+def _unknown_kind(value: Any, kinds: Sequence[str]) -> str:
+    if not isinstance(value, Mapping) or "kind" not in value:
+        return f".kind: is required and not given; choose one of {', '.join(kinds)}"
+    near = difflib.get_close_matches(str(value["kind"]), kinds, n=1, cutoff=0.6)
+    remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(kinds)}."
+    return f".kind = {_short(value['kind'])}: no such kind. {remedy}"
 
 
-def _keys_at(kind: type[Config], location: Sequence[Any]) -> list[str]:
-    return sorted({name for option in _types_at(kind, location) for name in option.model_fields})
+def _nearest(root: type[Config], location: Sequence[Any]) -> str:
+    """The key that may have been meant: one like it in the same group, else one of the same name in another."""
+    path, group = _walk(root, location[:-1])
+    name = str(location[-1])
+    known = sorted(group.model_fields)
+    near = [".".join([*path, key]) for key in difflib.get_close_matches(name, known, n=1, cutoff=0.6)]
+    same = [key for key in dict.fromkeys(_keys(root)) if key.rpartition(".")[2] == name != "kind"]
+    sure = difflib.SequenceMatcher(None, name, near[0].rpartition(".")[2]).ratio() > 0.7 if near else False
+    meant = same if same and len(same) <= 3 and not sure else near
+    return f"Did you mean {' or '.join(meant)}?" if meant else f"Known: {', '.join(known)}."
 
 
-def _types_at(kind: type[Config], location: Sequence[Any]) -> list[type[Config]]:
-    """The groups of settings that may stand at a location."""
-    options: list[type[Config]] = [kind]
+def _keys(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] = ()) -> Iterator[str]:
+    """Every key below a group, dotted; those of lists, which need a number, left out."""
+    for name, field in kind.model_fields.items():
+        yield f"{prefix}{name}"
+        for group in alternatives(field.annotation):
+            if is_config(group) and group not in above:
+                yield from _keys(group, f"{prefix}{name}.", [*above, kind])
+
+
+def _walk(kind: type[Config], location: Sequence[Any]) -> tuple[list[str], Any]:
+    """The key path as a person writes it, and what stands there; pydantic adds a label where it enters a union."""
+    here: Any = kind
+    path: list[str] = []
     for part in location:
-        tagged = [option for option in options if len(options) > 1 and _tag(option) == part]
-        if tagged:
-            options = tagged
-            continue
-        annotations = [option.model_fields[part].annotation for option in options if part in option.model_fields]
-        options = [inner for annotation in annotations for inner in configs_in(annotation)]
-    return options
+        options = alternatives(here)
+        if len(options) > 1:
+            here = next((option for option in options if part in (_tag(option), getattr(option, "__name__", ""))), None)
+        else:
+            path.append(str(part))
+            here = _inside(options[0], part)
+    return path, here
 
 
-def configs_in(annotation: Any) -> list[type[Config]]:
-    """The `Config` types inside an annotation such as `A | B | None` or `list[A]`."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias) and issubclass(annotation, Config):
-        return [annotation]
-    return [config for argument in typing.get_args(annotation) for config in configs_in(argument)]
+def _inside(annotation: Any, part: Any) -> Any:
+    if is_config(annotation):
+        return annotation.model_fields[part].annotation if part in annotation.model_fields else None
+    arguments = typing.get_args(annotation)
+    return arguments[-1 if isinstance(part, str) else 0] if arguments else None
 
 
-def _tag(kind: type[Config]) -> str | None:
-    field = kind.model_fields.get("kind")
-    return None if field is None else str(field.default)
+def alternatives(annotation: Any) -> list[Any]:
+    """The members of an annotation such as `A | B | None`, None left out; of any other, itself."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return alternatives(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        members = [member for member in typing.get_args(annotation) if member is not types.NoneType]
+        return [inner for member in members for inner in alternatives(member)]
+    return [annotation]
+
+
+def is_config(annotation: Any) -> TypeGuard[type[Config]]:
+    """Whether an annotation is a group of settings (`list[int]` is an instance of `type` too, and is not)."""
+    return inspect.isclass(annotation) and not typing.get_origin(annotation) and issubclass(annotation, Config)
+
+
+def kinds_of(annotation: Any) -> list[str]:
+    """The kinds among which a tagged union chooses."""
+    return [tag for tag in map(_tag, alternatives(annotation)) if tag is not None]
+
+
+def _tag(annotation: Any) -> str | None:
+    if not is_config(annotation) or "kind" not in annotation.model_fields:
+        return None
+    return str(typing.get_args(annotation.model_fields["kind"].annotation)[0])
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""What a person can mend. Every message says what is wrong, where, and the remedy; the doors print it and exit with 2."""
+"""What a person can mend: messages say what is wrong, where, and the remedy; the doors print them and exit with 2."""
 
 
 class DragomanError(Exception):

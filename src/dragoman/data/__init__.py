@@ -1,0 +1,1 @@
+"""From files to batches of ids: reading, cleaning, segmenting, storing and batching parallel text."""

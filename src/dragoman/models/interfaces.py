@@ -5,7 +5,7 @@ is handed over: `step` returns the state that comes next and leaves the one it w
 """
 
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -23,6 +23,7 @@ class Symbols:
     end: int = 3
 
 
+@runtime_checkable
 class Memory(Protocol):
     """What a network keeps of the source sentences: computed once, shared by all beams of a sentence."""
 
@@ -37,6 +38,7 @@ class Memory(Protocol):
         ...
 
 
+@runtime_checkable
 class State(Protocol):
     """What a network keeps of the targets so far, for every sentence and beam."""
 
@@ -54,21 +56,24 @@ class State(Protocol):
 
 
 M = TypeVar("M", bound=Memory)
+M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
 S = TypeVar("S", bound=State)
 
 
-class Stepper(Protocol[M, S]):
+@runtime_checkable
+class Stepper(Protocol[M_contra, S]):
     """All that a search needs."""
 
-    def start(self, memory: M, *, beam: int) -> S:
+    def start(self, memory: M_contra, *, beam: int) -> S:
         """The state before the first step."""
         ...
 
-    def step(self, tokens: BeamTokens, memory: M, state: S) -> tuple[StepLogits, S]:
+    def step(self, tokens: BeamTokens, memory: M_contra, state: S) -> tuple[StepLogits, S]:
         """Logits of what follows `tokens`, the last symbol of each hypothesis (the begin symbol first)."""
         ...
 
 
+@runtime_checkable
 class Seq2Seq(Stepper[M, S], Protocol[M, S]):
     """A network from source to target."""
 

@@ -1,0 +1,1 @@
+"""Where a token stands: absolute positions, added to its embedding."""

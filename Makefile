@@ -1,0 +1,58 @@
+# Every target sets itself up: a bare machine needs make and Python 3.11 or later, nothing else.
+# Another interpreter: make demo PYTHON=python3.13. What the demo takes: make demo DEMO='--to de'.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+ifndef PYTHON
+PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: demo test check bench docs clean help
+
+demo: $(VENV)/demo.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
+	$(BIN)/dragoman demo $(DEMO)
+
+test: $(VENV)/dev.stamp ## run all tests (TESTS='tests/unit -k cache' runs some)
+	$(BIN)/python -m pytest $(TESTS)
+
+check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated documentation: what CI runs beside the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+
+bench: $(VENV)/dev.stamp ## run the benchmarks that need no corpus
+	$(BIN)/python benchmarks/decode_twin.py $(BENCH)
+
+docs: $(VENV)/dev.stamp ## write the generated pages of the documentation
+	$(BIN)/python docs/generate.py
+
+clean: ## remove the virtual environment, caches and builds; runs/ stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests docs benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## say what the targets do
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+		printf 'make %-6s  %s\n' "$$name" "$$text"; done
+
+$(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into $(VENV); the first time this takes a few minutes."
+	@$(INSTALL) -e '.[demo]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into $(VENV); the first time this takes a few minutes."
+	@$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/demo.stamp
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "dragoman needs Python 3.11 or later, and $${PYTHON:-python3} is $$("$${PYTHON:-python3}" --version 2>&1 || :)." >&2; \
+		echo "Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "The module venv does not work; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }

@@ -1,0 +1,100 @@
+"""`dragoman compare`: two or more outputs beside each other, with confidence intervals and two paired tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.evaluate import DEFAULT_METRICS, Json, Lowercase, MetricNames, Reference, Tokenize, chosen_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from dragoman.evaluation import Paired
+
+
+def compare(
+    systems: Annotated[list[str], typer.Argument(help="Files of outputs; the first is the baseline.")],
+    *,
+    reference: Reference,
+    metric: MetricNames = DEFAULT_METRICS,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = False,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of both tests.")] = 12345,
+    resamples: Annotated[int, typer.Option(min=40, help="Samples of the paired bootstrap.")] = 1000,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = 10_000,
+    json: Json = False,
+) -> None:
+    """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005)."""
+    from dragoman import evaluation
+    from dragoman.errors import ConfigError
+
+    twice = sorted({name for name in systems if systems.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{twice[0]}: is given twice; name each file of outputs once")
+    compared = evaluation.compare(
+        {name: evaluation.read_segments(name) for name in systems},
+        [evaluation.read_segments(name) for name in reference],
+        chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase),
+        seed=seed,
+        resamples=resamples,
+        trials=trials,
+    )
+    if json:
+        _print_json(compared)
+    else:
+        _print_tables(compared)
+
+
+def _print_json(compared: Sequence[Paired]) -> None:
+    import json
+
+    from dragoman.evaluation import paired_rows
+
+    print(json.dumps(paired_rows(compared), ensure_ascii=False, indent=2))
+
+
+def _print_tables(compared: Sequence[Paired]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    for metric in dict.fromkeys(paired.metric for paired in compared):
+        rows = [paired for paired in compared if paired.metric == metric]
+        console.print(_table(metric, rows))
+        console.print(rows[0].signature, style="dim", highlight=False, soft_wrap=True)
+        console.print()
+    console.print(
+        "Score, mean and 95 % confidence interval of the bootstrap; p of the paired bootstrap (Koehn, 2004) and of "
+        "approximate randomisation (Riezler and Maxwell, 2005) against the baseline, * below 0.05; better or worse "
+        "when both are.",
+        style="dim",
+        highlight=False,
+    )
+
+
+def _table(metric: str, rows: Sequence[Paired]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("system", overflow="fold")
+    for heading in (metric, "95 % interval", "difference", "p bootstrap", "p random."):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for row in rows:
+        table.add_row(
+            row.system,
+            f"{row.score:.2f}",
+            f"{row.mean:.2f} ± {row.interval:.2f}",
+            "" if row.difference is None else f"{row.difference:+.2f}",
+            _p(row.p_bootstrap),
+            _p(row.p_randomisation),
+            row.verdict(),
+        )
+    return table
+
+
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" + ("*" if value < 0.05 else "")

@@ -1,0 +1,140 @@
+"""`dragoman evaluate`: scores of outputs, or of a run on a test set, against references."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.evaluation import Metric, Score
+
+
+class MetricName(StrEnum):
+    """The metrics of `--metric`, by their `kind`."""
+
+    BLEU = "bleu"
+    CHRF = "chrf"
+    CHRF_PLUS_PLUS = "chrf++"
+    TER = "ter"
+    EXACT = "exact"
+
+
+Reference = Annotated[
+    list[str], typer.Option("--reference", "-r", help="A file of references; again for each further translator.")
+]
+MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="What to measure; may be repeated.")]
+Tokenize = Annotated[
+    str | None,
+    typer.Option(
+        help="How BLEU splits words: 13a (the default), none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
+    ),
+]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare in lower case.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
+
+
+def evaluate(
+    run: Annotated[Path | None, typer.Argument(help="A run folder, to translate --source and score that.")] = None,
+    *,
+    reference: Reference,
+    hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
+    source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="The beam that the run translates with: 5.")] = None,
+    metric: MetricNames = DEFAULT_METRICS,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = False,
+    sentence: Annotated[bool, typer.Option("--sentence", help="Print the scores of every sentence too.")] = False,
+    json: Json = False,
+) -> None:
+    """Score outputs, or a run on a test set, against references, with sacreBLEU's signatures."""
+    from dragoman.evaluation import corpus_score, read_segments, sentence_scores
+
+    metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
+    references = [read_segments(name) for name in reference]
+    outputs = _outputs(run, hypothesis=hypothesis, source=source, beam=beam)
+    scores = [corpus_score(outputs, references, one) for one in metrics]
+    columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
+    if json:
+        _print_json(scores, columns)
+    else:
+        _print_table(scores, columns)
+
+
+def chosen_metrics(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
+    """The settings behind the options, each metric once. Raises ConfigError on options without effect."""
+    from dragoman.errors import ConfigError
+
+    if tokenize is not None and MetricName.BLEU not in names:
+        raise ConfigError("--tokenize: only BLEU splits words; add --metric bleu, or leave --tokenize out")
+    return [_settings(name, tokenize=tokenize, lowercase=lowercase) for name in dict.fromkeys(names)]
+
+
+def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Metric:
+    from dragoman.config import parse
+    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Ter
+
+    match name:
+        case MetricName.BLEU:
+            return parse(Bleu, {"lowercase": lowercase} | ({} if tokenize is None else {"tokenize": tokenize}))
+        case MetricName.CHRF:
+            return Chrf(lowercase=lowercase)
+        case MetricName.CHRF_PLUS_PLUS:
+            return ChrfPlusPlus(lowercase=lowercase)
+        case MetricName.TER:
+            return Ter()  # in lower case always, as Tercom and sacreBLEU have it
+        case MetricName.EXACT:
+            return ExactMatch(lowercase=lowercase)
+        case _:
+            assert_never(name)
+
+
+def _outputs(run: Path | None, *, hypothesis: str | None, source: str | None, beam: int | None) -> list[str]:
+    """The sentences to score: read from a file, or translated by a run."""
+    from dragoman.errors import ConfigError
+    from dragoman.evaluation import read_segments
+
+    if hypothesis is not None:
+        if run is not None or source is not None or beam is not None:
+            raise ConfigError("evaluate takes --hypothesis, or a run with --source and --beam, not both; leave one out")
+        return read_segments(hypothesis)
+    if run is None or source is None:
+        raise ConfigError("evaluate needs outputs: give --hypothesis FILE, or a run folder and --source FILE")
+    sentences = read_segments(source)
+
+    from dragoman.experiment.load import load
+
+    translator = load(run)
+    return translator.translate(sentences) if beam is None else translator.translate(sentences, beam=beam)
+
+
+def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
+    import json
+
+    from dragoman.evaluation import score_rows, sentence_rows
+
+    answer = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
+    print(json.dumps(answer, ensure_ascii=False, indent=2))
+
+
+def _print_table(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
+    """Sentences as tab-separated lines, for other programs to cut; then the scores of the corpus as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if columns:
+        print("\t".join(["line", *(score.metric for score in scores)]))
+        for line, row in enumerate(zip(*columns, strict=True), start=1):
+            print("\t".join([str(line), *(f"{score.value:.2f}" for score in row)]))
+        print()
+    table = Table("metric", "score", "signature", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    table.columns[2].overflow = "fold"
+    for score in scores:
+        table.add_row(score.metric, f"{score.value:.2f}", score.signature)
+    Console().print(table)

@@ -1,0 +1,67 @@
+"""Options that several verbs share, and the settings behind them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+if TYPE_CHECKING:
+    from dragoman.decoding import Normalisation
+
+
+class NormalisationName(StrEnum):
+    """What makes outputs of different length comparable."""
+
+    AVERAGE = "average"
+    GNMT = "gnmt"
+    RAW = "raw"
+
+
+class TextFormat(StrEnum):
+    """How lines are printed."""
+
+    TEXT = "text"
+    JSONL = "jsonl"
+
+
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1 or mps; without it the fastest there is.", show_default=False)
+]
+BatchTokens = Annotated[
+    int | None, typer.Option(min=1, help="Most source tokens of a batch, padding included.", show_default="chosen")
+]
+NormalisationOption = Annotated[
+    NormalisationName,
+    typer.Option(
+        "--normalisation",
+        help="Divide log-probabilities by length^A (average), by ((5+length)/6)^A (gnmt), or by nothing (raw).",
+    ),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(help="The exponent A: greater ones favour longer outputs.", show_default="1 (average), 0.6 (gnmt)"),
+]
+FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
+OutputFile = Annotated[str, typer.Option("--output", "-o", help="File to write, there whole or not at all; - prints.")]
+
+
+def normalisation_of(name: NormalisationName, exponent: float | None) -> Normalisation:
+    """The settings behind --normalisation and --length-penalty. Raises ConfigError on an option without effect."""
+    from dragoman.config import parse
+    from dragoman.decoding import Average, Gnmt, Raw
+    from dragoman.errors import ConfigError
+
+    given = {} if exponent is None else {"alpha": exponent}
+    match name:
+        case NormalisationName.AVERAGE:
+            return parse(Average, given, where="--length-penalty")
+        case NormalisationName.GNMT:
+            return parse(Gnmt, given, where="--length-penalty")
+        case NormalisationName.RAW:
+            if given:
+                raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
+            return Raw()
+        case _:
+            assert_never(name)

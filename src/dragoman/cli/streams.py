@@ -1,0 +1,70 @@
+"""What a verb reads and writes: files by name, or standard input and output for `-`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from dragoman.data.corpora import Repairs
+
+STANDARD = "-"
+
+
+def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
+    """The texts of a file, plain or compressed, or of standard input, one a line. Raises DataError, naming the line."""
+    from dragoman.data.corpora import lines, lines_of
+
+    if name == STANDARD:
+        numbered = lines_of(sys.stdin.buffer, Path("standard input"), repairs)
+    else:
+        numbered = lines(Path(name), repairs)
+    return (text for _, text in numbered)
+
+
+@contextmanager
+def output(name: str) -> Iterator[TextIO]:
+    """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all."""
+    if name != STANDARD:
+        from dragoman.files import new_text_file
+
+        with new_text_file(Path(name)) as file:
+            yield file
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    yield sys.stdout
+    sys.stdout.flush()
+
+
+def counted(items: Iterable[str], label: str, *, out: str) -> Generator[str, None, None]:
+    """The items, their number and rate shown on standard error where a person watches and the output goes elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    watched = sys.stderr.isatty() and not (out == STANDARD and sys.stdout.isatty())
+    columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}} {label}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as progress:
+        task = progress.add_task(label, total=None)
+        for item in items:
+            yield item
+            progress.advance(task)
+
+
+def say(message: str) -> None:
+    """A message for the person, on standard error."""
+    print(f"dragoman: {message}", file=sys.stderr)
+
+
+def report_repairs(repairs: Repairs) -> None:
+    """Say what was mended while reading; blank lines are kept, and need no word."""
+    from dragoman.data.corpora import Repairs
+
+    mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
+    for sentence in Repairs(mended).sentences():
+        say(sentence)

@@ -1,0 +1,146 @@
+"""`dragoman translate`: texts, one a line, through a trained run."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dragoman.cli.options import (
+    BatchTokens,
+    Device,
+    FormatOption,
+    LengthPenalty,
+    NormalisationName,
+    NormalisationOption,
+    OutputFile,
+    TextFormat,
+    normalisation_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dragoman.decoding import SearchSettings
+    from dragoman.runtime import Translation
+
+Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .xz, .zst too); - reads them.")]
+Scores = Annotated[
+    bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
+]
+MaximumLength = Annotated[int | None, typer.Option(min=1, help="Most tokens of an output.", show_default="2000")]
+LengthFactor = Annotated[
+    float | None,
+    typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default="2"),
+]
+
+
+def translate(
+    model: Model,
+    *,
+    input_: Input = "-",
+    output: OutputFile = "-",
+    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
+    normalisation: NormalisationOption = NormalisationName.AVERAGE,
+    length_penalty: LengthPenalty = None,
+    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of an output.")] = 0,
+    max_length: MaximumLength = None,
+    max_length_factor: LengthFactor = None,
+    allow_unknown: Annotated[bool, typer.Option(help="Let the unknown symbol stand in an output.")] = True,
+    batch_tokens: BatchTokens = None,
+    device: Device = None,
+    scores: Scores = False,
+    format_: FormatOption = TextFormat.TEXT,
+) -> None:
+    """Translate texts, one a line, in their order; an empty line stays empty.
+
+    As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
+    score, between bars as Moses and Marian do.
+    """
+    from dragoman.cli import streams
+    from dragoman.data.corpora import Repairs
+
+    settings = _settings(
+        beam=beam,
+        best=n_best,
+        normalisation=normalisation_of(normalisation, length_penalty),
+        minimum_length=min_length,
+        maximum_length=_given(absolute=max_length, factor=max_length_factor),
+        allow_unknown=allow_unknown,
+    )
+    _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
+
+    from dragoman.experiment.load import load
+    from dragoman.runtime.translator import STREAM_CHUNK
+
+    translator = load(model, device=device)
+    if batch_tokens is not None:
+        translator.batch_tokens = batch_tokens
+    repairs = Repairs()
+    texts = streams.read_lines(input_, repairs)
+    typed = input_ == streams.STANDARD and sys.stdin.isatty()
+    translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK)
+    lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
+    with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
+        for line in counted:
+            stream.write(line + "\n")
+    streams.report_repairs(repairs)
+
+
+def _settings(**asked: Any) -> SearchSettings:
+    from dragoman.config import parse
+    from dragoman.decoding import SearchSettings
+
+    return parse(SearchSettings, asked, where="translate")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse_without_effect(*, scores: bool, n_best: int, format_: TextFormat) -> None:
+    from dragoman.errors import ConfigError
+
+    if scores and format_ is TextFormat.JSONL:
+        raise ConfigError("--scores has no effect with --format jsonl, which holds them always; leave --scores out")
+    if scores and n_best > 1:
+        raise ConfigError("--scores has no effect with --n-best, which prints them always; leave --scores out")
+
+
+def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -> Iterator[str]:
+    for number, translations in enumerate(found):
+        best = translations[0]
+        if n_best > 1:
+            yield "\n".join(
+                f"{number} ||| {one.text} ||| log_prob= {one.hypothesis.log_prob:.6f} ||| {one.hypothesis.score:.6f}"
+                for one in translations
+            )
+        elif scores:
+            yield f"{best.hypothesis.score:.6f}\t{best.hypothesis.log_prob:.6f}\t{best.text}"
+        else:
+            yield best.text
+
+
+def _json_lines(found: Iterator[list[Translation]]) -> Iterator[str]:
+    import json
+
+    for number, translations in enumerate(found, start=1):
+        row = {"line": number, "translations": [_json_tree(one) for one in translations]}
+        yield json.dumps(row, ensure_ascii=False)
+
+
+def _json_tree(translation: Translation) -> dict[str, Any]:
+    hypothesis = translation.hypothesis
+    return {
+        "text": translation.text,
+        "score": hypothesis.score,
+        "log_prob": hypothesis.log_prob,
+        "finished": hypothesis.finished,
+        "tokens": list(translation.tokens),
+        "token_log_probs": list(hypothesis.token_log_probs),
+    }

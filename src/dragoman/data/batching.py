@@ -1,0 +1,221 @@
+"""Batches of sentences of like length under a budget of tokens, shuffled anew every epoch from the seed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dragoman.data.store import Ragged, TokenStore
+from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD
+from dragoman.errors import DataError
+from dragoman.shapes import Lengths, SourceIds, TargetIds
+
+Rows = NDArray[np.int64]
+LengthsOfAll = NDArray[np.int32]
+
+
+@final
+@dataclass(frozen=True)
+class Batch:
+    """Examples side by side: lengths, never ready-made masks."""
+
+    source: SourceIds
+    """Source ids and END, padded with PAD."""
+    source_lengths: Lengths
+    """Ids of each source, END included."""
+    target: TargetIds
+    """BEGIN and target ids, padded with PAD: what the decoder reads."""
+    expected: TargetIds
+    """Target ids and END, padded with PAD: what it must predict at each place."""
+    target_lengths: Lengths
+    """Predicted ids of each target, END included."""
+    rows: Rows
+    """The index of each example in its store."""
+
+    def __len__(self) -> int:
+        """Examples."""
+        return len(self.rows)
+
+    def to(self, device: torch.device) -> Self:
+        """The batch with its tensors on a device."""
+        return type(self)(
+            source=self.source.to(device, non_blocking=True),
+            source_lengths=self.source_lengths.to(device, non_blocking=True),
+            target=self.target.to(device, non_blocking=True),
+            expected=self.expected.to(device, non_blocking=True),
+            target_lengths=self.target_lengths.to(device, non_blocking=True),
+            rows=self.rows,
+        )
+
+
+class Fill(NamedTuple):
+    """The share of places in the batches of a plan that hold a token; the rest is padding."""
+
+    source: float
+    target: float
+
+
+def plan(
+    source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int, seed: int, epoch: int
+) -> list[Rows]:
+    """The batches of an epoch, as indices of examples: every example once.
+
+    Lengths are those of the stores, without symbols. Of each batch, either padded width (END or BEGIN included) times
+    the examples is at most `budget`: it bounds the padded source tokens as it bounds the padded target tokens.
+
+    Examples are sorted by target length, then source length, ties at random; the sources run up in one target length
+    and down in the next, so that a batch that spans two of them fits too. Which way the sorting starts and the order of
+    the batches are drawn from (seed, epoch). Raises DataError where an example is longer than the budget.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
+    if len(widths) and widths.max() > budget:
+        row = int(widths.argmax())
+        raise DataError(
+            f"example {row}: its {int(widths[row]):,} tokens, end symbol included, exceed the budget of {budget:,} "
+            "tokens a batch; raise the budget, or lower data.longest_source and data.longest_target"
+        )
+    order = _by_length(source_lengths, target_lengths, generator)
+    batches = _cut(order, widths, budget)
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def plan_in_order(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int) -> list[Rows]:
+    """Batches for validation: by length, shortest first, without chance; an example over the budget is alone."""
+    widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
+    order = np.lexsort((source_lengths, target_lengths)).astype(np.int64)
+    return _cut(order, widths, budget)
+
+
+def fill(batches: Sequence[Rows], source_lengths: LengthsOfAll, target_lengths: LengthsOfAll) -> Fill:
+    """How much of the batches of a plan is tokens, symbols included."""
+
+    def share(lengths: LengthsOfAll) -> float:
+        places = sum(len(rows) * (int(lengths[rows].max()) + 1) for rows in batches)
+        tokens = sum(len(rows) + int(lengths[rows].sum()) for rows in batches)
+        return tokens / places if places else 1.0
+
+    return Fill(share(source_lengths), share(target_lengths))
+
+
+def collate(store: TokenStore, rows: Rows) -> Batch:
+    """The examples of `rows`, padded to the longest among them."""
+    source, source_lengths = _padded(store.source, rows, shift=0)
+    target, target_lengths = _padded(store.target, rows, shift=1)
+    expected, _ = _padded(store.target, rows, shift=0)
+    target[:, 0] = BEGIN
+    each = np.arange(len(rows))
+    source[each, source_lengths - 1] = END
+    expected[each, target_lengths - 1] = END
+    return Batch(
+        source=torch.from_numpy(source),
+        source_lengths=torch.from_numpy(source_lengths),
+        target=torch.from_numpy(target),
+        expected=torch.from_numpy(expected),
+        target_lengths=torch.from_numpy(target_lengths),
+        rows=rows,
+    )
+
+
+def batches_in_order(store: TokenStore, *, budget: int) -> Iterator[Batch]:
+    """All examples once, by length; `Batch.rows` says where each belongs."""
+    for rows in plan_in_order(store.source_lengths, store.target_lengths, budget=budget):
+        yield collate(store, rows)
+
+
+@final
+class BatchStream:
+    """Batches for ever, epoch after epoch; `position` and `seek` let training go on where it stopped."""
+
+    def __init__(self, store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> None:
+        """`store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs.
+
+        `budget` bounds the padded tokens of a batch on each side. Raises DataError where there is no example.
+        """
+        self._store_of = store if callable(store) else lambda _: store
+        self._budget = budget
+        self._seed = seed
+        self._epoch = -1
+        self._index = 0
+        self._enter(0)
+
+    @property
+    def position(self) -> dict[str, int]:
+        """The `epoch` and `batch` that come next; after the last batch of an epoch, the first of the next."""
+        if self._index == len(self._batches):
+            return {"epoch": self._epoch + 1, "batch": 0}
+        return {"epoch": self._epoch, "batch": self._index}
+
+    def seek(self, position: Mapping[str, int]) -> None:
+        """Go to a position that the same store, budget and seed gave. Raises DataError where there is no such batch."""
+        epoch, index = position["epoch"], position["batch"]
+        self._enter(epoch)
+        if not 0 <= index < len(self._batches):
+            raise DataError(
+                f"the stream has {len(self._batches)} batches in epoch {epoch}, none with index {index}: the data, "
+                "the tokenizer or the budget changed since the checkpoint; train in a new run folder"
+            )
+        self._index = index
+
+    def batches_per_epoch(self) -> int:
+        """Batches of this epoch; under BPE dropout another one may have a few more or less."""
+        return len(self._batches)
+
+    @property
+    def fill(self) -> Fill:
+        """How much of this epoch's batches is tokens rather than padding."""
+        return fill(self._batches, self._store.source_lengths, self._store.target_lengths)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._index == len(self._batches):
+            self._enter(self._epoch + 1)
+        rows = self._batches[self._index]
+        self._index += 1
+        return collate(self._store, rows)
+
+    def _enter(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            store = self._store_of(epoch)
+            lengths = store.source_lengths, store.target_lengths
+            batches = plan(*lengths, budget=self._budget, seed=self._seed, epoch=epoch)
+            if not batches:
+                raise DataError("there is no example to make batches of; check the corpus and the report of cleaning")
+            self._store, self._batches, self._epoch = store, batches, epoch
+        self._index = 0
+
+
+def _by_length(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, generator: np.random.Generator) -> Rows:
+    shuffled = generator.permutation(len(target_lengths))
+    down = generator.random() < 0.5
+    source, target = source_lengths[shuffled].astype(np.int64), target_lengths[shuffled].astype(np.int64)
+    turned = np.where((target % 2 == 1) ^ down, -source, source)
+    order: Rows = shuffled[np.lexsort((turned, target))].astype(np.int64)
+    return order[::-1].copy() if generator.random() < 0.5 else order
+
+
+def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
+    """Cut a sorted order into the longest stretches whose examples times widest example stay within the budget."""
+    batches: list[Rows] = []
+    start, widest = 0, 0
+    for place, width in enumerate(widths[order].tolist()):
+        widest = max(widest, width)
+        if (place + 1 - start) * widest > budget and place > start:
+            batches.append(order[start:place])
+            start, widest = place, width
+    if start < len(order):
+        batches.append(order[start:])
+    return batches
+
+
+def _padded(side: Ragged, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
+    """Ids from place `shift` on in rows that have room for one symbol, and the lengths with that symbol."""
+    lengths = side.lengths[rows].astype(np.int64) + 1
+    padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
+    side.fill(rows, padded[:, shift : padded.shape[1] - 1 + shift])
+    return padded, lengths

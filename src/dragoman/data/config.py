@@ -1,0 +1,40 @@
+"""Which texts a run learns from, and how they are cleaned."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from dragoman.config import Config
+from dragoman.data.cleaning import Cleaning
+from dragoman.data.corpora import Corpus
+
+
+class DataSettings(Config):
+    """The corpora of a run."""
+
+    train: Corpus
+    """What is learnt from."""
+
+    valid: Corpus | None = None
+    """What training is watched and chosen by; without it a part of `train` is held out."""
+
+    held_out: int | None = Field(None, ge=1)
+    """Different sources of `train` that are held out where `valid` is not given; by default 5 %, at most 2,000."""
+
+    test: Corpus | None = None
+    """What is scored at the end; training text that stands in it is a leak."""
+
+    cleaning: Cleaning = Cleaning()
+    """Which pairs of `train` are kept out of training."""
+
+    longest_source: int = Field(256, ge=1)
+    """Tokens of a source above which the pair is left out of training."""
+
+    longest_target: int = Field(256, ge=1)
+    """Tokens of a target above which the pair is left out of training."""
+
+    @model_validator(mode="after")
+    def _one_validation_set(self) -> Self:
+        if self.valid is not None and self.held_out is not None:
+            raise ValueError("held_out has no effect beside valid; remove one of them")
+        return self

@@ -1,0 +1,48 @@
+"""Any parallel corpus, by configuration."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, assert_never
+
+from pydantic import Field
+
+from dragoman.data.corpora.example import Example
+from dragoman.data.corpora.files import ParallelFiles, read_files
+from dragoman.data.corpora.jsonl import JsonLines, read_json_lines
+from dragoman.data.corpora.repairs import Repairs
+from dragoman.data.corpora.table import Table, read_table
+
+Corpus = Annotated[ParallelFiles | Table | JsonLines, Field(discriminator="kind")]
+
+
+def read(corpus: Corpus, repairs: Repairs | None = None) -> Iterator[Example]:
+    """The examples of a corpus, streamed; what was mended on the way is counted in `repairs`.
+
+    Raises DataError with file, line and remedy where the corpus cannot be read as it is.
+    """
+    repairs = Repairs() if repairs is None else repairs
+    match corpus:
+        case ParallelFiles():
+            return read_files(corpus, repairs)
+        case Table():
+            return read_table(corpus, repairs)
+        case JsonLines():
+            return read_json_lines(corpus, repairs)
+        case _:
+            assert_never(corpus)
+
+
+def paths_of(corpus: Corpus) -> tuple[Path, ...]:
+    """The files of a corpus, source first."""
+    match corpus:
+        case ParallelFiles(source=source, target=target):
+            return (source, target)
+        case Table(path=path) | JsonLines(path=path):
+            return (path,)
+        case _:
+            assert_never(corpus)
+
+
+def name_of(corpus: Corpus) -> str:
+    """The corpus in a message, such as `train.en and train.de`."""
+    return " and ".join(str(path) for path in paths_of(corpus))

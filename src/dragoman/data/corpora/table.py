@@ -1,0 +1,57 @@
+"""One file with source and target in columns, separated by tabs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from dragoman.config import Config
+from dragoman.data.corpora.example import Example
+from dragoman.data.corpora.opening import lines
+from dragoman.data.corpora.repairs import Repairs
+from dragoman.errors import DataError
+
+
+class Table(Config):
+    """A file of tab-separated columns, plain or .gz, .xz, .zst; quotes have no meaning."""
+
+    kind: Literal["tsv"] = "tsv"
+
+    path: Path
+    """The file."""
+
+    source_column: int = Field(1, ge=1)
+    """The column of the source, from 1."""
+
+    target_column: int = Field(2, ge=1)
+    """The column of the target, from 1."""
+
+    header: bool = False
+    """Whether the first line names the columns."""
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> Self:
+        if self.source_column == self.target_column:
+            raise ValueError(f"source_column and target_column are both {self.source_column}; they must differ")
+        return self
+
+
+def read_table(corpus: Table, repairs: Repairs) -> Iterator[Example]:
+    """The rows. Raises DataError at a row with too few columns; a blank line is an empty pair."""
+    left, right = corpus.source_column - 1, corpus.target_column - 1
+    needed = max(left, right) + 1
+    for number, line in lines(corpus.path, repairs):
+        if number == 1 and corpus.header:
+            continue
+        columns = line.split("\t")
+        if len(columns) >= needed:
+            yield Example(columns[left], columns[right], number)
+        elif not line.strip():
+            yield Example("", "", number)
+        else:
+            has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+            raise DataError(
+                f"{corpus.path}:{number}: {has} where column {needed} is needed; "
+                "separate the columns by tabs, or set source_column and target_column"
+            )

@@ -1,0 +1,76 @@
+"""Texts and files by short hashes, so that a corpus can be compared with itself in little memory."""
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import final
+
+from dragoman.errors import DataError
+
+
+def text_key(*texts: str, seed: int = 0) -> int:
+    """A number below 2**64, the same for texts that differ in nothing but spaces.
+
+    Two other texts share a number by a chance of 2**-64; each `seed` gives other numbers.
+    """
+    content = "\t".join(" ".join(text.split()) for text in texts)
+    salt = seed.to_bytes(8, "little", signed=True)
+    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
+    return int.from_bytes(digest, "little")
+
+
+def file_fingerprint(path: Path) -> str:
+    """SHA-256 of a file as it lies on the disk. Raises DataError where it cannot be read."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
+        raise DataError(f"{path}: is {kind}; give a file (.gz, .xz and .zst are read as they are)")
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+@final
+class KeySet:
+    """A set of keys by open addressing, 16 to 32 bytes a key: a third of a set of Python numbers."""
+
+    def __init__(self, keys: Iterable[int] = ()) -> None:
+        self._slots = array("Q", bytes(8 * 16))
+        self._count = 0
+        for key in keys:
+            self.add(key)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: int) -> bool:
+        return self._slots[self._slot(key or 1)] != 0
+
+    def add(self, key: int) -> bool:
+        """Put a key in; whether it was not there yet."""
+        key = key or 1  # 0 marks a free slot
+        slot = self._slot(key)
+        if self._slots[slot]:
+            return False
+        self._slots[slot] = key
+        self._count += 1
+        if 2 * self._count > len(self._slots):
+            self._grow()
+        return True
+
+    def _slot(self, key: int) -> int:
+        """Where the key is, or would be put."""
+        slots, mask = self._slots, len(self._slots) - 1
+        slot = key & mask
+        while slots[slot] and slots[slot] != key:
+            slot = (slot + 1) & mask
+        return slot
+
+    def _grow(self) -> None:
+        keys = self._slots
+        self._slots = array("Q", bytes(16 * len(keys)))
+        for key in keys:
+            if key:
+                self._slots[self._slot(key)] = key

@@ -1,0 +1,24 @@
+"""The whole way from text to ids and back: normalisation, casing, segmentation, in one `tokenizer.json`."""
+
+from dragoman.data.tokenizer.preparation import Casing, Normalisation, Preparation
+from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD, UNKNOWN
+from dragoman.data.tokenizer.settings import Bpe, Characters, TokenizerSettings, Unigram, Words
+from dragoman.data.tokenizer.side import Side
+from dragoman.data.tokenizer.tokenizer import Tokenizer
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "PAD",
+    "UNKNOWN",
+    "Bpe",
+    "Casing",
+    "Characters",
+    "Normalisation",
+    "Preparation",
+    "Side",
+    "Tokenizer",
+    "TokenizerSettings",
+    "Unigram",
+    "Words",
+]

@@ -1,0 +1,105 @@
+"""Learning the pieces of a vocabulary from a corpus; the same corpus always gives the same vocabulary."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, assert_never
+
+import tokenizers
+from tokenizers import Regex, models, pre_tokenizers, trainers
+
+from dragoman.data.tokenizer.preparation import Preparation
+from dragoman.data.tokenizer.segmentation import SPECIALS, Merges, Scores, Segmentation, WholeWords
+from dragoman.data.tokenizer.settings import Bpe, Characters, TokenizerSettings, Unigram, Words, reserved
+from dragoman.data.tokenizer.unigram import learn_unigram
+from dragoman.errors import DataError
+
+
+def learn(texts: Iterable[str], settings: TokenizerSettings) -> Segmentation:
+    """The segmentation of a stream of texts. Raises DataError where there is no text at all."""
+    prepared = _prepared(texts, settings.preparation())
+    match settings:
+        case Bpe():
+            learnt: Segmentation = _learn_merges(prepared, settings)
+        case Unigram():
+            learnt = _learn_scores(prepared, settings)
+        case Characters():
+            learnt = _learn_characters(prepared, settings)
+        case Words():
+            learnt = _learn_words(prepared, settings)
+        case _:
+            assert_never(settings)
+    if learnt.pieces[-1] in reserved(byte_fallback=True):
+        raise DataError("tokenizer: the corpus holds no text to learn a vocabulary from; check the training files")
+    return learnt
+
+
+def _prepared(texts: Iterable[str], preparation: Preparation) -> Iterator[str]:
+    for text in texts:
+        yield preparation.mark(preparation.normalise(text))
+
+
+def _learn_merges(texts: Iterable[str], settings: Bpe) -> Merges:
+    head = reserved(settings.byte_fallback)
+    room = settings.vocabulary - len(head)
+    trainer = trainers.BpeTrainer(
+        vocab_size=room,
+        min_frequency=settings.minimum_count,
+        limit_alphabet=max(1, room // 2),
+        special_tokens=[],
+        show_progress=False,
+    )
+    engine = _untrained(models.BPE(), settings.preparation())
+    engine.train_from_iterator(texts, trainer)
+    merges = tuple((str(left), str(right)) for left, right in _model_of(engine)["merges"])
+    return Merges(head + _in_order(engine), merges)
+
+
+def _learn_characters(texts: Iterable[str], settings: Characters) -> Merges:
+    head = reserved(settings.byte_fallback)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    return Merges(head + _most_frequent(counts, settings.vocabulary - len(head)), ())
+
+
+def _learn_words(texts: Iterable[str], settings: Words) -> WholeWords:
+    counts = count_words(texts, settings.preparation())
+    frequent = {word: count for word, count in counts.items() if count >= settings.minimum_count}
+    return WholeWords(SPECIALS + _most_frequent(frequent, settings.vocabulary - len(SPECIALS)))
+
+
+def _learn_scores(texts: Iterable[str], settings: Unigram) -> Scores:
+    head = reserved(settings.byte_fallback)
+    learnt = learn_unigram(count_words(texts, settings.preparation()), pieces=settings.vocabulary - len(head))
+    return Scores(head + tuple(learnt), (0.0,) * len(head) + tuple(learnt.values()))
+
+
+def count_words(texts: Iterable[str], preparation: Preparation) -> Counter[str]:
+    """How often each unit of the prepared texts occurs."""
+    split = pre_tokenizers.Split(Regex(preparation.pattern()), behavior="isolated").pre_tokenize_str
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update([word for word, _ in split(text)] if text else [])
+    return counts
+
+
+def _untrained(model: models.Model, preparation: Preparation) -> tokenizers.Tokenizer:
+    engine = tokenizers.Tokenizer(model)
+    engine.pre_tokenizer = pre_tokenizers.Split(Regex(preparation.pattern()), behavior="isolated")
+    return engine
+
+
+def _in_order(engine: tokenizers.Tokenizer) -> tuple[str, ...]:
+    vocabulary = engine.get_vocab(with_added_tokens=False)
+    return tuple(sorted(vocabulary, key=vocabulary.__getitem__))
+
+
+def _model_of(engine: tokenizers.Tokenizer) -> dict[str, Any]:
+    model: dict[str, Any] = json.loads(engine.to_str())["model"]
+    return model
+
+
+def _most_frequent(counts: Mapping[str, int], size: int) -> tuple[str, ...]:
+    """The `size` most frequent entries, most frequent first, ties in the order of code points."""
+    return tuple(sorted(counts, key=lambda entry: (-counts[entry], entry))[:size])

@@ -1,0 +1,71 @@
+"""What a person may ask of a search."""
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from dragoman.config import Config
+
+
+class Average(Config):
+    r"""$\log p(y) / |y|^\alpha$; `alpha` 1 is the mean over symbols, a greater one favours long outputs."""
+
+    kind: Literal["average"] = "average"
+    alpha: float = 1.0
+
+
+class Gnmt(Config):
+    r"""$\log p(y) / ((5 + |y|) / 6)^\alpha$ (Wu et al., 2016, equation 14, without the coverage penalty)."""
+
+    kind: Literal["gnmt"] = "gnmt"
+    alpha: float = 0.6
+
+
+class Raw(Config):
+    r"""$\log p(y)$ as it is, which favours short outputs."""
+
+    kind: Literal["raw"] = "raw"
+
+
+Normalisation = Annotated[Average | Gnmt | Raw, Field(discriminator="kind")]
+
+
+class LengthLimit(Config):
+    """The most tokens of an output: `factor` times the tokens of the source plus `offset`, and at most `absolute`."""
+
+    factor: float = Field(default=2.0, ge=0)
+    offset: int = Field(default=20, ge=0)
+    absolute: PositiveInt = 2000
+
+    def of(self, source_length: int) -> int:
+        """The limit for a source of so many tokens, at least 1."""
+        return max(1, min(self.absolute, math.floor(self.factor * source_length) + self.offset))
+
+
+class SearchSettings(Config):
+    """How outputs are searched and ranked. Lengths count generated tokens, without the end symbol."""
+
+    beam: PositiveInt = 5
+    best: PositiveInt = 1
+    normalisation: Normalisation = Average()
+    minimum_length: int = Field(default=0, ge=0)
+    maximum_length: LengthLimit = LengthLimit()
+    allow_unknown: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.best > self.beam:
+            raise ValueError(
+                f"best = {self.best} is more than a beam of {self.beam} can return; raise beam to {self.best}"
+            )
+        if self.minimum_length > self.maximum_length.absolute:
+            raise ValueError(
+                f"minimum_length = {self.minimum_length} is above maximum_length.absolute = "
+                f"{self.maximum_length.absolute}; lower the one or raise the other"
+            )
+        return self
+
+    def limit(self, source_length: int) -> int:
+        """The most tokens of the output for a source of so many tokens; never below the minimum."""
+        return max(self.minimum_length, self.maximum_length.of(source_length))

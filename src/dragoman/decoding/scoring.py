@@ -1,0 +1,86 @@
+"""Forced decoding: how probable given outputs are."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.decoding.config import Normalisation
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.penalties import normalised
+from dragoman.models.interfaces import M, S, Seq2Seq, Stepper, Symbols
+from dragoman.shapes import Lengths, SourceIds, TargetIds
+
+POSITIONS = 1024
+"""How many positions' logits over the vocabulary are held at a time."""
+
+
+@torch.inference_mode()
+def score_targets(
+    model: Seq2Seq[M, S],
+    source: SourceIds,
+    source_lengths: Lengths,
+    *,
+    target: TargetIds,
+    expected: TargetIds,
+    symbols: Symbols,
+    positions: int = POSITIONS,
+) -> Float[Tensor, "batch target"]:
+    """The log-probability of each symbol of `expected`, all positions in parallel; zero where it is padding.
+
+    `target` begins with the begin symbol and `expected` is what follows each of its positions. Logits are built for
+    `positions` positions at a time.
+    """
+    real = expected != symbols.pad
+    hidden = model.hidden(source, source_lengths, target)[real]
+    parts = zip(hidden.split(positions), expected[real].split(positions), strict=True)
+    log_probs = torch.cat([_picked(model.unembed(states), symbols_) for states, symbols_ in parts])
+    return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, log_probs)
+
+
+@torch.inference_mode()
+def score_by_steps(
+    model: Stepper[M, S], memory: M, *, target: TargetIds, expected: TargetIds, symbols: Symbols
+) -> Float[Tensor, "batch target"]:
+    """What `score_targets` returns, one position after the other: the slow twin, for networks that only step."""
+    state = model.start(memory, beam=1)
+    columns = []
+    for place in range(target.shape[1]):
+        logits, state = model.step(target[:, place, None], memory, state)
+        columns.append(_picked(logits[:, 0], expected[:, place]))
+    return torch.stack(columns, dim=1).masked_fill(expected == symbols.pad, 0.0)
+
+
+def score_hypotheses(
+    model: Seq2Seq[M, S],
+    source: SourceIds,
+    source_lengths: Lengths,
+    *,
+    outputs: Sequence[Sequence[int]],
+    normalisation: Normalisation,
+    symbols: Symbols,
+) -> list[Hypothesis]:
+    """Given outputs, one for each source and without begin and end symbols, as if a search had finished them."""
+    target = _rectangle([[symbols.begin, *output] for output in outputs], symbols, source.device)
+    expected = _rectangle([[*output, symbols.end] for output in outputs], symbols, source.device)
+    log_probs = score_targets(model, source, source_lengths, target=target, expected=expected, symbols=symbols)
+    lengths = torch.tensor([len(output) + 1 for output in outputs], device=source.device)
+    totals = log_probs.sum(dim=1)
+    scores = normalised(totals, lengths, normalisation)
+    columns = zip(outputs, totals.tolist(), scores.tolist(), log_probs.tolist(), strict=True)
+    return [
+        Hypothesis(tuple(output), total, score, tuple(row[: len(output) + 1]), finished=True)
+        for output, total, score, row in columns
+    ]
+
+
+def _picked(logits: Float[Tensor, "places vocabulary"], symbols: Int[Tensor, " places"]) -> Float[Tensor, " places"]:
+    wanted = logits.gather(1, symbols[:, None])[:, 0].float()
+    return wanted - logits.float().logsumexp(dim=1)
+
+
+def _rectangle(rows: list[list[int]], symbols: Symbols, device: torch.device) -> Int[Tensor, "batch target"]:
+    padded = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=symbols.pad)
+    return padded.to(device)

@@ -1,0 +1,106 @@
+"""The one way anything is put on disk: whole or not at all.
+
+A file is written beside its place, forced to the disk, and renamed. A folder is written under a hidden name and renamed
+when it is complete, so that whoever finds the name finds everything in it.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from dragoman.errors import RunError
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Replace `path` by `content`. Raises RunError where the disk refuses; what was there before stays."""
+    data = content.encode() if isinstance(content, str) else content
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write(beside, data)
+        beside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        _remove(beside)
+        raise refused(path, error) from error
+
+
+@contextmanager
+def new_text_file(path: Path) -> Iterator[TextIO]:
+    """A text file to fill, UTF-8 with line feeds; it takes the name `path` when the block ends, not when it raises.
+
+    What is no regular file, such as a device or a named pipe, is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        return
+    path = path.resolve()
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise refused(path, error) from error
+    finally:
+        _remove(beside)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the name `path` when the block ends and vanishes when it raises."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        yield beside
+        for file in beside.iterdir():
+            if file.is_file():  # a folder in it was made whole before
+                _sync(file)
+        _sync_folder(beside)
+        if path.exists():
+            shutil.rmtree(path)
+        beside.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise refused(path, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def refused(path: Path, error: OSError) -> RunError:
+    """The disk's refusal in words, with the remedy."""
+    remedy = "free some space and run again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the path"
+    return RunError(f"{path}: cannot be written ({error.strerror or error}); {remedy}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # it may not be there, nor its folder
+        path.unlink()
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,49 @@
+"""The weights of a network as named tensors on disk (safetensors); a tied weight is stored once."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from dragoman.errors import RunError
+from dragoman.files import write_atomically
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter by its first name, on the CPU; the tensors are the model's own where it lives there."""
+    return {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
+
+
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "these weights") -> None:
+    """Copy `tensors` into the parameters of `model`; raises RunError where names or shapes differ."""
+    own = dict(model.named_parameters())
+    missing, unknown = own.keys() - tensors.keys(), tensors.keys() - own.keys()
+    reshaped = {name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape}
+    for names, fault in ((missing, "lacks"), (unknown, "has an unknown"), (reshaped, "has another shape of")):
+        if names:
+            raise RunError(
+                f"{where}: {fault} {min(names)}; the weights belong to another configuration. "
+                "Use the config.yaml they were trained with"
+            )
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(tensors[name])
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors atomically."""
+    write_atomically(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read tensors; raises RunError where the file is missing, truncated or not safetensors."""
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: no such file; is the folder a complete run or checkpoint?") from error
+    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error

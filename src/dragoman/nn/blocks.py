@@ -1,0 +1,105 @@
+"""The blocks that encoder and decoder repeat: sublayers, each with a residual connection and a norm around it."""
+
+from collections.abc import Callable
+from typing import Literal, final
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dragoman.nn.attend import Allowed
+from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.cache import KeysValues
+from dragoman.nn.dropout import Dropout
+from dragoman.nn.feedforward import FeedForward
+
+Positions = Float[Tensor, "rows positions size"]
+NormPosition = Literal["pre", "post"]
+
+
+@final
+class Residual(nn.Module):
+    r"""post: $\mathrm{norm}(x + f(x))$ as in the paper; pre: $x + f(\mathrm{norm}(x))$ (Xiong et al., 2020)."""
+
+    def __init__(self, norm: nn.Module, *, position: NormPosition, dropout: float) -> None:
+        super().__init__()
+        self.norm = norm
+        self.position: NormPosition = position
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Positions, sublayer: Callable[[Positions], Positions]) -> Positions:
+        if self.position == "pre":
+            return x + self.dropout(sublayer(self.norm(x)))
+        normed: Positions = self.norm(x + self.dropout(sublayer(x)))
+        return normed
+
+
+@final
+class EncoderBlock(nn.Module):
+    """Self-attention over the whole source, then the position-wise network."""
+
+    def __init__(
+        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, around: Callable[[], Residual]
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.around_attention = around()
+        self.around_feed_forward = around()
+
+    def forward(self, x: Positions, allowed: Allowed | None) -> Positions:
+        x = self.around_attention(x, lambda y: self.attention(y, self.attention.keys_values(y), allowed))
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+@final
+class DecoderBlock(nn.Module):
+    """Masked self-attention, attention to the encoder's output, then the position-wise network.
+
+    One pass serves training and inference: all target positions with no past, or one position with the keys and values
+    of those before it. Rows are hypotheses; the `beam` rows of a sentence look at one memory without copying it.
+    """
+
+    def __init__(
+        self,
+        *,
+        attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        around: Callable[[], Residual],
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+        self.around_attention = around()
+        self.around_cross_attention = around()
+        self.around_feed_forward = around()
+
+    def forward(
+        self,
+        x: Positions,
+        memory: KeysValues,
+        past: KeysValues | None,
+        *,
+        allowed: Allowed,
+        memory_allowed: Bool[Tensor, "#sentences #heads #places source"] | None,
+    ) -> tuple[Positions, KeysValues]:
+        """The block's output and the keys and values of past and present together."""
+        present = None
+
+        def look_back(y: Positions) -> Positions:
+            nonlocal present
+            new = self.attention.keys_values(y)
+            present = new if past is None else past.append(new)
+            return self.attention(y, present, allowed)
+
+        def look_across(y: Positions) -> Positions:
+            sentences = memory.keys.shape[0]
+            queries = y.reshape(sentences, -1, y.shape[-1])  # a beam is so many more queries to the same memory
+            return self.cross_attention(queries, memory, memory_allowed).view_as(y)
+
+        x = self.around_attention(x, look_back)
+        x = self.around_cross_attention(x, look_across)
+        x = self.around_feed_forward(x, self.feed_forward)
+        assert present is not None
+        return x, present

@@ -1,0 +1,28 @@
+r"""$PE(p, 2i) = \sin(p / 10000^{2i/d})$, $PE(p, 2i+1) = \cos(p / 10000^{2i/d})$ (Vaswani et al., 2017, section 3.5)."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
+    """The vector of each position; places may go on without end."""
+    rates = 10000.0 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
+    angles = positions[..., None] * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]
+
+
+@final
+class Sinusoids(nn.Module):
+    """Sinusoidal positions as a module without parameters."""
+
+    maximum_length = None
+
+    def __init__(self, *, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places {self.size}"]:
+        return sinusoids(positions, self.size)

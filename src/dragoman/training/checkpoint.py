@@ -1,0 +1,157 @@
+"""A moment of a training on disk: enough to go on bit for bit.
+
+checkpoints/000012000/model.safetensors      weights
+                      optimiser.safetensors  the optimiser's memory
+                      average.safetensors    the moving average, where one is kept
+                      progress.json          update, position in the data, what was best so far
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+from dragoman.errors import RunError
+from dragoman.files import new_folder, write_atomically
+from dragoman.models.weights import load_tensors, save_tensors
+
+
+class Best(BaseModel):
+    """The best validation so far."""
+
+    model_config = ConfigDict(frozen=True)
+
+    update: int
+    scores: dict[str, float]
+
+
+class Progress(BaseModel):
+    """How far a training is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    update: int = 0
+    position: dict[str, Any] = {}
+    tokens: int = 0
+    seconds: float = 0.0
+    regular: tuple[int, ...] = ()
+    best: Best | None = None
+    waited: int = 0
+    rate_scale: float = 1.0
+    rollbacks: int = 0
+
+    def but(self, **changes: Any) -> "Progress":
+        """The same with these changes."""
+        return self.model_copy(update=changes)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a training needs to go on."""
+
+    progress: Progress
+    model: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    average: dict[str, Tensor] | None
+
+
+@final
+class Checkpoints:
+    """The checkpoints of one run.
+
+    The latest can be resumed. Of older ones the weights are kept where they may yet be used: the last `keep` regular
+    ones for the average, and the best.
+    """
+
+    def __init__(self, folder: Path, *, keep: int) -> None:
+        self.folder = folder
+        self.keep = keep
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write atomically, then let go of what is no longer needed. Raises RunError where the disk refuses."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with new_folder(self._place(checkpoint.progress.update)) as folder:
+            save_tensors(folder / "model.safetensors", checkpoint.model)
+            save_tensors(folder / "optimiser.safetensors", checkpoint.optimiser)
+            if checkpoint.average is not None:
+                save_tensors(folder / "average.safetensors", checkpoint.average)
+            write_atomically(folder / "progress.json", checkpoint.progress.model_dump_json(indent=2))
+        self._let_go(checkpoint.progress)
+
+    def updates(self) -> list[int]:
+        """The updates at which a checkpoint stands, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(place.name) for place in self.folder.iterdir() if place.name.isdigit())
+
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint, or None; raises RunError where it is damaged."""
+        updates = self.updates()
+        return self.load(updates[-1]) if updates else None
+
+    def load(self, update: int) -> Checkpoint:
+        place = self._place(update)
+        average = place / "average.safetensors"
+        try:
+            progress = Progress.model_validate_json((place / "progress.json").read_text())
+            return Checkpoint(
+                progress=progress,
+                model=load_tensors(place / "model.safetensors"),
+                optimiser=load_tensors(place / "optimiser.safetensors"),
+                average=load_tensors(average) if average.exists() else None,
+            )
+        except (OSError, ValidationError, RunError) as error:
+            raise RunError(
+                f"{place}: the checkpoint is damaged ({_first_line(error)}); "
+                "delete this folder to go on from the one before it"
+            ) from error
+
+    def weights(self, update: int) -> dict[str, Tensor]:
+        """The weights of one checkpoint."""
+        return load_tensors(self._place(update) / "model.safetensors")
+
+    def mean(self, updates: tuple[int, ...]) -> dict[str, Tensor]:
+        """The mean of the weights at several updates (Vaswani et al., 2017, section 6.1)."""
+        return mean_weights([self.weights(update) for update in updates])
+
+    def _place(self, update: int) -> Path:
+        return self.folder / f"{update:09d}"
+
+    def _let_go(self, progress: Progress) -> None:
+        wanted = {*progress.regular[-self.keep :], progress.update}
+        if progress.best is not None:
+            wanted.add(progress.best.update)
+        for update in self.updates():
+            if update not in wanted:
+                shutil.rmtree(self._place(update))
+            elif update != progress.update:
+                # The optimiser is twice the weights and only the latest can be resumed; one spare stays until the next.
+                for name in ("optimiser.safetensors", "average.safetensors"):
+                    if update != _previous(self.updates(), progress.update):
+                        (self._place(update) / name).unlink(missing_ok=True)
+
+
+def mean_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each tensor, summed in float64."""
+    return {
+        name: (sum(weights[name].double() for weights in several) / len(several)).to(tensor.dtype)  # type: ignore[union-attr]
+        for name, tensor in several[0].items()
+    }
+
+
+def moved_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], *, decay: float) -> dict[str, Tensor]:
+    """One step of an exponential moving average (Polyak and Juditsky, 1992)."""
+    return {name: value.lerp(weights[name].to(value.device), 1 - decay) for name, value in average.items()}
+
+
+def _previous(updates: list[int], update: int) -> int | None:
+    before = [other for other in updates if other < update]
+    return before[-1] if before else None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

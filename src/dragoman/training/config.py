@@ -1,0 +1,52 @@
+"""What may be chosen about training."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from dragoman.config import Config
+from dragoman.training.optimisers import Adam, OptimiserConfig
+from dragoman.training.precision import PrecisionName
+from dragoman.training.schedules import InverseSquareRoot, Schedule
+
+
+class Epochs(Config):
+    """Counted in passes over the corpus."""
+
+    kind: Literal["epochs"] = "epochs"
+    count: PositiveInt = 1
+
+
+class Updates(Config):
+    """Counted in optimiser steps."""
+
+    kind: Literal["updates"] = "updates"
+    count: PositiveInt = 1000
+
+
+Span = Annotated[Epochs | Updates, Field(discriminator="kind")]
+
+
+class TrainingConfig(Config):
+    """How the weights are learnt."""
+
+    seed: NonNegativeInt = Field(1, description="of the first weights, of the order of the data and of dropout")
+    length: Span = Field(Epochs(count=30), description="when training ends")
+    batch_tokens: PositiveInt = Field(4096, description="budget of a batch: rows times the longer padded width")
+    accumulate: PositiveInt = Field(1, description="batches an update")
+    optimiser: OptimiserConfig = Adam()
+    schedule: Schedule = InverseSquareRoot()
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
+    clip: float | None = Field(1.0, gt=0.0, description="bound of the gradient's norm; none: no bound")
+    precision: PrecisionName = Field("auto", description="of the forward and backward pass")
+    interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
+    patience: PositiveInt | None = Field(
+        None, description="end after so many validations without a better one; none: never"
+    )
+    keep: PositiveInt = Field(5, description="how many checkpoints are kept and averaged at the end")
+    moving_average: float | None = Field(
+        None, gt=0.0, lt=1.0, description="decay of an exponential moving average of the weights; none: not kept"
+    )
+    report: PositiveInt = Field(50, description="updates between two lines of progress")
+    translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")
+    validation_beam: PositiveInt = Field(1, description="width of the search while validating in training")

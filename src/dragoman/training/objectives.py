@@ -1,0 +1,132 @@
+r"""Cross-entropy with label smoothing (Szegedy et al., 2016, section 7), summed over tokens.
+
+For a word $y$ and smoothing $\epsilon$ over a vocabulary of $V$ words,
+$L = -(1-\epsilon)\log p_y - \frac{\epsilon}{V} \sum_v \log p_v$.
+
+`smoothed_cross_entropy` is the equation. `unembedding_loss` is the fast road for training: projection, loss and both
+gradients in chunks of rows, so that the logits of a batch are never held at once. The two agree by law.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK_BYTES = 8 * 2**20  # the logits of one chunk stay within a core's share of the cache
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over tokens: what is minimised, and the plain negative log-likelihood beside it."""
+
+    objective: Float[Tensor, ""]
+    negative_log_likelihood: Float[Tensor, ""]
+
+
+def smoothed_cross_entropy(
+    logits: Float[Tensor, "tokens vocabulary"], expected: Int[Tensor, " tokens"], *, smoothing: float
+) -> Loss:
+    """The equation above, holding all logits."""
+    log_probs = logits.float().log_softmax(dim=-1)
+    nll = -log_probs.gather(1, expected[:, None]).sum()
+    uniform = -log_probs.mean(dim=-1).sum()
+    return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
+
+
+def unembedding_loss(
+    hidden: Float[Tensor, "tokens size"],
+    weight: Float[Tensor, "vocabulary size"],
+    bias: Float[Tensor, " vocabulary"] | None,
+    expected: Int[Tensor, " tokens"],
+    *,
+    smoothing: float,
+) -> Loss:
+    """The same from the hidden states: logits exist a chunk at a time, and gradients are made in the same pass."""
+    objective, nll = _UnembeddingLoss.apply(hidden, weight, bias, expected, smoothing)  # type: ignore[no-untyped-call]
+    return Loss(objective, nll)
+
+
+class _UnembeddingLoss(torch.autograd.Function):
+    r"""The gradient in the logits is $p - (1-\epsilon)\,e_y - \epsilon/V$; the constant is folded in at the end."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        wanted = any(ctx.needs_input_grad[:3])
+        sums = _ChunkSums.start(hidden, weight, bias, smoothing=smoothing, gradients=wanted)
+        rows = max(1, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
+        for begin in range(0, hidden.shape[0], rows):
+            sums.add(slice(begin, begin + rows), hidden, weight, bias, expected)
+        if wanted:
+            sums.fold_in_uniform(hidden, weight)
+            ctx.save_for_backward(sums.hidden_gradient, sums.weight_gradient, sums.bias_gradient)
+        ctx.mark_non_differentiable(sums.nll)
+        return sums.objective, sums.nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scale = gradients[0]
+        hidden, weight, bias = ctx.saved_tensors
+        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None
+
+
+@dataclass
+class _ChunkSums:
+    """Losses and gradients gathered chunk by chunk."""
+
+    smoothing: float
+    weight_sum: Tensor
+    bias_sum: Tensor | float
+    objective: Tensor
+    nll: Tensor
+    hidden_gradient: Tensor | None
+    weight_gradient: Tensor | None
+    bias_gradient: Tensor | None
+
+    @classmethod
+    def start(
+        cls, hidden: Tensor, weight: Tensor, bias: Tensor | None, *, smoothing: float, gradients: bool
+    ) -> "_ChunkSums":
+        return cls(
+            smoothing=smoothing,
+            weight_sum=weight.sum(dim=0),
+            bias_sum=0.0 if bias is None else bias.sum(),
+            objective=hidden.new_zeros((), dtype=torch.float32),
+            nll=hidden.new_zeros((), dtype=torch.float32),
+            hidden_gradient=torch.empty_like(hidden) if gradients else None,
+            weight_gradient=torch.zeros_like(weight) if gradients else None,
+            bias_gradient=torch.zeros_like(bias) if gradients and bias is not None else None,
+        )
+
+    def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
+        rows, words = hidden[chunk], expected[chunk, None]
+        logits = F.linear(rows, weight, bias)
+        log_probs = logits.float().log_softmax(dim=-1)
+        chosen = log_probs.gather(1, words)
+        self.nll -= chosen.sum()
+        # sum_v log p_v = sum_v z_v - V log Z, with log Z = z_y - log p_y: no further pass over the vocabulary.
+        log_normaliser = logits.gather(1, words).float() - chosen
+        mean_log_prob = (rows @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normaliser[:, 0]
+        self.objective -= (1 - self.smoothing) * chosen.sum() + self.smoothing * mean_log_prob.sum()
+        if self.hidden_gradient is None or self.weight_gradient is None:
+            return
+        gradient = log_probs.exp_()
+        gradient.scatter_add_(1, words, gradient.new_full(words.shape, self.smoothing - 1))
+        gradient = gradient.to(weight.dtype)
+        torch.mm(gradient, weight, out=self.hidden_gradient[chunk])
+        self.weight_gradient.addmm_(gradient.t(), rows)
+        if self.bias_gradient is not None:
+            self.bias_gradient += gradient.sum(dim=0)
+
+    def fold_in_uniform(self, hidden: Tensor, weight: Tensor) -> None:
+        share = self.smoothing / weight.shape[0]
+        assert self.hidden_gradient is not None
+        assert self.weight_gradient is not None
+        self.hidden_gradient -= share * self.weight_sum
+        self.weight_gradient -= share * hidden.sum(dim=0)
+        if self.bias_gradient is not None:
+            self.bias_gradient -= share * hidden.shape[0]

@@ -1,0 +1,91 @@
+"""The rule of an update: Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, assert_never
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from dragoman.config import Config
+
+Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
+Betas = Annotated[tuple[float, float], Field(description="decay of the averages of gradient and squared gradient")]
+Epsilon = Annotated[float, Field(gt=0.0, description="added to the root of the squared gradient")]
+
+
+class Adam(Config):
+    """Adam; the second moment's decay of 0.98 is the Transformer's."""
+
+    kind: Literal["adam"] = "adam"
+    learning_rate: Rate = 0.001
+    betas: Betas = (0.9, 0.98)
+    epsilon: Epsilon = 1e-9
+
+
+class AdamW(Config):
+    """Adam with decoupled weight decay on matrices; biases, norms and embeddings do not decay."""
+
+    kind: Literal["adamw"] = "adamw"
+    learning_rate: Rate = 0.001
+    betas: Betas = (0.9, 0.98)
+    epsilon: Epsilon = 1e-9
+    weight_decay: float = Field(0.01, ge=0.0, description="decay of matrices, times the learning rate")
+
+
+OptimiserConfig = Annotated[Adam | AdamW, Field(discriminator="kind")]
+Optimiser = torch.optim.Adam | torch.optim.AdamW
+
+
+def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimiser:
+    """The optimiser of all parameters of `model`, fused where the device can."""
+    match config:
+        case Adam():
+            return torch.optim.Adam(
+                model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
+            )
+        case AdamW():
+            return torch.optim.AdamW(
+                _decay_groups(model, config.weight_decay),
+                lr=config.learning_rate,
+                betas=config.betas,
+                eps=config.epsilon,
+                fused=True,
+            )
+        case _:
+            assert_never(config)
+
+
+def set_learning_rate(optimiser: Optimiser, rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def optimiser_tensors(optimiser: Optimiser, model: nn.Module) -> dict[str, Tensor]:
+    """The optimiser's memory of every parameter by name, empty before the first update."""
+    return {
+        f"{name}/{part}": value
+        for name, parameter in model.named_parameters()
+        for part, value in optimiser.state.get(parameter, {}).items()
+    }
+
+
+def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """The inverse of `optimiser_tensors`."""
+    optimiser.state.clear()
+    for name, parameter in model.named_parameters():
+        prefix = f"{name}/"
+        parts = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+        if parts:
+            optimiser.state[parameter] = {
+                part: value.clone() if part == "step" else value.to(parameter.device, copy=True)
+                for part, value in parts.items()
+            }
+
+
+def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
+    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in embedded]
+    chosen = {id(p) for p in decayed}
+    rest = [p for p in model.parameters() if id(p) not in chosen]
+    return [{"params": decayed, "weight_decay": decay}, {"params": rest, "weight_decay": 0.0}]

@@ -1,0 +1,98 @@
+"""`dragoman evaluate` and `dragoman compare`, from files to what is printed."""
+
+import json
+
+import pytest
+
+from dragoman.cli.main import run
+from dragoman.evaluation import Bleu, ExactMatch, corpus_score
+
+REFERENCE = ["The cat sat on the mat.", "A dog barks at me.", "Hello there, my friend!"]
+OUTPUT = ["The cat sat on a mat.", "A dog barks at me.", "hello there my friend!"]
+WORSE = ["Cats sit on mats.", "A dog barks.", "Hello!"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, lines in [("reference", REFERENCE), ("output", OUTPUT), ("worse", WORSE), ("short", OUTPUT[:2])]:
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def dragoman(*arguments: str) -> int:
+    return run(list(arguments), debug=False)
+
+
+def test_scores_are_printed_with_their_signatures(folder, capsys):
+    assert dragoman("evaluate", "--hypothesis", "output", "--reference", "reference") == 0
+    heading, bleu, chrf = capsys.readouterr().out.splitlines()
+    expected = corpus_score(OUTPUT, [REFERENCE], Bleu())
+    assert heading.split() == ["metric", "score", "signature"]
+    assert bleu.split() == ["BLEU", f"{expected.value:.2f}", expected.signature]
+    assert chrf.startswith("chrF2")
+
+
+def test_json_holds_the_same_and_the_sentences(folder, capsys):
+    options = ["-m", "exact", "-m", "bleu", "-m", "exact", "--lowercase", "--tokenize", "none", "--sentence", "--json"]
+    assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-r", "output", *options) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [row["metric"] for row in answer["scores"]] == ["exact", "BLEU"]
+    assert answer["scores"][0]["score"] == 100.0
+    assert "nrefs:2|case:lc|eff:no|tok:none" in answer["scores"][1]["signature"]
+    assert [row["line"] for row in answer["sentences"]] == [1, 2, 3]
+    assert answer["sentences"][2]["exact"] == 100.0
+
+
+def test_sentences_are_tab_separated_lines(folder, capsys):
+    assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-m", "exact", "--sentence") == 0
+    assert capsys.readouterr().out.splitlines()[:4] == ["line\texact", "1\t0.00", "2\t100.00", "3\t0.00"]
+
+
+def test_a_comparison_prints_scores_intervals_and_both_p_values(folder, capsys):
+    options = ["--metric", "bleu", "--seed", "3", "--resamples", "101", "--trials", "103"]
+    assert dragoman("compare", "--reference", "reference", "output", "worse", *options) == 0
+    heading, baseline, worse, signature = capsys.readouterr().out.splitlines()[:4]
+    assert "p bootstrap" in heading
+    assert baseline.split()[0] == "output"
+    assert baseline.split()[-1] == "baseline"
+    assert worse.split()[0] == "worse"
+    assert "bs:101|ar:103|seed:3" in signature
+
+
+def test_a_comparison_as_json(folder, capsys):
+    options = ["-m", "exact", "--resamples", "101", "--trials", "1009", "--json"]
+    assert dragoman("compare", "-r", "reference", "output", "worse", "short", *options) == 2
+    assert "short" in capsys.readouterr().err
+    assert dragoman("compare", "-r", "reference", "output", "worse", *options) == 0
+    baseline, worse = json.loads(capsys.readouterr().out)
+    assert baseline["score"] == round(corpus_score(OUTPUT, [REFERENCE], ExactMatch()).value, 4)
+    assert baseline["p_bootstrap"] is None
+    assert worse["difference"] == pytest.approx(-100 / 3, abs=1e-4)
+    assert worse["p_randomisation"] == 1.0  # one sentence differs, so swapping never brings them nearer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "--hypothesis", "short", "-r", "reference"], "reference 1: 3 sentences, but hypotheses has 2"),
+        (["evaluate", "--hypothesis", "nowhere", "-r", "reference"], "nowhere: cannot be read"),
+        (["evaluate", "--hypothesis", "empty", "-r", "reference"], "empty: is empty"),
+        (["evaluate", "-r", "reference"], "evaluate needs outputs"),
+        (["evaluate", "run", "-r", "reference"], "evaluate needs outputs"),
+        (["evaluate", "run", "--hypothesis", "output", "-r", "reference"], "not both"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "tokenize = 'moses'"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "-m", "ter", "--tokenize", "none"], "only BLEU"),
+        (["compare", "-r", "reference", "output"], "two systems or more"),
+        (["compare", "-r", "reference", "output", "output"], "is given twice"),
+        (["compare", "-r", "reference", "output", "short"], "reference 1: 3 sentences, but short has 2"),
+    ],
+)
+def test_bad_input_is_one_message_and_code_2(folder, capsys, arguments, message):
+    (folder / "empty").touch()
+    assert dragoman(*arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""

@@ -1,0 +1,121 @@
+"""The command as a process: how fast it answers, and what it says when something is wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("dragoman")
+
+
+def dragoman(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+def test_help_answers_in_half_a_second():
+    """The best of five, since other processes may hold the machine."""
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        answer = dragoman("--help")
+        seconds.append(time.perf_counter() - begin)
+    assert answer.returncode == 0
+    assert "evaluate" in answer.stdout
+    assert min(seconds) < 0.5
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys; from dragoman.cli.main import run; status = run(['--help'], debug=False);"
+        "heavy = {'torch', 'numpy', 'pydantic', 'sacrebleu', 'tokenizers', 'babel', 'matplotlib'};"
+        "print(sorted(heavy & set(sys.modules)));"
+        "sys.exit(status)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_verb_explains_itself():
+    from dragoman.cli.main import app
+
+    verbs = [command.callback.__name__ for command in app.registered_commands]
+    assert {"evaluate", "compare"} <= set(verbs)
+    for verb in verbs:
+        answer = dragoman(verb, "--help")
+        assert answer.returncode == 0, answer.stderr
+        assert f"dragoman {verb}" in answer.stdout
+
+
+def test_the_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert dragoman("--version").stdout == f"dragoman {version('dragoman')}\n"
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest():
+    answer = dragoman("evalute")
+    assert answer.returncode == 2
+    assert "evaluate" in answer.stderr
+
+
+def test_an_unknown_option_is_answered_with_the_nearest():
+    answer = dragoman("evaluate", "--refrence", "x")
+    assert answer.returncode == 2
+    assert "--reference" in answer.stderr
+
+
+def test_what_the_person_can_mend_is_one_message_and_code_2(tmp_path):
+    answer = dragoman("evaluate", "--hypothesis", "missing.de", "--reference", "also-missing.de", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.splitlines() == [
+        "dragoman: also-missing.de: cannot be read (No such file or directory); check the path"
+    ]
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_debug_shows_the_traceback_wherever_it_stands(place, tmp_path):
+    verb = ["evaluate", "--hypothesis", "missing.de", "--reference", "missing.de"]
+    answer = dragoman(*(["--debug", *verb] if place == "before" else [*verb, "--debug"]), cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "Traceback" in answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("dragoman: missing.de: cannot be read")
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(tmp_path):
+    (tmp_path / "lines").write_text("a b c d\n" * 20_011, encoding="utf-8")
+    command = [COMMAND, "evaluate", "--hypothesis", "lines", "--reference", "lines", "--metric", "exact", "--sentence"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().startswith("line")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 141
+    process.stderr.close()
+
+
+def test_an_interrupted_command_ends_quietly_with_130(tmp_path):
+    (tmp_path / "reference").write_text("a\n", encoding="utf-8")
+    command = [COMMAND, "evaluate", "--reference", "reference", "--hypothesis", "-"]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **streams) as process:
+        process.stdin.write("a\n" * 200_000)  # more than a pipe holds: it returns when the command is reading
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_the_command_also_runs_as_a_module():
+    answer = subprocess.run(
+        [sys.executable, "-m", "dragoman", "--version"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    assert answer.stdout.startswith("dragoman ")

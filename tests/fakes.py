@@ -1,0 +1,122 @@
+"""Networks small enough to reason about, for tests of what stands on the protocols of `dragoman.models.interfaces`."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from dragoman.models.interfaces import Symbols
+
+SYMBOLS = Symbols()
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The memory of a `PrefixNetwork`: the sources as they are."""
+
+    ids: tuple[tuple[int, ...], ...]
+
+    @property
+    def lengths(self) -> Tensor:
+        return torch.tensor([len(row) for row in self.ids])
+
+    def keep(self, rows: Tensor) -> Self:
+        return type(self)(tuple(self.ids[row] for row in rows.tolist()))
+
+    def join(self, other: Self) -> Self:
+        return type(self)(self.ids + other.ids)
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """The state of a `PrefixNetwork`: what each hypothesis was given so far."""
+
+    ids: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def select(self, parents: Tensor) -> Self:
+        rows = zip(self.ids, parents.tolist(), strict=True)
+        return type(self)(tuple(tuple(beams[parent] for parent in chosen) for beams, chosen in rows))
+
+    def keep(self, rows: Tensor) -> Self:
+        return type(self)(tuple(self.ids[row] for row in rows.tolist()))
+
+    def join(self, other: Self) -> Self:
+        return type(self)(self.ids + other.ids)
+
+
+@dataclass(frozen=True)
+class PrefixNetwork:
+    """A random network: its logits depend on the whole prefix and on the source, by a seeded generator.
+
+    With `levels`, logits are drawn from so many numbers only, so that ties are common. `end_bias` makes ends likely.
+    `words` real tokens follow the four special ones.
+    """
+
+    words: int = 3
+    seed: int = 0
+    levels: int | None = None
+    end_bias: float = 0.0
+    _seen: dict[tuple[tuple[int, ...], tuple[int, ...]], list[float]] = field(default_factory=dict, compare=False)
+
+    @property
+    def vocabulary(self) -> int:
+        return 4 + self.words
+
+    def logits(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
+        """Of what follows a prefix, which begins with the begin symbol."""
+        key = (tuple(source), tuple(prefix))
+        if key not in self._seen:
+            self._seen[key] = self._drawn(random.Random(repr((self.seed, key))))
+        return self._seen[key]
+
+    def _drawn(self, generator: random.Random) -> list[float]:
+        values = [generator.gauss(0.0, 1.5) for _ in range(self.vocabulary)]
+        if self.levels is not None:
+            values = [float(generator.randrange(self.levels)) for _ in values]
+        values[SYMBOLS.end] += self.end_bias
+        return values
+
+    def log_probs(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
+        """Of what follows a prefix, by the definition, in double precision."""
+        logits = self.logits(source, prefix)
+        normaliser = math.log(math.fsum(math.exp(logit) for logit in logits))
+        return [logit - normaliser for logit in logits]
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Sources:
+        rows = zip(source.tolist(), lengths.tolist(), strict=True)
+        return Sources(tuple(tuple(row[:length]) for row, length in rows))
+
+    def start(self, memory: Sources, *, beam: int) -> Prefixes:
+        return Prefixes(((((),) * beam),) * len(memory.ids))
+
+    def step(self, tokens: Tensor, memory: Sources, state: Prefixes) -> tuple[Tensor, Prefixes]:
+        grown = Prefixes(
+            tuple(
+                tuple((*prefix, token) for prefix, token in zip(prefixes, row, strict=True))
+                for prefixes, row in zip(state.ids, tokens.tolist(), strict=True)
+            )
+        )
+        logits = [
+            [self.logits(source, prefix) for prefix in prefixes]
+            for source, prefixes in zip(memory.ids, grown.ids, strict=True)
+        ]
+        return torch.tensor(logits), grown
+
+    def hidden(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        """The logits themselves: `unembed` changes nothing."""
+        rows = zip(self.encode(source, source_lengths).ids, target.tolist(), strict=True)
+        return torch.tensor([[self.logits(ids, row[: n + 1]) for n in range(len(row))] for ids, row in rows])
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+
+def rectangle(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Padded ids and their lengths."""
+    width = max(len(row) for row in rows)
+    ids = [[*row, *[SYMBOLS.pad] * (width - len(row))] for row in rows]
+    return torch.tensor(ids, dtype=torch.long), torch.tensor([len(row) for row in rows])

@@ -1,0 +1,67 @@
+"""How every ending of a verb becomes an exit code and a message."""
+
+import errno
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ConfigError("a.yaml: warmpu: no such key"), 2, "dragoman: a.yaml: warmpu: no such key\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "runs/x"),
+            2,
+            "dragoman: runs/x: no space is left; free some, or write to another disk\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "dragoman: the disk: no space is left"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/root/x"),
+            2,
+            "dragoman: /root/x: Permission denied; check the path and its permissions\n",
+        ),
+        (KeyError("lost"), 1, "dragoman: unexpected KeyError: 'lost'\nThis is a fault of dragoman"),
+        (OSError("no file is named"), 1, "dragoman: unexpected OSError: no file is named\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_become_codes_and_one_message(error, code, message, monkeypatch, capsys):
+    def failing(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", failing)
+    assert main.run(["demo"], debug=False) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(message)
+    assert "Traceback" not in captured.err
+
+
+def test_debug_adds_the_traceback(monkeypatch, capsys):
+    def failing(*_arguments: object, **_options: object) -> None:
+        raise ConfigError("wrong")
+
+    monkeypatch.setattr(main, "app", failing)
+    assert main.run([], debug=True) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left", "debug"),
+    [
+        (["train", "--debug", "--out", "x"], ["train", "--out", "x"], True),
+        (["train", "--", "--debug"], ["train", "--", "--debug"], False),
+        (["--debug", "train", "--", "x"], ["train", "--", "x"], True),
+        ([], [], False),
+    ],
+)
+def test_debug_belongs_to_no_verb(arguments, left, debug):
+    assert main._without_debug(arguments) == (left, debug)
+
+
+def test_warnings_are_one_line():
+    written = main._one_line(UserWarning("line 3: cut"), UserWarning, "somewhere.py", 11, line=None)
+    assert written == "dragoman: warning: line 3: cut\n"

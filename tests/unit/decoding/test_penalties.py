@@ -1,0 +1,36 @@
+"""Scores of finished hypotheses, and bounds on open ones."""
+
+import pytest
+import torch
+
+from dragoman.decoding import Average, Gnmt, Raw
+from dragoman.decoding.penalties import attainable, normalised, penalty
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "expected"),
+    [
+        (Average(), [1.0, 2.0, 7.0]),
+        (Average(alpha=0.5), [1.0, 2**0.5, 7**0.5]),
+        (Gnmt(alpha=1.0), [1.0, 7 / 6, 2.0]),
+        (Gnmt(alpha=0.6), [1.0, (7 / 6) ** 0.6, 2**0.6]),
+        (Raw(), [1.0, 1.0, 1.0]),
+    ],
+)
+def test_what_log_probabilities_are_divided_by(normalisation, expected):
+    torch.testing.assert_close(penalty(torch.tensor([1, 2, 7]), normalisation), torch.tensor(expected))
+
+
+def test_a_hypothesis_of_no_symbols_has_a_score():
+    score = normalised(torch.tensor([0.0]), torch.tensor([0]), Average())
+    assert score.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("normalisation", [Average(), Average(alpha=-0.5), Gnmt(), Gnmt(alpha=-2.0), Raw()])
+def test_no_end_is_better_than_the_bound(normalisation):
+    open_ = torch.tensor([-3.0, -0.25, 0.0])
+    lengths = torch.arange(4, 14)
+    bound = attainable(open_, shortest=torch.full((3,), 4), longest=torch.full((3,), 13), normalisation=normalisation)
+    ends = torch.stack([normalised(open_, torch.full((3,), int(n)), normalisation) for n in lengths])
+    assert (ends <= bound).all()
+    assert (ends == bound).any(dim=0).all()

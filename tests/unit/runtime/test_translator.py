@@ -1,0 +1,204 @@
+"""Texts in, translations out."""
+
+import warnings
+
+import pytest
+import torch
+
+from dragoman.data.tokenizer import Characters, Tokenizer, Words
+from dragoman.decoding import LengthLimit, SearchSettings, score_hypotheses
+from dragoman.errors import ConfigError, DataError
+from dragoman.models.transformer.build import build_seq2seq
+from dragoman.models.transformer.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+from dragoman.runtime import TranslationWarning, Translator
+from tests.fakes import SYMBOLS, PrefixNetwork, rectangle
+
+TEXTS = [
+    "two dogs play.",
+    "a cat",
+    "",
+    "  ",
+    "two dogs and a cat sit by the sea",
+    "μία γάτα 猫",
+    "a",
+    "dogs, dogs, dogs",
+]
+SHORT = SearchSettings(beam=3, best=2, maximum_length=LengthLimit(factor=0.5, offset=3))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    pairs = [("two dogs play.", "zwei Hunde spielen."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
+    return Tokenizer.train(lambda: pairs, Characters(shared=False))
+
+
+def translator(tokenizer: Tokenizer, *, positions=None, **options) -> Translator:
+    config = TransformerConfig(
+        size=12,
+        heads=2,
+        feed_forward=19,
+        encoder_layers=1,
+        decoder_layers=1,
+        tie="none",
+        positions=positions or SinusoidalConfig(),
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = build_seq2seq(config, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target))
+        for parameter in model.parameters():
+            parameter.data += 0.3 * torch.randn_like(parameter)
+    return Translator(model.eval(), tokenizer, **options)
+
+
+@pytest.fixture
+def silently():
+    """What random networks write often reaches its limit, which these tests are not about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        yield
+
+
+@pytest.mark.usefixtures("silently")
+@pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
+def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tokens):
+    together = translator(tokenizer, batch_tokens=batch_tokens).hypotheses(TEXTS, SHORT)
+    alone = [translator(tokenizer).hypotheses([text], SHORT)[0] for text in TEXTS]
+    assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
+    assert [row[0].hypothesis.score for row in together] == pytest.approx([row[0].hypothesis.score for row in alone])
+
+
+@pytest.mark.usefixtures("silently")
+def test_empty_and_blank_texts_stay_empty_and_no_network_is_asked(tokenizer):
+    quiet = Translator(PrefixNetwork(words=0, end_bias=float("nan")), tokenizer)
+    assert quiet.translate(["", "  ", "\t"], beam=2) == ["", "", ""]
+    assert quiet.hypotheses([""])[0][0].hypothesis.finished
+    assert quiet.translate([]) == []
+
+
+@pytest.mark.usefixtures("silently")
+def test_texts_and_tokens_are_those_of_the_ids(tokenizer):
+    for [best, *_] in translator(tokenizer).hypotheses(TEXTS, SHORT):
+        assert best.text == tokenizer.target.decode(best.hypothesis.tokens)
+        assert list(best.tokens) == tokenizer.target.tokens(best.hypothesis.tokens)
+
+
+def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
+    endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
+    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(factor=0, offset=5))
+    with pytest.warns(TranslationWarning, match=r"line 12: the translation reached .* \(5 tokens\)"):
+        [empty, [best]] = endless.hypotheses(["", "a cat"], wanted, first_line=11)
+    assert empty[0].hypothesis.finished
+    assert not best.hypothesis.finished
+
+
+@pytest.mark.parametrize("positions", [None, LearnedConfig(length=12)])
+def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, positions):
+    """Either because it is asked for, or because the network knows no more positions."""
+    longest = 11 if positions is None else 512
+    pieces = ["two dogs", "play by", "the sea."]
+    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=11))
+    length = len(tokenizer.source.encode(" ".join(pieces)))
+    small = translator(tokenizer, positions=positions, longest_piece=longest)
+    with pytest.warns(TranslationWarning) as caught:
+        [_, [whole]] = small.hypotheses(["a cat", " ".join(pieces)], wanted)
+    assert any(f"line 2: {length} tokens are too long" in str(one.message) for one in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        parts = [found[0] for found in small.hypotheses(_cut(small, " ".join(pieces)), wanted)]
+    assert whole.text == " ".join(part.text for part in parts if part.text)
+    assert whole.hypothesis.log_prob == pytest.approx(sum(part.hypothesis.log_prob for part in parts), rel=1e-5)
+    assert whole.hypothesis.length == sum(part.hypothesis.length for part in parts)
+    assert whole.hypothesis.score == pytest.approx(whole.hypothesis.log_prob / whole.hypothesis.length)
+
+
+def _cut(small: Translator, text: str) -> list[str]:
+    from dragoman.runtime.splitting import split
+
+    return split(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 11)
+
+
+def test_a_line_too_long_to_be_meant_is_refused(tokenizer):
+    with pytest.raises(DataError, match=r"line 7: \d+ tokens, more than the 65536 that a line may have"):
+        translator(tokenizer).hypotheses(["cat " * 20_000], first_line=7)
+
+
+@pytest.mark.usefixtures("silently")
+def test_an_unseen_script_is_translated(tokenizer):
+    words = Tokenizer.train(lambda: [("a cat", "eine Katze")], Words(shared=False))
+    for some in (tokenizer, words):
+        [found] = translator(some).translate(["猫が好き"], maximum_length=LengthLimit(absolute=7))
+        assert isinstance(found, str)
+
+
+@pytest.mark.usefixtures("silently")
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
+    model = translator(tokenizer)
+    streamed = [[one.text for one in row] for row in model.stream(iter(TEXTS), SHORT, chunk=chunk)]
+    assert streamed == [[one.text for one in row] for row in model.hypotheses(TEXTS, SHORT)]
+
+
+def test_a_stream_reads_no_further_than_its_chunk(tokenizer):
+    read = []
+    lines = (read.append(text) or "" for text in TEXTS)
+    next(translator(tokenizer).stream(lines, chunk=3))
+    assert len(read) == 3
+
+
+@pytest.mark.usefixtures("silently")
+def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(tokenizer):
+    model = translator(tokenizer)
+    expected = model.translate(TEXTS[:2])
+    model.model.train()
+    assert model.translate(TEXTS[:2]) == expected
+    assert model.model.training
+
+
+@pytest.mark.usefixtures("silently")
+def test_the_score_of_a_translation_is_the_score_given():
+    """With words an output has one segmentation only, so that its text is as good as its ids."""
+    pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
+    words = Tokenizer.train(lambda: pairs, Words(shared=False, minimum_count=1))
+    model = Translator(PrefixNetwork(words=len(words.target) - 4, end_bias=2.0), words)
+    wanted = SearchSettings(beam=3, best=3, allow_unknown=False)
+    texts = ["two cat", "dogs", "a cat and two dogs"]
+    rows = zip(texts, model.hypotheses(texts, wanted), strict=True)
+    found = [(text, one) for text, row in rows for one in row if one.hypothesis.finished]
+    assert {len(one.tokens) for _, one in found} > {0, 2}
+    scored = model.score([text for text, _ in found], [one.text for _, one in found])
+    assert [one.score for one in scored] == pytest.approx([one.hypothesis.score for _, one in found], abs=1e-5)
+
+
+def test_scores_are_those_of_the_ids_and_in_order(tokenizer):
+    model = translator(tokenizer, batch_tokens=29)
+    sources, targets = ["a cat", "two dogs play.", ""], ["eine Katze", "", "Hunde"]
+    found = model.score(sources, targets)
+    for source, target, one in zip(sources, targets, found, strict=True):
+        ids, lengths = rectangle([[*tokenizer.source.encode(source), SYMBOLS.end]])
+        output = tokenizer.target.encode(target)
+        [expected] = score_hypotheses(
+            model.model,
+            ids,
+            lengths,
+            outputs=[output],
+            normalisation=SearchSettings().normalisation,
+            symbols=SYMBOLS,
+        )
+        assert one.tokens == tuple(output)
+        assert one.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+    streamed = list(model.score_stream(zip(sources, targets, strict=True), chunk=2))
+    assert [one.log_prob for one in streamed] == pytest.approx([one.log_prob for one in found], abs=1e-4)
+
+
+def test_what_cannot_be_scored_is_refused(tokenizer):
+    with pytest.raises(DataError, match="2 sources but 1 targets"):
+        translator(tokenizer).score(["a", "b"], ["c"])
+    with pytest.raises(DataError, match="line 2: 22 tokens, more than the 12"):
+        translator(tokenizer, positions=LearnedConfig(length=12)).score(["a", "b"], ["c", "eine Katze am Meer an"])
+
+
+def test_calls_that_cannot_be_meant_are_refused(tokenizer):
+    with pytest.raises(TypeError, match="put it into a list"):
+        translator(tokenizer).translate("two dogs")
+    with pytest.raises(ConfigError, match="beam = 0"):
+        translator(tokenizer).translate(["two dogs"], beam=0)

@@ -1,0 +1,304 @@
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field, PositiveInt, ValidationError, model_validator
+
+from dragoman.config import Config, alternatives, kinds_of, merge, override, parse, read_yaml, to_yaml
+from dragoman.errors import ConfigError
+
+
+class Constant(Config):
+    kind: Literal["constant"] = "constant"
+    rate: float | Literal["auto"] = "auto"
+
+
+class Cosine(Config):
+    kind: Literal["cosine"] = "cosine"
+    rate: float = 0.1
+    steps: PositiveInt = 100
+
+
+Schedule = Annotated[Constant | Cosine, Field(discriminator="kind")]
+
+
+class Layer(Config):
+    heads: PositiveInt = 4
+    size: PositiveInt = 8
+    dropout: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Layer":
+        if self.size % self.heads:
+            raise ValueError(f"heads = {self.heads} does not divide size = {self.size}; choose a divisor")
+        return self
+
+
+class Training(Config):
+    schedule: Schedule = Constant()
+    second: Schedule | None = None
+    phases: list[Schedule] = Field(default_factory=list)
+    warmup: int = 0
+    out: Path | None = None
+
+
+class Whole(Config):
+    name: str
+    training: Training = Training()
+    layers: list[Layer] = Field(default_factory=list)
+    seed: int = 1
+
+
+def complaints(tree: dict, where: str = "") -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(Whole, {"name": "x"} | tree, where=where)
+    return str(caught.value).splitlines()
+
+
+def test_a_tree_becomes_frozen_types():
+    whole = parse(
+        Whole,
+        {
+            "name": "x",
+            "training": {"schedule": {"kind": "cosine", "steps": 7}, "phases": [{"kind": "constant"}]},
+            "layers": [{"heads": 2}],
+        },
+    )
+    assert whole.training.schedule == Cosine(rate=0.1, steps=7)
+    assert whole.training.phases == [Constant()]
+    assert whole.layers == [Layer(heads=2, size=8)]
+    with pytest.raises(ValidationError):
+        whole.seed = 2
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({"sed": 3}, "sed: no such key. Did you mean seed?"),
+        ({"training": {"warmpu": 3}}, "training.warmpu: no such key. Did you mean training.warmup?"),
+        ({"warmup": 3}, "warmup: no such key. Did you mean training.warmup?"),
+        ({"steps": 3}, "steps: no such key. Did you mean training.schedule.steps or training.second.steps?"),
+        ({"zzz": 3}, "zzz: no such key. Known: layers, name, seed, training."),
+        ({"kind": "x"}, "kind: no such key. Known: layers, name, seed, training."),
+        ({"layers": [{}, {"haeds": 2}]}, "layers.1.haeds: no such key. Did you mean layers.1.heads?"),
+        (
+            {"training": {"schedule": {"kind": "constant", "steps": 3}}},
+            "training.schedule.steps: no such key. Did you mean training.schedule.steps or training.second.steps?",
+        ),
+        (
+            {"training": {"phases": [{"kind": "cosine", "stepz": 3}]}},
+            "training.phases.0.stepz: no such key. Did you mean training.phases.0.steps?",
+        ),
+        (
+            {"training": {"second": {"kind": "cosine", "rat": 3}}},
+            "training.second.rat: no such key. Did you mean training.second.rate?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest(tree, expected):
+    assert complaints(tree) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({"kind": "cosin"}, "training.schedule.kind = 'cosin': no such kind. Did you mean cosine?"),
+        ({"kind": "polynomial"}, "training.schedule.kind = 'polynomial': no such kind. Known: constant, cosine."),
+        ({"kind": 3}, "training.schedule.kind = 3: no such kind. Known: constant, cosine."),
+        ({"rate": 3}, "training.schedule.kind: is required and not given; choose one of constant, cosine"),
+        ("cosine", "training.schedule = 'cosine': expected a mapping, such as {kind: cosine}"),
+        (["cosine"], "training.schedule = ['cosine']: expected a mapping, such as {kind: constant}"),
+    ],
+)
+def test_a_kind_that_does_not_fit_is_answered_with_the_known_ones(tree, expected):
+    assert complaints({"training": {"schedule": tree}}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        ({"seed": "many"}, "seed = 'many': input should be a valid integer, unable to parse string as an integer"),
+        ({"seed": ["x" * 99]}, f"seed = ['{'x' * 55}...: input should be a valid integer"),
+        ({"training": 3}, "training = 3: expected a mapping, such as {key: value}"),
+        ({"layers": {"0": {}}}, "layers = {'0': {}}: input should be a valid list"),
+        ({"layers": [{"heads": 0}]}, "layers.0.heads = 0: input should be greater than 0"),
+        (
+            {"layers": [{"dropout": {"a": "b"}}]},
+            "layers.0.dropout.a = 'b': input should be a valid number, unable to parse string as a number",
+        ),
+        ({"layers": [{"heads": 3}]}, "layers.0: heads = 3 does not divide size = 8; choose a divisor"),
+        (
+            {"training": {"schedule": {"kind": "cosine", "rate": float("nan")}}},
+            "training.schedule.rate = nan: input should be a finite number",
+        ),
+        (
+            {"training": {"schedule": {"kind": "constant", "rate": "x"}}},
+            "training.schedule.rate = 'x': input should be a valid number, unable to parse string as a number or input "
+            "should be 'auto'",
+        ),
+        ({"name": None}, "name = None: input should be a valid string"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(tree, expected):
+    assert complaints(tree) == [expected]
+
+
+def test_every_fault_has_one_line_and_the_place_before_it():
+    tree = {"sed": 1, "layers": [{"heads": "x"}, {"size": -1}], "training": {"schedule": {"kind": "none"}}}
+    lines = complaints(tree, where="runs/x/config.yaml")
+    assert len(lines) == 4
+    assert all(line.startswith("runs/x/config.yaml: ") for line in lines)
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ConfigError, match=r"^name: is required and not given$"):
+        parse(Whole, {})
+
+
+def test_a_fault_of_the_whole_has_no_key():
+    with pytest.raises(ConfigError, match=r"^heads = 3 does not divide size = 8; choose a divisor$"):
+        parse(Layer, {"heads": 3})
+
+
+def test_a_key_that_is_no_word_is_refused():
+    assert "the key True is not a word" in complaints({"training": {True: 3}})[0]
+
+
+def test_merging_lays_keys_over_and_keeps_the_rest():
+    base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
+    assert merge(base, {"a": {"c": {"d": 3, "f": 4}}, "e": [5]}) == {"a": {"b": 1, "c": {"d": 3, "f": 4}}, "e": [5]}
+    assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [
+        ({"steps": 5}, {"kind": "cosine", "steps": 5, "rate": 1}),
+        ({"kind": "cosine", "steps": 5}, {"kind": "cosine", "steps": 5, "rate": 1}),
+        ({"kind": "constant"}, {"kind": "constant"}),
+        (None, None),
+        ("x", "x"),
+    ],
+)
+def test_a_mapping_of_another_kind_replaces(over, expected):
+    base = {"schedule": {"kind": "cosine", "steps": 3, "rate": 1}}
+    assert merge(base, {"schedule": over}) == {"schedule": expected}
+
+
+def test_naming_the_kind_of_a_group_without_one_loses_no_key():
+    assert merge({"s": {"steps": 3}}, {"s": {"kind": "cosine"}}) == {"s": {"steps": 3, "kind": "cosine"}}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [
+        (["training.warmup=2000"], {"seed": 1, "training": {"warmup": 2000, "schedule": {"kind": "constant"}}}),
+        (["seed=null"], {"seed": None, "training": {"schedule": {"kind": "constant"}}}),
+        (["name=a=b"], {"seed": 1, "name": "a=b", "training": {"schedule": {"kind": "constant"}}}),
+        (["training=3"], {"seed": 1, "training": 3}),
+        (
+            ["layers=[{heads: 2}]"],
+            {"seed": 1, "training": {"schedule": {"kind": "constant"}}, "layers": [{"heads": 2}]},
+        ),
+        (
+            ["training.schedule.kind=cosine", "training.schedule.steps=3"],
+            {"seed": 1, "training": {"schedule": {"kind": "cosine", "steps": 3}}},
+        ),
+        (
+            ["training.schedule.steps=3", "training.schedule.kind=cosine"],
+            {"seed": 1, "training": {"schedule": {"kind": "cosine", "steps": 3}}},
+        ),
+        (["seed=2", "seed=3"], {"seed": 3, "training": {"schedule": {"kind": "constant"}}}),
+    ],
+)
+def test_assignments_override_keys(assignments, expected):
+    tree = {"seed": 1, "training": {"schedule": {"kind": "constant"}}}
+    assert override(tree, assignments) == expected
+    assert tree == {"seed": 1, "training": {"schedule": {"kind": "constant"}}}
+
+
+@pytest.mark.parametrize("assignment", ["seed", "=3", "training..warmup=3", ".seed=3", "seed=[1", "seed={a: 1, a: 2}"])
+def test_an_assignment_that_cannot_be_read_is_refused(assignment):
+    with pytest.raises(ConfigError) as caught:
+        override({}, [assignment])
+    assert str(caught.value).startswith(f"--set {assignment}: ")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_yaml_is_read_with_line_ends_marks_and_comments(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_bytes("\ufeffname: zwölf # twelve\r\nseed: 3\r\n".encode())
+    assert read_yaml(path) == {"name": "zwölf", "seed": 3}
+    path.write_text("# nothing\n", encoding="utf-8")
+    assert read_yaml(path) == {}
+    path.write_text("base: &base {a: 1}\nover: {<<: *base, a: 2}\n", encoding="utf-8")
+    assert read_yaml(path) == {"base": {"a": 1}, "over": {"a": 2}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: 1\nb: [1, 2\nc: 3\n", r"a\.yaml, line 3: not valid YAML \(expected ',' or ']', .*\); mend the file"),
+        (b"seed: 1\nname: x\nseed: 2\n", r"a\.yaml, line 3: not valid YAML \(seed is given twice\)"),
+        (b"t:\n  - {x: 1, x: 1}\n", r"a\.yaml, line 2: not valid YAML \(x is given twice\)"),
+        (b"- 1\n", r"a\.yaml: holds list, not a mapping"),
+        (b"just words\n", r"a\.yaml: holds str, not a mapping"),
+        (b"name: caf\xe9\n", r"a\.yaml: not UTF-8 .* at byte 9"),
+        (b"name: !!python/object/apply:os.getcwd []\n", r"a\.yaml, line 1: not valid YAML \(could not determine"),
+        (b"a: \x00\n", r"a\.yaml: not valid YAML"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_one_message(tmp_path, content, message):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_yaml(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_yaml_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"b\.yaml: cannot be read \(No such file or directory\); check the path"):
+        read_yaml(tmp_path / "b.yaml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_yaml(tmp_path)
+
+
+def test_yaml_is_written_in_the_order_declared_with_defaults():
+    text = to_yaml(Whole(name="zwölf", training=Training(out=Path("runs/x"))))
+    assert text.splitlines()[:4] == ["name: zwölf", "training:", "  schedule:", "    kind: constant"]
+    assert "  out: runs/x" in text
+
+
+# PyYAML folds the line breaks of other scripts (NEL, LS, PS) into LF; they have no place in a configuration.
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029"))
+configurations = st.builds(
+    Whole,
+    name=words,
+    seed=st.integers(),
+    training=st.builds(
+        Training,
+        schedule=st.one_of(
+            st.builds(Constant, rate=st.just("auto") | st.floats(allow_nan=False, allow_infinity=False)),
+            st.builds(Cosine, rate=st.floats(allow_nan=False, allow_infinity=False), steps=st.integers(1)),
+        ),
+        phases=st.lists(st.builds(Cosine), max_size=3),
+    ),
+    layers=st.lists(st.builds(Layer, dropout=st.dictionaries(words, st.floats(0, 1))), max_size=3),
+)
+
+
+@given(configurations)
+@settings(deadline=None)
+def test_what_is_written_is_read_back_the_same(tmp_path_factory, configuration):
+    path = tmp_path_factory.getbasetemp() / "config.yaml"
+    path.write_text(to_yaml(configuration), encoding="utf-8", newline="")
+    assert parse(Whole, read_yaml(path)) == configuration
+
+
+def test_the_members_of_an_annotation_are_found():
+    assert alternatives(Schedule | None) == [Constant, Cosine]
+    assert alternatives(list[int]) == [list[int]]
+    assert kinds_of(Schedule) == ["constant", "cosine"]
+    assert kinds_of(Layer) == []

@@ -1,0 +1,113 @@
+"""The configuration reference: how it is made, and that the committed page is what the models say now."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, PositiveInt
+
+from dragoman.config import Config, alternatives, is_config
+
+GENERATOR = Path(__file__).parents[2] / "docs" / "generate.py"
+
+
+@pytest.fixture(scope="module")
+def generate():
+    specification = importlib.util.spec_from_file_location("generate", GENERATOR)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+class Warm(Config):
+    """A climb."""
+
+    kind: Literal["warm"] = "warm"
+    steps: PositiveInt = Field(5, description="updates of it")
+
+
+class Flat(Config):
+    """No change."""
+
+    kind: Literal["flat"] = "flat"
+
+
+class Inner(Config):
+    """What lies inside."""
+
+    schedule: Annotated[Warm | Flat, Field(discriminator="kind")] = Warm()
+    clip: float | None = Field(None, gt=0, le=7, description="bound, a | b")
+    choice: Literal["a", "b"] | int = "a"
+    paths: list[Path] = Field(default_factory=list)
+
+
+class Outer(Config):
+    """The whole."""
+
+    name: str
+    """what it is called"""
+    inner: Inner = Inner()
+
+
+EXPECTED = """\
+The whole.
+
+| key | value | default | meaning |
+| --- | --- | --- | --- |
+| `name` | text | *required* | what it is called |
+| `inner` | a group | see below |  |
+
+## inner
+
+What lies inside.
+
+| key | value | default | meaning |
+| --- | --- | --- | --- |
+| `schedule` | a group, one kind of `warm`, `flat` | `kind: warm` |  |
+| `clip` | number > 0, ≤ 7 or `null` | `null` | bound, a \\| b |
+| `choice` | `a`, `b` or whole number | `a` |  |
+| `paths` | list of: path | `[]` |  |
+
+## inner.schedule
+
+### inner.schedule: {kind: warm}
+
+A climb.
+
+| key | value | default | meaning |
+| --- | --- | --- | --- |
+| `steps` | whole number > 0 | `5` | updates of it |
+
+### inner.schedule: {kind: flat}
+
+No change.
+
+No further keys.
+"""
+
+
+def test_groups_kinds_limits_and_defaults_are_written_out(generate):
+    assert generate.reference(Outer).removeprefix(generate.INTRODUCTION).strip() == EXPECTED.strip()
+
+
+def test_the_committed_page_is_what_the_models_say(generate):
+    from dragoman.experiment.config import Experiment
+
+    assert generate.TARGET.read_text(encoding="utf-8") == generate.reference(Experiment), "write it anew: make docs"
+
+
+def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
+    for name, field in kind.model_fields.items():
+        groups = [group for group in alternatives(field.annotation) if is_config(group)]
+        if not groups and not field.description and name != "kind":
+            yield f"{prefix}{name}"
+        for group in groups:
+            yield from undescribed(group, f"{prefix}{name}.")
+
+
+def test_every_key_says_what_it_means():
+    from dragoman.experiment.config import Experiment
+
+    assert sorted(set(undescribed(Experiment))) == []

@@ -1,0 +1,87 @@
+"""Files and folders are there whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import RunError
+from dragoman.files import new_folder, new_text_file, write_atomically
+
+
+def names(folder) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def fill_and_fail(folder):
+    with new_folder(folder) as beside:
+        (beside / "a").write_bytes(b"2")
+        raise KeyError
+
+
+def write_and_fail(path):
+    with new_text_file(path) as file:
+        file.write("half")
+        raise KeyError
+
+
+def test_a_file_is_replaced(tmp_path):
+    write_atomically(tmp_path / "a.json", b"one")
+    write_atomically(tmp_path / "a.json", "zwö")
+    assert (tmp_path / "a.json").read_bytes() == "zwö".encode()
+    assert names(tmp_path) == ["a.json"]
+
+
+def test_a_full_disk_leaves_what_was_there_and_says_so(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path, folder = tmp_path / "a.json", tmp_path / "store"
+    write_atomically(path, b"old")
+    with new_folder(folder) as beside:
+        (beside / "a").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"a\.json: cannot be written \(No space left on device\); free some space"):
+        write_atomically(path, b"new")
+    with pytest.raises(RunError, match=r"store: cannot be written .*free some space"), new_folder(folder) as beside:
+        (beside / "a").write_bytes(b"new")
+    assert path.read_bytes() == (folder / "a").read_bytes() == b"old"
+    assert names(tmp_path) == ["a.json", "store"]
+
+
+def test_a_folder_takes_its_place_only_when_it_is_whole(tmp_path):
+    folder = tmp_path / "store"
+    with new_folder(folder) as beside:
+        (beside / "a").write_bytes(b"1")
+        assert not folder.exists()
+    with pytest.raises(KeyError):
+        fill_and_fail(folder)
+    assert (folder / "a").read_bytes() == b"1"
+    with new_folder(folder) as beside:
+        (beside / "b").write_bytes(b"3")
+        (beside / "inside").mkdir()
+    assert names(folder) == ["b", "inside"]
+    assert names(tmp_path) == ["store"]
+
+
+def test_a_text_file_takes_its_place_only_when_it_is_whole(tmp_path):
+    path = tmp_path / "out.de"
+    with new_text_file(path) as file:
+        file.write("grün\n")
+        assert not path.exists()
+    with pytest.raises(KeyError):
+        write_and_fail(path)
+    assert path.read_bytes() == "grün\n".encode()
+    assert names(tmp_path) == ["out.de"]
+
+
+def test_a_device_is_written_to_as_it_is():
+    with new_text_file(Path(os.devnull)) as file:
+        assert file.write("text") == 4
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(RunError, match=r"x: cannot be written \(.+\); check the path"):
+        write_atomically(tmp_path / "file" / "x", b"1")
