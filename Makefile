@@ -26,8 +26,10 @@ check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated docu
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-bench: $(VENV)/dev.stamp ## run the benchmarks that need no corpus
-	$(BIN)/python benchmarks/decode_twin.py $(BENCH)
+bench: $(VENV)/dev.stamp ## time beam search beside its slow twin (RUN=runs/en-de SOURCE=test.en)
+	@test -n "$(RUN)" && test -n "$(SOURCE)" || { \
+		echo "Say what to translate with, and what: make bench RUN=runs/en-de SOURCE=test.en" >&2; exit 1; }
+	$(BIN)/python benchmarks/decode_twin.py "$(RUN)" --source "$(SOURCE)" $(BENCH)
 
 docs: $(VENV)/dev.stamp ## write the generated pages of the documentation
 	$(BIN)/python docs/generate.py

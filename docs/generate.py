@@ -24,9 +24,10 @@ INTRODUCTION = f"""# Configuration
 <!-- Written by `{COMMAND}` from the configuration models; edits here are lost. -->
 
 Every key of a configuration file, with its default. A file gives the keys that differ; `--set key=value` on the command
-line overrides any of them, for example `--set training.seed=2`. Where a group offers several kinds, its key `kind` says
-which one is meant, and only the keys of that kind may stand beside it. The configuration that a run was trained with,
-defaults written out, is in its `config.yaml`.
+line overrides any of them, for example `--set training.seed=2`. The key `preset` lays a file over the choices of a
+preset: `nano`, `tiny`, `small`, `base`, `big` or `deep-shallow`. Where a group offers several kinds, its key `kind`
+says which one is meant, and only the keys of that kind may stand beside it; where `kind` is left out, that of the
+default is meant. The configuration that a run was trained with, defaults written out, is in its `config.yaml`.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
 PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}

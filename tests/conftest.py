@@ -9,8 +9,7 @@ from jaxtyping import install_import_hook
 TENSOR_ROOMS = ["nn", "models", "training", "decoding", "runtime"]
 # jaxtyping decorates methods one by one, where beartype cannot tell which class `Self` is; any object passes there.
 CHECKER = (
-    "beartype.beartype(conf=beartype.BeartypeConf("
-    "hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
+    "beartype.beartype(conf=beartype.BeartypeConf(hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
 )
 # Every annotation of a shape or type is checked whenever a test calls through it. The modules of the tests are imported
 # after this one, and with them the rooms.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dragoman.errors import ConfigError
 
@@ -25,12 +25,25 @@ Tree = dict[str, Any]
 class Config(BaseModel):
     """A frozen group of settings; unknown keys are refused, so that no setting is silently not obeyed.
 
-    A key is described by `Field(description=...)` or by the docstring below it.
+    A key is described by `Field(description=...)` or by the docstring below it. Where a group offers several kinds and
+    none is named, the kind of the default is meant.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, use_attribute_docstrings=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_default_kinds(cls, tree: Any) -> Any:
+        if not isinstance(tree, Mapping):
+            return tree
+        filled = dict(tree)
+        for name, field in cls.model_fields.items():
+            value, tag = tree.get(name), _tag(type(field.default))
+            if isinstance(value, Mapping) and "kind" not in value and tag is not None:
+                filled[name] = {"kind": tag, **value}
+        return filled
 
 
 C = TypeVar("C", bound=Config)
@@ -134,12 +147,15 @@ def _explain(kind: type[Config], error: ValidationError) -> list[str]:
     for fault in error.errors():
         location = fault["loc"]
         path, _ = _walk(kind, location)
+        if fault["type"] == "too_short" and any(key.startswith(f"{'.'.join(path)}.") for key in faults):
+            continue  # only because pydantic does not count the members at fault
         faults.setdefault(".".join(path), []).append(_describe(kind, location, dict(fault)))
     lines = []
     for key, (first, *more) in faults.items():
         reasons = dict.fromkeys(text.partition(": ")[2] for text in more)
         line = " or ".join([f"{key}{first}", *reasons])
-        lines.append(line if key else line.removeprefix(": "))
+        named = not key or line.startswith(f"{key}: {key}.")  # a message of several keys names them itself
+        lines.append(line.removeprefix(f"{key}: ") if named else line)
     return lines
 
 
@@ -176,15 +192,34 @@ def _unknown_kind(value: Any, kinds: Sequence[str]) -> str:
 
 
 def _nearest(root: type[Config], location: Sequence[Any]) -> str:
-    """The key that may have been meant: one like it in the same group, else one of the same name in another."""
+    """The key that may have been meant: of another kind, else one like it in the same group, else one in another."""
     path, group = _walk(root, location[:-1])
-    name = str(location[-1])
-    known = sorted(group.model_fields)
-    near = [".".join([*path, key]) for key in difflib.get_close_matches(name, known, n=1, cutoff=0.6)]
-    same = [key for key in dict.fromkeys(_keys(root)) if key.rpartition(".")[2] == name != "kind"]
-    sure = difflib.SequenceMatcher(None, name, near[0].rpartition(".")[2]).ratio() > 0.7 if near else False
-    meant = same if same and len(same) <= 3 and not sure else near
+    name, known = str(location[-1]), sorted(group.model_fields)
+    owners = [kind for kind, option in _siblings(root, location) if name in option.model_fields]
+    if owners:
+        return f"It belongs to kind {' or '.join(owners)}, and this is kind {_tag(group)}."
+    beside = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    elsewhere = _elsewhere(root, name)
+    sure = beside and difflib.SequenceMatcher(None, name, beside[0]).ratio() > 0.7
+    meant = [".".join([*path, key]) for key in beside] if sure or not elsewhere else elsewhere
     return f"Did you mean {' or '.join(meant)}?" if meant else f"Known: {', '.join(known)}."
+
+
+def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, type[Config]]]:
+    """The kinds that could stand in place of the one at a location."""
+    _, union = _walk(root, location[:-2])
+    options = [(option, _tag(option)) for option in alternatives(union)]
+    tagged = [(tag, option) for option, tag in options if tag is not None]
+    return tagged if any(tag == location[-2] for tag, _ in tagged) else []
+
+
+def _elsewhere(root: type[Config], name: str) -> list[str]:
+    """The few keys of any group that bear a name, or a name very like it; none where it is everywhere."""
+    keys = [key for key in dict.fromkeys(_keys(root)) if not key.endswith("kind")]
+    names = {key.rpartition(".")[2] for key in keys}
+    like = [name] if name in names else difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    found = [key for key in keys if key.rpartition(".")[2] in like]
+    return found if len(found) <= 3 else []
 
 
 def _keys(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] = ()) -> Iterator[str]:

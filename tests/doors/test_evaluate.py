@@ -1,5 +1,6 @@
 """`dragoman evaluate` and `dragoman compare`, from files to what is printed."""
 
+import gzip
 import json
 
 import pytest
@@ -73,24 +74,36 @@ def test_a_comparison_as_json(folder, capsys):
     assert worse["p_randomisation"] == 1.0  # one sentence differs, so swapping never brings them nearer
 
 
+def test_files_with_windows_line_ends_or_compressed_score_the_same(folder, capsys):
+    (folder / "windows").write_bytes("\ufeff".encode() + "\r\n".join(REFERENCE).encode())
+    (folder / "packed.gz").write_bytes(gzip.compress((folder / "reference").read_bytes()))
+    assert dragoman("evaluate", "--hypothesis", "windows", "-r", "packed.gz", "-m", "exact", "--json") == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["scores"][0]["score"] == 100.0
+    assert "windows: 2 x Windows line end" in captured.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "--hypothesis", "short", "-r", "reference"], "reference 1: 3 sentences, but hypotheses has 2"),
+        (["evaluate", "--hypothesis", "short", "-r", "reference"], "reference: 3 sentences, but short has 2"),
         (["evaluate", "--hypothesis", "nowhere", "-r", "reference"], "nowhere: cannot be read"),
         (["evaluate", "--hypothesis", "empty", "-r", "reference"], "empty: is empty"),
         (["evaluate", "-r", "reference"], "evaluate needs outputs"),
         (["evaluate", "run", "-r", "reference"], "evaluate needs outputs"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--beam", "3"], "not both"),
+        (["evaluate", "--hypothesis", "latin", "-r", "reference"], "latin:2: not UTF-8"),
         (["evaluate", "run", "--hypothesis", "output", "-r", "reference"], "not both"),
         (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "tokenize = 'moses'"),
         (["evaluate", "--hypothesis", "output", "-r", "reference", "-m", "ter", "--tokenize", "none"], "only BLEU"),
         (["compare", "-r", "reference", "output"], "two systems or more"),
         (["compare", "-r", "reference", "output", "output"], "is given twice"),
-        (["compare", "-r", "reference", "output", "short"], "reference 1: 3 sentences, but short has 2"),
+        (["compare", "-r", "reference", "output", "short"], "reference: 3 sentences, but short has 2"),
     ],
 )
 def test_bad_input_is_one_message_and_code_2(folder, capsys, arguments, message):
     (folder / "empty").touch()
+    (folder / "latin").write_bytes(b"plain\nd\xe9j\xe0\nplain\n")
     assert dragoman(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err

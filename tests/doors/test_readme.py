@@ -17,7 +17,7 @@ NOT_RUN = {
     "make demo": "trains for minutes; what make would do is asked of it instead",
     "make test": "runs this test; what make would do is asked of it instead",
 }
-SHORTENED = {"dragoman train ": " --preset nano --set 'training.length={kind: updates, count: 3}'"}
+SHORTENED = {"dragoman train ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'"}
 """What is added to a command so that it takes seconds."""
 
 

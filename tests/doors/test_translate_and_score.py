@@ -25,8 +25,9 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     tokenizer = Tokenizer.train(lambda: pairs, Characters(shared=False))
     loaded = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
-    def load(path: Path, *, device: str | None = None) -> Translator:
+    def load(path: Path, *, device: str | None, batch_tokens: int) -> Translator:
         assert path == Path("runs/en-de")
+        loaded.batch_tokens = batch_tokens
         return loaded
 
     monkeypatch.setitem(sys.modules, "dragoman.experiment.load", types.SimpleNamespace(load=load))

@@ -80,12 +80,13 @@ def test_a_tree_becomes_frozen_types():
         ({"training": {"warmpu": 3}}, "training.warmpu: no such key. Did you mean training.warmup?"),
         ({"warmup": 3}, "warmup: no such key. Did you mean training.warmup?"),
         ({"steps": 3}, "steps: no such key. Did you mean training.schedule.steps or training.second.steps?"),
+        ({"stepz": 3}, "stepz: no such key. Did you mean training.schedule.steps or training.second.steps?"),
         ({"zzz": 3}, "zzz: no such key. Known: layers, name, seed, training."),
         ({"kind": "x"}, "kind: no such key. Known: layers, name, seed, training."),
         ({"layers": [{}, {"haeds": 2}]}, "layers.1.haeds: no such key. Did you mean layers.1.heads?"),
         (
             {"training": {"schedule": {"kind": "constant", "steps": 3}}},
-            "training.schedule.steps: no such key. Did you mean training.schedule.steps or training.second.steps?",
+            "training.schedule.steps: no such key. It belongs to kind cosine, and this is kind constant.",
         ),
         (
             {"training": {"phases": [{"kind": "cosine", "stepz": 3}]}},
@@ -107,7 +108,6 @@ def test_an_unknown_key_is_answered_with_the_nearest(tree, expected):
         ({"kind": "cosin"}, "training.schedule.kind = 'cosin': no such kind. Did you mean cosine?"),
         ({"kind": "polynomial"}, "training.schedule.kind = 'polynomial': no such kind. Known: constant, cosine."),
         ({"kind": 3}, "training.schedule.kind = 3: no such kind. Known: constant, cosine."),
-        ({"rate": 3}, "training.schedule.kind: is required and not given; choose one of constant, cosine"),
         ("cosine", "training.schedule = 'cosine': expected a mapping, such as {kind: cosine}"),
         (["cosine"], "training.schedule = ['cosine']: expected a mapping, such as {kind: constant}"),
     ],
@@ -145,6 +145,20 @@ def test_a_wrong_value_is_named_with_its_key(tree, expected):
     assert complaints(tree) == [expected]
 
 
+def test_a_kind_that_is_not_named_is_that_of_the_default():
+    whole = parse(Whole, {"name": "x", "training": {"schedule": {"rate": 3}}})
+    assert whole.training.schedule == Constant(rate=3)
+    assert complaints({"training": {"schedule": {"zz": 3}}}) == [
+        "training.schedule.zz: no such key. Known: kind, rate."
+    ]
+
+
+def test_without_a_default_the_kind_is_required():
+    expected = "kind: is required and not given; choose one of constant, cosine"
+    assert complaints({"training": {"second": {"rate": 3}}}) == [f"training.second.{expected}"]
+    assert complaints({"training": {"phases": [{}]}}) == [f"training.phases.0.{expected}"]
+
+
 def test_every_fault_has_one_line_and_the_place_before_it():
     tree = {"sed": 1, "layers": [{"heads": "x"}, {"size": -1}], "training": {"schedule": {"kind": "none"}}}
     lines = complaints(tree, where="runs/x/config.yaml")
@@ -160,6 +174,33 @@ def test_a_missing_key_is_named():
 def test_a_fault_of_the_whole_has_no_key():
     with pytest.raises(ConfigError, match=r"^heads = 3 does not divide size = 8; choose a divisor$"):
         parse(Layer, {"heads": 3})
+
+
+def test_a_list_whose_members_are_at_fault_is_not_called_too_short():
+    class Scores(Config):
+        thresholds: tuple[int, ...] = Field((1,), min_length=1)
+
+    with pytest.raises(ConfigError, match=r"^thresholds\.0 = 'x': input should be a valid integer, [a-z ]*$"):
+        parse(Scores, {"thresholds": ["x"]})
+    with pytest.raises(ConfigError, match=r"^thresholds = \[\]: tuple should have at least 1 item"):
+        parse(Scores, {"thresholds": []})
+
+
+def test_a_fault_of_several_keys_names_its_group_once():
+    class Model(Config):
+        layer: Layer = Layer()
+
+        @model_validator(mode="after")
+        def _fits(self) -> "Model":
+            if self.layer.size == 7:
+                raise ValueError("model.layer.size = 7 is not even")
+            return self
+
+    class Run(Config):
+        model: Model = Model()
+
+    with pytest.raises(ConfigError, match=r"^model\.layer\.size = 7 is not even$"):
+        parse(Run, {"model": {"layer": {"size": 7, "heads": 1}}})
 
 
 def test_a_key_that_is_no_word_is_refused():

@@ -30,14 +30,19 @@ def compare(
 ) -> None:
     """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005)."""
     from dragoman import evaluation
+    from dragoman.cli import streams
     from dragoman.errors import ConfigError
 
     twice = sorted({name for name in systems if systems.count(name) > 1})
     if twice:
         raise ConfigError(f"{twice[0]}: is given twice; name each file of outputs once")
+    references = [streams.read_all(name) for name in reference]
+    outputs = {name: streams.read_all(name) for name in systems}
+    for name, sentences in outputs.items():
+        evaluation.check_aligned(sentences, references, names=[name, *reference])
     compared = evaluation.compare(
-        {name: evaluation.read_segments(name) for name in systems},
-        [evaluation.read_segments(name) for name in reference],
+        outputs,
+        references,
         chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase),
         seed=seed,
         resamples=resamples,

@@ -53,11 +53,15 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Score outputs, or a run on a test set, against references, with sacreBLEU's signatures."""
-    from dragoman.evaluation import corpus_score, read_segments, sentence_scores
+    from dragoman.cli import streams
+    from dragoman.evaluation import check_aligned, corpus_score, sentence_scores
 
     metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
-    references = [read_segments(name) for name in reference]
-    outputs = _outputs(run, hypothesis=hypothesis, source=source, beam=beam)
+    references = [streams.read_all(name) for name in reference]
+    name = _given(run, hypothesis=hypothesis, source=source, beam=beam)
+    sentences = streams.read_all(name)
+    check_aligned(sentences, references, names=[name, *reference])
+    outputs = sentences if run is None else _translated(run, sentences, beam=beam)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -94,19 +98,20 @@ def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Met
             assert_never(name)
 
 
-def _outputs(run: Path | None, *, hypothesis: str | None, source: str | None, beam: int | None) -> list[str]:
-    """The sentences to score: read from a file, or translated by a run."""
+def _given(run: Path | None, *, hypothesis: str | None, source: str | None, beam: int | None) -> str:
+    """The file to read: of outputs, or of what a run is to translate. Raises ConfigError on neither and on both."""
     from dragoman.errors import ConfigError
-    from dragoman.evaluation import read_segments
 
     if hypothesis is not None:
         if run is not None or source is not None or beam is not None:
             raise ConfigError("evaluate takes --hypothesis, or a run with --source and --beam, not both; leave one out")
-        return read_segments(hypothesis)
+        return hypothesis
     if run is None or source is None:
         raise ConfigError("evaluate needs outputs: give --hypothesis FILE, or a run folder and --source FILE")
-    sentences = read_segments(source)
+    return source
 
+
+def _translated(run: Path, sentences: list[str], *, beam: int | None) -> list[str]:
     from dragoman.experiment.load import load
 
     translator = load(run)

@@ -13,6 +13,13 @@ from typing import Annotated, Final
 
 import typer
 
+from dragoman.cli.compare import compare
+from dragoman.cli.demo import demo
+from dragoman.cli.evaluate import evaluate
+from dragoman.cli.info import info
+from dragoman.cli.score import score
+from dragoman.cli.train import train
+from dragoman.cli.translate import translate
 from dragoman.errors import DragomanError
 
 MENDABLE: Final = 2
@@ -28,10 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-import importlib, importlib.util  # noqa
-for _name in ("demo", "train", "translate", "score", "evaluate", "compare", "info"):  # INTERIM: explicit imports once all exist
-    if importlib.util.find_spec(f"dragoman.cli.{_name}"):
-        app.command()(getattr(importlib.import_module(f"dragoman.cli.{_name}"), _name))
+for verb in (demo, train, translate, score, evaluate, compare, info):
+    app.command()(verb)
 
 
 def main() -> None:
@@ -116,5 +121,3 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
-
-

@@ -52,10 +52,9 @@ def score(
     settings = normalisation_of(normalisation, length_penalty)
 
     from dragoman.experiment.load import load
+    from dragoman.runtime.translator import BATCH_TOKENS
 
-    translator = load(model, device=device)
-    if batch_tokens is not None:
-        translator.batch_tokens = batch_tokens
+    translator = load(model, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
     repairs = Repairs()
     pairs = ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
     totals = _Totals()

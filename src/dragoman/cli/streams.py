@@ -27,6 +27,19 @@ def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
     return (text for _, text in numbered)
 
 
+def read_all(name: str) -> list[str]:
+    """All texts of a file or of standard input; repairs are reported. Raises DataError, on an empty file too."""
+    from dragoman.data.corpora import Repairs
+    from dragoman.errors import DataError
+
+    repairs = Repairs()
+    texts = list(read_lines(name, repairs))
+    report_repairs(repairs)
+    if not texts:
+        raise DataError(f"{name}: is empty; give a file with a text on each line")
+    return texts
+
+
 @contextmanager
 def output(name: str) -> Iterator[TextIO]:
     """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all."""

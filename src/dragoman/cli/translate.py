@@ -76,11 +76,9 @@ def translate(
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
     from dragoman.experiment.load import load
-    from dragoman.runtime.translator import STREAM_CHUNK
+    from dragoman.runtime.translator import BATCH_TOKENS, STREAM_CHUNK
 
-    translator = load(model, device=device)
-    if batch_tokens is not None:
-        translator.batch_tokens = batch_tokens
+    translator = load(model, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
     repairs = Repairs()
     texts = streams.read_lines(input_, repairs)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()

@@ -12,14 +12,14 @@ class Average(Config):
     r"""$\log p(y) / |y|^\alpha$; `alpha` 1 is the mean over symbols, a greater one favours long outputs."""
 
     kind: Literal["average"] = "average"
-    alpha: float = 1.0
+    alpha: float = Field(default=1.0, description="exponent of the length")
 
 
 class Gnmt(Config):
     r"""$\log p(y) / ((5 + |y|) / 6)^\alpha$ (Wu et al., 2016, equation 14, without the coverage penalty)."""
 
     kind: Literal["gnmt"] = "gnmt"
-    alpha: float = 0.6
+    alpha: float = Field(default=0.6, description="exponent of the length term")
 
 
 class Raw(Config):
@@ -34,9 +34,9 @@ Normalisation = Annotated[Average | Gnmt | Raw, Field(discriminator="kind")]
 class LengthLimit(Config):
     """The most tokens of an output: `factor` times the tokens of the source plus `offset`, and at most `absolute`."""
 
-    factor: float = Field(default=2.0, ge=0)
-    offset: int = Field(default=20, ge=0)
-    absolute: PositiveInt = 2000
+    factor: float = Field(default=2.0, ge=0, description="tokens for each token of the source")
+    offset: int = Field(default=20, ge=0, description="tokens for any source")
+    absolute: PositiveInt = Field(default=2000, description="most tokens whatever the source")
 
     def of(self, source_length: int) -> int:
         """The limit for a source of so many tokens, at least 1."""
@@ -46,12 +46,12 @@ class LengthLimit(Config):
 class SearchSettings(Config):
     """How outputs are searched and ranked. Lengths count generated tokens, without the end symbol."""
 
-    beam: PositiveInt = 5
-    best: PositiveInt = 1
+    beam: PositiveInt = Field(default=5, description="hypotheses that go on at a time; 1 is greedy")
+    best: PositiveInt = Field(default=1, description="translations returned for each source; at most beam")
     normalisation: Normalisation = Average()
-    minimum_length: int = Field(default=0, ge=0)
+    minimum_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
     maximum_length: LengthLimit = LengthLimit()
-    allow_unknown: bool = True
+    allow_unknown: bool = Field(default=True, description="let the unknown symbol stand in an output")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -82,5 +82,7 @@ def _picked(logits: Float[Tensor, "places vocabulary"], symbols: Int[Tensor, " p
 
 
 def _rectangle(rows: list[list[int]], symbols: Symbols, device: torch.device) -> Int[Tensor, "batch target"]:
-    padded = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=symbols.pad)
+    padded = pad_sequence(
+        [torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=symbols.pad
+    )
     return padded.to(device)

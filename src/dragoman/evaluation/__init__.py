@@ -2,8 +2,7 @@
 
 from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Ter
 from dragoman.evaluation.report import paired_rows, score_rows, sentence_rows
-from dragoman.evaluation.scores import Score, corpus_score, sentence_scores
-from dragoman.evaluation.segments import read_segments
+from dragoman.evaluation.scores import Score, check_aligned, corpus_score, sentence_scores
 from dragoman.evaluation.significance import Paired, compare
 
 __all__ = [
@@ -15,10 +14,10 @@ __all__ = [
     "Paired",
     "Score",
     "Ter",
+    "check_aligned",
     "compare",
     "corpus_score",
     "paired_rows",
-    "read_segments",
     "score_rows",
     "sentence_rows",
     "sentence_scores",

@@ -3,7 +3,7 @@
 - Paired bootstrap (Koehn, 2004): the test set is drawn anew with replacement; p is how often the difference moves away
   from its mean by as much as the difference observed.
 - Approximate randomisation (Riezler and Maxwell, 2005): the outputs of the two systems are swapped at random, sentence
-  by sentence; p is how often that yields a difference as great as the one observed. It is mostly the stricter of the two.
+  by sentence; p is how often that yields a difference as great as the one observed, mostly the stricter.
 
 Both are two-sided and add one to count and trials, so p is never zero. The draws are those of
 `sacrebleu.significance` with the same seed, and so are the results, with one exception: a trial that ties with the

@@ -14,14 +14,14 @@ class Epochs(Config):
     """Counted in passes over the corpus."""
 
     kind: Literal["epochs"] = "epochs"
-    count: PositiveInt = 1
+    count: PositiveInt = Field(1, description="how many passes")
 
 
 class Updates(Config):
     """Counted in optimiser steps."""
 
     kind: Literal["updates"] = "updates"
-    count: PositiveInt = 1000
+    count: PositiveInt = Field(1000, description="how many steps")
 
 
 Span = Annotated[Epochs | Updates, Field(discriminator="kind")]

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_BYTES = 8 * 2**20  # the logits of one chunk stay within a core's share of the cache
+CHUNK_BYTES = 16 * 2**20  # float32 logits of one chunk
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,13 @@ def unembedding_loss(
     expected: Int[Tensor, " tokens"],
     *,
     smoothing: float,
+    products: torch.dtype = torch.float32,
 ) -> Loss:
-    """The same from the hidden states: logits exist a chunk at a time, and gradients are made in the same pass."""
-    objective, nll = _UnembeddingLoss.apply(hidden, weight, bias, expected, smoothing)  # type: ignore[no-untyped-call]
+    """The same from the hidden states: logits exist a chunk at a time, and gradients are made in the same pass.
+
+    `products` is the number format of the three large products; softmax and sums are in float32 whatever it is.
+    """
+    objective, nll = _UnembeddingLoss.apply(hidden, weight, bias, expected, smoothing, products)  # type: ignore[no-untyped-call]
     return Loss(objective, nll)
 
 
@@ -54,13 +58,20 @@ class _UnembeddingLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        expected: Tensor,
+        smoothing: float,
+        products: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         wanted = any(ctx.needs_input_grad[:3])
         sums = _ChunkSums.start(hidden, weight, bias, smoothing=smoothing, gradients=wanted)
-        rows = max(1, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
+        small = hidden.to(products), weight.to(products), None if bias is None else bias.to(products)
+        rows = max(1, CHUNK_BYTES // (4 * weight.shape[0]))
         for begin in range(0, hidden.shape[0], rows):
-            sums.add(slice(begin, begin + rows), hidden, weight, bias, expected)
+            sums.add(slice(begin, begin + rows), *small, expected)
         if wanted:
             sums.fold_in_uniform(hidden, weight)
             ctx.save_for_backward(sums.hidden_gradient, sums.weight_gradient, sums.bias_gradient)
@@ -71,7 +82,7 @@ class _UnembeddingLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         scale = gradients[0]
         hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None
+        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None, None
 
 
 @dataclass
@@ -93,8 +104,8 @@ class _ChunkSums:
     ) -> "_ChunkSums":
         return cls(
             smoothing=smoothing,
-            weight_sum=weight.sum(dim=0),
-            bias_sum=0.0 if bias is None else bias.sum(),
+            weight_sum=weight.float().sum(dim=0),
+            bias_sum=0.0 if bias is None else bias.float().sum(),
             objective=hidden.new_zeros((), dtype=torch.float32),
             nll=hidden.new_zeros((), dtype=torch.float32),
             hidden_gradient=torch.empty_like(hidden) if gradients else None,
@@ -104,23 +115,23 @@ class _ChunkSums:
 
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
         rows, words = hidden[chunk], expected[chunk, None]
-        logits = F.linear(rows, weight, bias)
-        log_probs = logits.float().log_softmax(dim=-1)
+        logits = F.linear(rows, weight, bias).float()
+        log_probs = logits.log_softmax(dim=-1)
         chosen = log_probs.gather(1, words)
         self.nll -= chosen.sum()
         # sum_v log p_v = sum_v z_v - V log Z, with log Z = z_y - log p_y: no further pass over the vocabulary.
-        log_normaliser = logits.gather(1, words).float() - chosen
-        mean_log_prob = (rows @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normaliser[:, 0]
+        log_normaliser = logits.gather(1, words) - chosen
+        mean_log_prob = (rows.float() @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normaliser[:, 0]
         self.objective -= (1 - self.smoothing) * chosen.sum() + self.smoothing * mean_log_prob.sum()
         if self.hidden_gradient is None or self.weight_gradient is None:
             return
         gradient = log_probs.exp_()
         gradient.scatter_add_(1, words, gradient.new_full(words.shape, self.smoothing - 1))
-        gradient = gradient.to(weight.dtype)
-        torch.mm(gradient, weight, out=self.hidden_gradient[chunk])
-        self.weight_gradient.addmm_(gradient.t(), rows)
         if self.bias_gradient is not None:
             self.bias_gradient += gradient.sum(dim=0)
+        gradient = gradient.to(weight.dtype)
+        self.hidden_gradient[chunk] = gradient @ weight
+        self.weight_gradient += gradient.t() @ rows
 
     def fold_in_uniform(self, hidden: Tensor, weight: Tensor) -> None:
         share = self.smoothing / weight.shape[0]

@@ -13,7 +13,7 @@ from dragoman.data.batching import Batch
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 from dragoman.training.objectives import Loss, unembedding_loss
 from dragoman.training.optimisers import Optimiser
-from dragoman.training.precision import PrecisionName, autocast
+from dragoman.training.precision import PrecisionName, autocast, large_products
 from dragoman.training.randomness import seeded
 
 
@@ -53,7 +53,7 @@ class Step:
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
-def teacher_forced(smoothing: float) -> Objective:
+def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") -> Objective:
     """Every target position predicts the next symbol, from the begin symbol to the end symbol."""
 
     def objective(model: Learner, batch: Batch) -> Loss:
@@ -62,7 +62,12 @@ def teacher_forced(smoothing: float) -> Objective:
         real = places < batch.target_lengths[:, None]
         projection = model.unembedding
         return unembedding_loss(
-            hidden[real], projection.weight, projection.bias, batch.expected[real], smoothing=smoothing
+            hidden[real],
+            projection.weight,
+            projection.bias,
+            batch.expected[real],
+            smoothing=smoothing,
+            products=large_products(precision, hidden.device),
         )
 
     return objective

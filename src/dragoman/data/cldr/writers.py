@@ -168,9 +168,20 @@ def duration(parts: tuple[str, ...], width: Width) -> Write:
 
     def write(locale: Locale, counts: tuple[int, ...]) -> str:
         texts = [part(locale, Decimal(count)) for part, count in zip(measures, counts, strict=True)]
-        return lists.format_list(texts, _UNIT_LISTS[width], locale)
+        return _joined(texts, _UNIT_LISTS[width], locale)
 
     return write
+
+
+def _joined(texts: list[str], style: ListStyle, locale: Locale) -> str:
+    """Quantities side by side, in the first style that the locale has whole.
+
+    Babel does not look further where a style lacks its pattern for two, and writes the second twice.
+    """
+    needed = {"2"} if len(texts) == 2 else {"start", "end"}
+    styles: tuple[ListStyle, ...] = (style, "unit-short", "unit", "standard")
+    whole = [candidate for candidate in styles if needed <= set(locale.list_patterns.get(candidate, ()))]
+    return lists.format_list(texts, whole[0], locale)
 
 
 def relative(unit: TimeUnit, sign: int, width: Width) -> Write:

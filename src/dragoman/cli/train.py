@@ -1,0 +1,143 @@
+"""`dragoman train`: learn a model from a corpus, or go on with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dragoman.cli.options import Device
+
+if TYPE_CHECKING:
+    import torch
+
+    from dragoman.experiment.automatic import Choice
+    from dragoman.experiment.config import Experiment
+    from dragoman.experiment.fit import Outcome
+    from dragoman.experiment.run import RunFolder
+
+
+def train(
+    config: Annotated[
+        Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
+    ] = None,
+    *,
+    source: Annotated[Path | None, typer.Option(help="Text to learn from, one sentence a line.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
+    valid_source: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
+    valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder that the configuration's corpora are relative to.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a key, as training.seed=2. May be repeated.")
+    ] = None,
+    device: Device = None,
+    tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
+) -> None:
+    """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough."""
+    from dragoman.cli.training_display import show_choices, show_outcome
+    from dragoman.experiment.device import choose_device, describe
+
+    chosen_device = choose_device(device)
+    if resume is not None:
+        folder, experiment, choices = _continued(resume, given=(config, source, target, out, data, assignments))
+    else:
+        files = (source, target, valid_source, valid_target)
+        experiment, choices = _asked(config, files, data, assignments or [], chosen_device)
+        folder = _new_folder(out, experiment)
+    show_choices(choices, device=describe(chosen_device))
+    show_outcome(train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard), folder=folder.path)
+
+
+def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device, tensorboard: bool = False) -> Outcome:
+    """Train in a folder that `begin` made, showing what happens; a signal saves and leaves with the way to go on."""
+    from dragoman.cli.signals import on_signals
+    from dragoman.cli.training_display import TrainingDisplay, show_estimate, show_materials, status
+    from dragoman.errors import RunError
+    from dragoman.experiment.fit import fit
+    from dragoman.experiment.materials import gather
+    from dragoman.training.loop import InterruptionError
+    from dragoman.training.observers import TensorBoard
+
+    with status() as tell:
+        materials = gather(experiment, folder, tell=tell)
+    show_materials(materials)
+    show_estimate(experiment, materials, device=device)
+    observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
+    with on_signals() as interrupted, TrainingDisplay() as display:
+        try:
+            return fit(
+                experiment,
+                folder,
+                materials,
+                device=device,
+                observers=[display, *observers],
+                interrupted=interrupted,
+            )
+        except InterruptionError as error:
+            raise RunError(f"{error}. Go on with: dragoman train --resume {folder.path}") from error
+
+
+def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment, list[Choice]]:
+    from dragoman.errors import ConfigError, RunError
+    from dragoman.experiment.run import RunFolder
+
+    if any(value is not None for value in given):
+        raise ConfigError("--resume goes on with the run's own configuration and corpora; leave the other options out")
+    folder = RunFolder(folder_path)
+    experiment = folder.read_config()
+    if folder.weights.exists():
+        raise RunError(f"{folder.path}: its training has ended; use it with: dragoman translate {folder.path}")
+    return folder, experiment, []
+
+
+def _asked(
+    config: Path | None,
+    files: tuple[Path | None, ...],
+    data: Path | None,
+    assignments: list[str],
+    device: torch.device,
+) -> tuple[Experiment, list[Choice]]:
+    from dragoman.config import merge
+    from dragoman.errors import ConfigError
+    from dragoman.experiment.automatic import complete
+    from dragoman.experiment.config import in_folder, read_tree, to_experiment
+
+    tree = merge(read_tree(config, assignments), _corpora(*files))
+    if data is not None:
+        tree = in_folder(tree, data)
+    if config is not None:
+        return to_experiment(tree, where=str(config)), []
+    if "data" not in tree:
+        raise ConfigError(
+            "nothing to learn from; give --source and --target, or a configuration file that names a corpus"
+        )
+    return complete(tree, device=device)
+
+
+def _corpora(
+    source: Path | None, target: Path | None, valid_source: Path | None, valid_target: Path | None
+) -> dict[str, Any]:
+    from dragoman.errors import ConfigError
+
+    corpora = {}
+    for name, one, other in (("train", source, target), ("valid", valid_source, valid_target)):
+        if (one is None) != (other is None):
+            raise ConfigError(f"the {name} corpus needs both sides; give source and target, line by line")
+        if one is not None:
+            corpora[name] = {"kind": "files", "source": str(one), "target": str(other)}
+    return {"data": corpora} if corpora else {}
+
+
+def _new_folder(out: Path | None, experiment: Experiment) -> RunFolder:
+    from dragoman.errors import ConfigError
+    from dragoman.experiment.run import RunFolder
+
+    if out is None:
+        raise ConfigError("where should the run be written? Give a folder by --out, for example --out runs/en-de")
+    folder = RunFolder(out)
+    folder.begin()
+    folder.write_config(experiment)
+    return folder

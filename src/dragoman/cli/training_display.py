@@ -1,0 +1,173 @@
+"""What a person sees of a training: choices, corpus, a live line, validations, the end. All on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, assert_never
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from dragoman.training.events import Chosen, Event, RolledBack, Saved, Started, Updated, Validated
+
+if TYPE_CHECKING:
+    import torch
+
+    from dragoman.experiment.automatic import Choice
+    from dragoman.experiment.config import Experiment
+    from dragoman.experiment.fit import Outcome
+    from dragoman.experiment.materials import Materials
+
+console = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """A spinner with a changing sentence, or plain lines where nobody watches."""
+    if not console.is_terminal:
+        yield lambda sentence: console.print(f"{sentence} …")
+        return
+    with console.status("") as spinner:
+        yield lambda sentence: spinner.update(f"{sentence} …")
+
+
+def show_choices(choices: list[Choice], *, device: str) -> None:
+    """What was chosen and why; nothing was where a configuration was given."""
+    console.print(f"device: {device}")
+    if not choices:
+        return
+    table = Table(title="chosen for you", title_justify="left", box=None, header_style="dim", pad_edge=False)
+    for column in ("setting", "value", "because"):
+        table.add_column(column)
+    for choice in choices:
+        table.add_row(choice.key, choice.value, choice.reason)
+    console.print(table)
+
+
+def show_estimate(experiment: Experiment, materials: Materials, *, device: torch.device) -> None:
+    """How long it should take."""
+    from dragoman.experiment.automatic import estimate_seconds
+
+    tokens = int(materials.train.target_lengths.sum()) + len(materials.train)
+    console.print(f"estimated time: {_minutes(estimate_seconds(experiment, tokens=tokens, device=device))} at most")
+
+
+def show_materials(materials: Materials) -> None:
+    """What cleaning removed, with specimens, and what is left."""
+    texts = materials.texts
+    rows = texts.report.rows()
+    if rows:
+        table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
+        for column in ("rule", "pairs", "number", "for example"):
+            table.add_column(column, overflow="ellipsis", no_wrap=column != "for example")
+        for row in rows:
+            table.add_row(*[Text(cell) for cell in row])
+        console.print(table)
+    for note in texts.notes:
+        console.print(f"note: {note}", markup=False)
+    if materials.left_out:
+        console.print(f"note: {materials.left_out:,} pairs are longer in tokens than the limits and were left out")
+    sides = f"{len(materials.tokenizer.source):,}"
+    if not materials.tokenizer.shared:
+        sides += f" and {len(materials.tokenizer.target):,}"
+    console.print(f"{len(materials.train):,} pairs to learn from, {len(texts.valid):,} to validate; vocabulary {sides}")
+
+
+def show_outcome(outcome: Outcome, *, folder: Path) -> None:
+    """The scores and what to type next."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("set", "metric", "score", "signature"):
+        table.add_column(column, justify="right" if column == "score" else "left", overflow="fold")
+    for name, scores in outcome.scores.items():
+        for score in scores:
+            table.add_row(name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
+    console.print(table)
+    console.print(
+        f"done in {_minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
+        f"  dragoman translate {folder} --input FILE",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+class TrainingDisplay:
+    """An observer: a progress bar on a terminal, a line a report elsewhere."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._begin(event)
+            case Updated():
+                self._report(event)
+            case Validated():
+                star = " *" if event.improved else ""
+                self._say(f"epoch {event.epoch}, update {event.update:,}: {_scores(event.scores)}{star}")
+            case RolledBack():
+                self._say(
+                    f"update {event.failed_update:,}: the loss is not finite (examples "
+                    f"{', '.join(map(str, event.rows[:3]))}, …); back to update {event.update:,} with the learning "
+                    f"rate times {event.rate_scale:g}"
+                )
+            case Chosen():
+                for name, scores in event.candidates.items():
+                    self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
+            case Saved():
+                pass
+            case _:
+                assert_never(event)
+
+    def _begin(self, event: Started) -> None:
+        self._total = event.total
+        place = f"going on after update {event.update:,}" if event.update else "starting"
+        self._say(f"{place}: {event.parameters:,} parameters, {event.total:,} updates")
+        self._task = self._bar.add_task("training", total=event.total, completed=event.update, facts="")
+        self._first, self._last = event.update, None
+
+    def _report(self, event: Updated) -> None:
+        left = ""
+        if self._last is not None:
+            pace = (event.seconds - self._last.seconds) / (event.update - self._last.update)
+            left = f", {_minutes(pace * (self._total - event.update))} left"
+        self._last: Updated | None = event
+        facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} tokens/s{left}"
+        self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
+        if not console.is_terminal:
+            self._say(f"update {event.update:,}/{self._total:,}: {facts}")
+
+    def _say(self, sentence: str) -> None:
+        self._bar.console.print(sentence, markup=False)
+
+
+def _scores(scores: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value:.3f}" if name == "loss" else f"{name} {value:.2f}" for name, value in scores.items()
+    )
+
+
+def _minutes(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

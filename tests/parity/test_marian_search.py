@@ -1,0 +1,147 @@
+"""Our beam search asks a random Marian model, and finds what the model's own beam search finds (Hugging Face)."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from dragoman.decoding import Average, LengthLimit, SearchSettings, search
+from tests.fakes import SYMBOLS, rectangle
+
+VOCABULARY, LIMIT = 43, 60
+SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3], [19, 23, 37, 5, 7, 11, 13, 3], [41, 41, 3]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What the encoder says of each source."""
+
+    states: Tensor
+    lengths: Tensor
+
+    def keep(self, rows: Tensor) -> Self:
+        return type(self)(self.states[rows], self.lengths[rows])
+
+    def join(self, other: Self) -> Self:
+        raise NotImplementedError
+
+    def mask(self, beam: int) -> Tensor:
+        within = torch.arange(self.states.shape[1]) < self.lengths[:, None]
+        return within.repeat_interleave(beam, dim=0)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The prefix of each hypothesis: the model decodes it anew at every step."""
+
+    prefixes: Tensor
+
+    def select(self, parents: Tensor) -> Self:
+        return type(self)(self.prefixes.gather(1, parents[..., None].expand(-1, -1, self.prefixes.shape[2])))
+
+    def keep(self, rows: Tensor) -> Self:
+        return type(self)(self.prefixes[rows])
+
+    def join(self, other: Self) -> Self:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class MarianStepper:
+    """The protocol of our search around Hugging Face's model."""
+
+    model: MarianMTModel
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Encoded:
+        mask = torch.arange(source.shape[1]) < lengths[:, None]
+        return Encoded(self.model.get_encoder()(source, attention_mask=mask).last_hidden_state, lengths)
+
+    def start(self, memory: Encoded, *, beam: int) -> Decoded:
+        return Decoded(torch.empty(len(memory.lengths), beam, 0, dtype=torch.long))
+
+    def step(self, tokens: Tensor, memory: Encoded, state: Decoded) -> tuple[Tensor, Decoded]:
+        prefixes = torch.cat([state.prefixes, tokens[..., None]], dim=2)
+        batch, beam, _ = prefixes.shape
+        answer = self.model(
+            encoder_outputs=BaseModelOutput(memory.states.repeat_interleave(beam, dim=0)),
+            attention_mask=memory.mask(beam),
+            decoder_input_ids=prefixes.flatten(0, 1),
+            use_cache=False,
+        )
+        return answer.logits[:, -1].view(batch, beam, -1), Decoded(prefixes)
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2])
+def model(request: pytest.FixtureRequest) -> MarianMTModel:
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=12,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=3,
+        decoder_attention_heads=3,
+        encoder_ffn_dim=19,
+        decoder_ffn_dim=19,
+        max_position_embeddings=LIMIT + 2,
+        init_std=0.7,
+        pad_token_id=SYMBOLS.pad,
+        eos_token_id=SYMBOLS.end,
+        decoder_start_token_id=SYMBOLS.begin,
+        forced_eos_token_id=None,
+        tie_word_embeddings=False,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(request.param)
+        built = MarianMTModel(config).eval()
+    built.final_logits_bias[0, SYMBOLS.end] = 3.0
+    return built
+
+
+def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any) -> list[list[tuple[Any, float]]]:
+    """The model's own search: stop when `num_beams` have finished; padding and begin symbols are never generated."""
+    asked = GenerationConfig(
+        max_new_tokens=LIMIT,
+        early_stopping=True,
+        bad_words_ids=[[SYMBOLS.pad], [SYMBOLS.begin]],
+        pad_token_id=SYMBOLS.pad,
+        eos_token_id=SYMBOLS.end,
+        decoder_start_token_id=SYMBOLS.begin,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **options,
+    )
+    mask = (torch.arange(source.shape[1]) < lengths[:, None]).long()
+    answer = model.generate(source, attention_mask=mask, generation_config=asked)
+    outputs = [tuple(token for token in row if token > SYMBOLS.end) for row in answer.sequences[:, 1:].tolist()]
+    rows = list(zip(outputs, answer.sequences_scores.tolist(), strict=True))
+    best = options["num_return_sequences"]
+    return [rows[start : start + best] for start in range(0, len(rows), best)]
+
+
+@pytest.mark.parametrize(("beam", "best", "alpha"), [(2, 1, 1.0), (5, 5, 1.0), (7, 3, 0.6), (3, 3, 0.0), (5, 2, 2.0)])
+def test_the_same_hypotheses_with_the_same_scores(model: MarianMTModel, beam: int, best: int, alpha: float) -> None:
+    source, lengths = rectangle(SOURCES)
+    stepper = MarianStepper(model)
+    wanted = SearchSettings(
+        beam=beam, best=best, normalisation=Average(alpha=alpha), maximum_length=LengthLimit(absolute=LIMIT)
+    )
+    with torch.inference_mode():
+        memory = stepper.encode(source, lengths)
+    limits = torch.full_like(lengths, LIMIT - 1)
+    found = search(stepper, memory, limits=limits, settings=wanted, symbols=SYMBOLS)
+    assert all(one.finished for row in found for one in row)
+    expected = theirs(
+        model, source, lengths, num_beams=beam, num_return_sequences=best, length_penalty=alpha, num_beam_groups=1
+    )
+    assert [[_known(one.tokens) for one in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert [one.score for one in mine] == pytest.approx([score for _, score in other], abs=1e-4)
+    print("LENS", sorted(len(one.tokens) for row in found for one in row))
+
+
+def _known(tokens: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(token for token in tokens if token > SYMBOLS.end)
