@@ -13,6 +13,8 @@ from dragoman.decoding import Average, LengthLimit, SearchSettings, search
 from tests.fakes import SYMBOLS, rectangle
 
 VOCABULARY, LIMIT = 43, 60
+SEEDS = [107, 152, 153, 188, 232]
+"""Random models that end every output of their own accord; many others repeat a symbol for ever."""
 SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3], [19, 23, 37, 5, 7, 11, 13, 3], [41, 41, 3]]
 
 
@@ -75,7 +77,7 @@ class MarianStepper:
         return answer.logits[:, -1].view(batch, beam, -1), Decoded(prefixes)
 
 
-@pytest.fixture(scope="module", params=[0, 1, 2])
+@pytest.fixture(scope="module", params=SEEDS)
 def model(request: pytest.FixtureRequest) -> MarianMTModel:
     config = MarianConfig(
         vocab_size=VOCABULARY,
@@ -87,7 +89,7 @@ def model(request: pytest.FixtureRequest) -> MarianMTModel:
         encoder_ffn_dim=19,
         decoder_ffn_dim=19,
         max_position_embeddings=LIMIT + 2,
-        init_std=0.7,
+        init_std=0.3,
         pad_token_id=SYMBOLS.pad,
         eos_token_id=SYMBOLS.end,
         decoder_start_token_id=SYMBOLS.begin,
@@ -97,7 +99,7 @@ def model(request: pytest.FixtureRequest) -> MarianMTModel:
     with torch.random.fork_rng():
         torch.manual_seed(request.param)
         built = MarianMTModel(config).eval()
-    built.final_logits_bias[0, SYMBOLS.end] = 3.0
+    built.final_logits_bias[0, SYMBOLS.end] = 1.0
     return built
 
 
@@ -116,7 +118,7 @@ def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any
     )
     mask = (torch.arange(source.shape[1]) < lengths[:, None]).long()
     answer = model.generate(source, attention_mask=mask, generation_config=asked)
-    outputs = [tuple(token for token in row if token > SYMBOLS.end) for row in answer.sequences[:, 1:].tolist()]
+    outputs = [tuple(row[1 : row.index(SYMBOLS.end)]) for row in answer.sequences.tolist()]
     rows = list(zip(outputs, answer.sequences_scores.tolist(), strict=True))
     best = options["num_return_sequences"]
     return [rows[start : start + best] for start in range(0, len(rows), best)]
@@ -137,11 +139,7 @@ def test_the_same_hypotheses_with_the_same_scores(model: MarianMTModel, beam: in
     expected = theirs(
         model, source, lengths, num_beams=beam, num_return_sequences=best, length_penalty=alpha, num_beam_groups=1
     )
-    assert [[_known(one.tokens) for one in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]
+    assert [[one.tokens for one in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]
     for mine, other in zip(found, expected, strict=True):
         assert [one.score for one in mine] == pytest.approx([score for _, score in other], abs=1e-4)
-    print("LENS", sorted(len(one.tokens) for row in found for one in row))
-
-
-def _known(tokens: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(token for token in tokens if token > SYMBOLS.end)
+    assert max(one.length for row in found for one in row) > 11

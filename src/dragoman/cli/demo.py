@@ -1,10 +1,102 @@
 """`dragoman demo`: a small translator, trained on the spot."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.options import Device
 
-def demo(*, to: Annotated[str, typer.Option(help="The locale to translate to.")] = "fr") -> None:
-    """Train a small translator of dates, times, numbers and amounts, and show what it can do."""
-    raise NotImplementedError(f"demo to {to}")
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dragoman.experiment.demo import Showing
+    from dragoman.experiment.run import RunFolder
+
+SOURCE = "en"
+
+
+def demo(
+    *,
+    to: Annotated[str, typer.Option(help="The locale to translate to, any that Babel has: de, ja, ar, pt_BR …")] = "fr",
+    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/demo-en-LOCALE")] = None,
+    device: Device = None,
+) -> None:
+    """Make a parallel corpus from the CLDR, train the smallest model on it, and show what it learnt.
+
+    A demo that was interrupted goes on; one that is there already is shown again.
+    """
+    from dragoman.cli.train import train_in
+    from dragoman.cli.training_display import console
+    from dragoman.experiment.demo import demo_experiment, demo_folder, show, write_demo_corpus
+    from dragoman.experiment.device import choose_device
+    from dragoman.experiment.load import load
+    from dragoman.experiment.run import RunFolder
+
+    folder = RunFolder(out or demo_folder(SOURCE, to))
+    if not folder.weights.exists():
+        if not folder.config.exists():
+            folder.begin()
+            console.print("writing a parallel corpus from the CLDR …")
+            folder.write_config(demo_experiment(write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)))
+        train_in(folder, folder.read_config(), device=choose_device(device))
+    _print(show(load(folder.path, device=device), folder), folder)
+
+
+def _print(showing: Showing, folder: RunFolder) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(_examples(showing))
+    console.print()
+    console.print(_families(showing))
+    minutes = folder.read_scores().get("seconds", 0.0) / 60
+    console.print(
+        f"\n{showing.exact.value:.1f} % of {len(showing.examples):,} held-out phrases exactly right, "
+        f"BLEU {showing.bleu.value:.1f}, after {minutes:.1f} minutes of training\n[dim]{showing.bleu.signature}[/dim]",
+        highlight=False,
+        soft_wrap=True,
+    )
+    source = showing.examples[0].source
+    console.print(
+        "\nGo on with:\n"
+        f'  echo "{source}" | dragoman translate {folder.path}\n'
+        f"  dragoman info {folder.path}\n"
+        "  dragoman train --source YOUR.en --target YOUR.de --out runs/mine",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _examples(showing: Showing) -> Table:
+    """Two phrases of every family, and the first mistakes."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="held-out phrases, never seen in training", title_justify="left", header_style="dim")
+    for column in ("", "source", "translation", "expected, where it differs"):
+        table.add_column(column, overflow="fold")
+    shown: dict[str, int] = {}
+    mistakes = [example for example in showing.examples if not example.right][:3]
+    for example in sorted(showing.examples, key=lambda example: example.family):
+        shown[example.family] = shown.get(example.family, 0) + 1
+        if shown[example.family] <= 2 and example.right:
+            table.add_row(Text("✓", "green"), Text(example.source), Text(example.output), "")
+    for example in mistakes:
+        table.add_row(Text("✗", "red"), Text(example.source), Text(example.output), Text(example.expected))
+    return table
+
+
+def _families(showing: Showing) -> Table:
+    from rich.table import Table
+
+    table = Table(title="exactly right by family", title_justify="left", header_style="dim", box=None)
+    table.add_column("family")
+    table.add_column("right", justify="right")
+    table.add_column("of", justify="right")
+    for family, (right, total) in sorted(showing.by_family().items()):
+        table.add_row(family, f"{100 * right / total:.1f} %", f"{total}")
+    return table

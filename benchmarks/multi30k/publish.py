@@ -1,0 +1,93 @@
+"""Take from run folders what may be published: configuration, metrics, scores, and a plot of the curves.
+
+    python benchmarks/multi30k/publish.py tokenised=runs/multi30k raw=runs/multi30k-raw
+
+Neither weights nor texts are taken. Every run becomes a folder beside this file; the plot shows all of them.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+PUBLISHED = ("config.yaml", "metrics.jsonl", "scores.json", "environment.json")
+COLOURS = ("#1b6ca8", "#c8553d", "#4f7942", "#7b5ea7")
+
+
+def main() -> None:
+    runs = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    if not runs:
+        sys.exit(__doc__)
+    for name, folder in runs.items():
+        publish(Path(folder), HERE / name)
+    plot({path.name: read(path / "metrics.jsonl") for path in sorted(HERE.iterdir()) if path.is_dir()})
+
+
+def publish(run: Path, into: Path) -> None:
+    into.mkdir(exist_ok=True)
+    for name in PUBLISHED:
+        shutil.copyfile(run / name, into / name)
+    config = into / "config.yaml"
+    root = str(corpus_root(config.read_text()))
+    config.write_text(config.read_text().replace(f"{root}/", ""))
+
+
+def corpus_root(config: str) -> Path:
+    """The folder above the corpora, which says something about the machine only."""
+    first = next(line for line in config.splitlines() if line.strip().startswith("source:"))
+    path = Path(first.split(":", 1)[1].strip())
+    return next(parent.parent for parent in path.parents if parent.name == "multi30k")
+
+
+def read(metrics: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in metrics.read_text().splitlines()]
+
+
+def plot(runs: dict[str, list[dict[str, Any]]]) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    for (name, events), colour in zip(runs.items(), COLOURS, strict=False):
+        updates = [event for event in events if event["event"] == "updated"]
+        valid = [event for event in events if event["event"] == "validated"]
+        left.plot(
+            [event["update"] for event in updates],
+            [event["negative_log_likelihood"] for event in updates],
+            color=colour,
+            alpha=0.45,
+            linewidth=1,
+            label=f"{name}, training",
+        )
+        left.plot(
+            [event["update"] for event in valid],
+            [event["scores"]["loss"] for event in valid],
+            color=colour,
+            linewidth=2,
+            label=f"{name}, validation",
+        )
+        right.plot(
+            [event["seconds"] / 60 for event in valid],
+            [event["scores"]["bleu"] for event in valid],
+            color=colour,
+            linewidth=2,
+            marker="o",
+            markersize=3,
+            label=name,
+        )
+    left.set(xlabel="update", ylabel="negative log-likelihood a token (nats)", ylim=(1, 6.5))
+    right.set(xlabel="minutes of training on 2 cores", ylabel="validation BLEU, greedy", ylim=(0, None))
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    figure.suptitle("Multi30k English to German, Transformer tiny", x=0.01, ha="left")
+    figure.savefig(HERE / "curve.png", dpi=130)
+
+
+if __name__ == "__main__":
+    main()
