@@ -206,7 +206,9 @@ def _nearest(root: type[Config], location: Sequence[Any]) -> str:
 
 
 def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, type[Config]]]:
-    """The kinds that could stand in place of the one at a location."""
+    """The kinds that could stand in place of the one at a location; a root stands alone."""
+    if len(location) < 2:
+        return []
     _, union = _walk(root, location[:-2])
     options = [(option, _tag(option)) for option in alternatives(union)]
     tagged = [(tag, option) for option, tag in options if tag is not None]

@@ -1,5 +1,6 @@
 """How a run is judged: loss on held-out text, and scores of its translations."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
-from dragoman.runtime.translator import Translator
+from dragoman.runtime.translator import TranslationWarning, Translator
 from dragoman.training.loop import Judge
 from dragoman.training.update import teacher_forced
 
@@ -32,7 +33,10 @@ def translation_scores(
 ) -> list[Score]:
     """Scores of the translations of a corpus against its targets."""
     pairs = list(texts.pairs())
-    found = translator.hypotheses([source for source, _ in pairs], settings)
+    with warnings.catch_warnings():
+        # An untrained network rambles to the limit; here its scores say so, line by line warnings would not help.
+        warnings.simplefilter("ignore", TranslationWarning)
+        found = translator.hypotheses([source for source, _ in pairs], settings)
     outputs = [translations[0].text for translations in found]
     normalise = translator.tokenizer.target.normalise
     references = [normalise(target) for _, target in pairs]

@@ -2,7 +2,7 @@
 
 On a CPU PyTorch draws one Bernoulli number an element from a serial generator; here one 63-bit number serves four
 elements, each kept when its share of the bits reaches a threshold. The probability obeyed is the nearest multiple of
-2^-15.
+2^-15 below 1.
 """
 
 from typing import final
@@ -21,7 +21,8 @@ def dropout(x: Shaped[Tensor, "*shape"], probability: float) -> Shaped[Tensor, "
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    kept = _survivors(x.shape, 2 * round(probability * _LEVELS / 2))
+    threshold = min(2 * round(probability * _LEVELS / 2), _LEVELS - 2)
+    kept = _survivors(x.shape, threshold)
     return x * kept.to(x.dtype).mul_(1 / (1 - probability))
 
 

@@ -79,6 +79,6 @@ def factor(schedule: Schedule, update: int, *, total: int) -> float:
 
 def _share(update: int, begin: int, end: int) -> float:
     """How much of the way from `begin` to `end` is done, within 0 and 1."""
-    if end <= begin:
+    if update >= end:
         return 1.0
-    return min(max((update - begin) / (end - begin), 0.0), 1.0)
+    return (update - begin) / (end - begin) if update > begin else 0.0

@@ -1,0 +1,61 @@
+"""What a Transformer's configuration refuses, and with which words."""
+
+import pytest
+
+from dragoman.config import parse
+from dragoman.errors import ConfigError
+from dragoman.models.transformer.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+
+
+def refusal(**tree):
+    with pytest.raises(ConfigError) as caught:
+        parse(TransformerConfig, tree, where="recipe.yaml")
+    return str(caught.value)
+
+
+def test_heads_that_do_not_divide_are_answered_with_those_that_do():
+    assert refusal(size=12, heads=5) == (
+        "recipe.yaml: model.heads = 5 does not divide model.size = 12; choose one of [1, 2, 3, 4, 6, 12]"
+    )
+
+
+def test_key_value_heads_that_do_not_divide_are_answered_with_those_that_do():
+    assert refusal(size=24, heads=6, key_value_heads=4) == (
+        "recipe.yaml: model.key_value_heads = 4 does not divide model.heads = 6; choose one of [1, 2, 3, 6]"
+    )
+
+
+def test_more_key_value_heads_than_heads_are_refused():
+    assert "key_value_heads = 8 does not divide model.heads = 4" in refusal(size=24, heads=4, key_value_heads=8)
+
+
+@pytest.mark.parametrize(("size", "heads", "key_value_heads"), [(12, 12, 1), (35, 5, 5), (7, 1, None), (42, 6, 3)])
+def test_sizes_that_fit_are_taken(size, heads, key_value_heads):
+    config = TransformerConfig(size=size, heads=heads, key_value_heads=key_value_heads)
+    assert (config.size, config.heads, config.key_value_heads) == (size, heads, key_value_heads)
+
+
+@pytest.mark.parametrize("key", ["size", "encoder_layers", "decoder_layers", "heads", "feed_forward"])
+def test_no_size_is_zero(key):
+    assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
+
+
+def test_a_key_is_answered_with_the_nearest():
+    assert refusal(encoder_layer=3) == "recipe.yaml: encoder_layer: no such key. Did you mean encoder_layers?"
+    assert "Did you mean dropout.residual?" in refusal(dropout={"residuals": 0.1})
+
+
+def test_an_option_without_effect_is_refused():
+    assert "positions.length: no such key. It belongs to kind learned" in refusal(positions={"length": 7})
+
+
+def test_positions_are_chosen_by_kind():
+    assert parse(TransformerConfig, {"positions": {"kind": "learned"}}).positions == LearnedConfig(length=1024)
+    assert parse(TransformerConfig, {}).positions == SinusoidalConfig()
+    assert "Did you mean learned?" in refusal(positions={"kind": "learnd"})
+
+
+@pytest.mark.parametrize("place", ["embedding", "residual", "attention", "feed_forward"])
+@pytest.mark.parametrize("probability", [-0.1, 1.0])
+def test_a_probability_lies_in_its_range(place, probability):
+    assert f"dropout.{place} = {probability}: " in refusal(dropout={place: probability})

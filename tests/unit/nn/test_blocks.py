@@ -1,0 +1,119 @@
+"""Blocks against the same sublayers put together by hand."""
+
+import pytest
+import torch
+
+from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
+from dragoman.nn.feedforward import FeedForward
+from dragoman.nn.masks import causal, within
+from dragoman.nn.norms import build_norm
+from tests.written_out import attention, feed_forward, normalised
+
+SIZE = 15
+NORMS = pytest.mark.parametrize("norm", ["layer", "rms"])
+ORDERS = pytest.mark.parametrize("position", ["pre", "post"])
+
+
+def attention_layer():
+    return MultiHeadAttention(size=SIZE, heads=3, key_value_heads=3, bias=True, dropout=0.0)
+
+
+def feed_forward_layer():
+    return FeedForward(size=SIZE, hidden_size=19, activation="relu", gated=False, bias=True, dropout=0.0)
+
+
+def around(norm, position):
+    return lambda: Residual(build_norm(norm, SIZE), position=position, dropout=0.0)
+
+
+def randomised(block):
+    for parameter in block.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape)
+    return block.eval()
+
+
+def encoder_block(norm, position):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return randomised(
+            EncoderBlock(attention=attention_layer(), feed_forward=feed_forward_layer(), around=around(norm, position))
+        )
+
+
+def decoder_block(norm, position):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return randomised(
+            DecoderBlock(
+                attention=attention_layer(),
+                cross_attention=attention_layer(),
+                feed_forward=feed_forward_layer(),
+                around=around(norm, position),
+            )
+        )
+
+
+def inputs(rows, places):
+    return torch.randn(rows, places, SIZE, generator=torch.Generator().manual_seed(places))
+
+
+def surrounded(residual, x, sublayer):
+    """post: norm(x + f(x)); pre: x + f(norm(x))."""
+    if residual.position == "post":
+        return normalised(residual.norm, x + sublayer(x))
+    return x + sublayer(normalised(residual.norm, x))
+
+
+def decoded(block, x, source, allowed, source_allowed):
+    """Self-attention, attention to the source, feed-forward."""
+    x = surrounded(block.around_attention, x, lambda y: attention(block.attention, y, y, allowed))
+    x = surrounded(
+        block.around_cross_attention, x, lambda y: attention(block.cross_attention, y, source, source_allowed)
+    )
+    return surrounded(block.around_feed_forward, x, lambda y: feed_forward(block.feed_forward, y))
+
+
+@NORMS
+@ORDERS
+def test_an_encoder_block(norm, position):
+    block, x, allowed = encoder_block(norm, position), inputs(2, 7), within(torch.tensor([3, 7]), 7)
+    middle = surrounded(block.around_attention, x, lambda y: attention(block.attention, y, y, allowed))
+    expected = surrounded(block.around_feed_forward, middle, lambda y: feed_forward(block.feed_forward, y))
+    torch.testing.assert_close(block(x, allowed), expected)
+
+
+@NORMS
+@ORDERS
+def test_a_decoder_block_with_all_positions_in_parallel(norm, position):
+    block, x, source = decoder_block(norm, position), inputs(2, 5), inputs(2, 7)
+    allowed, source_allowed = causal(5, 5), within(torch.tensor([3, 7]), 7)
+    memory = block.cross_attention.keys_values(source)
+    output, present = block(x, memory, None, allowed=allowed, memory_allowed=source_allowed)
+    torch.testing.assert_close(output, decoded(block, x, source, allowed, source_allowed))
+    assert present.positions == 5
+
+
+@ORDERS
+def test_a_decoder_block_with_one_position_after_the_past(position):
+    """Two sentences with three hypotheses each look at one memory a sentence."""
+    block, x, source = decoder_block("layer", position), inputs(6, 5), inputs(2, 7)
+    source_allowed = within(torch.tensor([3, 7]), 7)
+    copies = [0, 0, 0, 1, 1, 1]
+    expected = decoded(block, x, source[copies], causal(5, 5), source_allowed[copies])
+    memory = block.cross_attention.keys_values(source)
+    past = None
+    for place in range(5):
+        output, past = block(
+            x[:, place, None], memory, past, allowed=causal(1, place + 1), memory_allowed=source_allowed
+        )
+        torch.testing.assert_close(output[:, 0], expected[:, place])
+        assert past.positions == place + 1
+
+
+@ORDERS
+def test_dropout_falls_on_the_sublayer_and_not_on_the_stream(position):
+    residual = Residual(torch.nn.Identity(), position=position, dropout=0.5)
+    x, added = torch.full((1, 1, 1009), 3.0), torch.full((1, 1, 1009), 5.0)
+    assert set(residual(x, lambda y: added).unique().tolist()) == {3.0, 13.0}
+    assert residual.eval()(x, lambda y: added).unique().tolist() == [8.0]

@@ -1,0 +1,112 @@
+"""Dropout by shares of random words: as many fall as asked, wherever they stand, and the expectation stays.
+
+Bounds are five standard deviations of the binomial law, and the seeds are fixed.
+"""
+
+import math
+
+import pytest
+import torch
+
+from dragoman.nn.dropout import Dropout, dropout
+
+COUNT = 4 * 65_537 + 3  # the last word serves three elements
+LANES = 4
+PROBABILITIES = pytest.mark.parametrize("probability", [0.01, 0.05, 0.1, 0.3, 0.5, 0.9])
+
+
+def dropped(x, probability, *, seed=1):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return dropout(x, probability)
+
+
+def deviations(share, probability, count):
+    return abs(float(share) - probability) / math.sqrt(probability * (1 - probability) / count)
+
+
+@PROBABILITIES
+def test_as_many_fall_as_asked(probability):
+    fallen = dropped(torch.ones(COUNT), probability) == 0
+    assert deviations(fallen.float().mean(), probability, COUNT) < 5
+
+
+@PROBABILITIES
+def test_each_share_of_a_word_is_without_bias(probability):
+    fallen = dropped(torch.ones(COUNT), probability) == 0
+    for lane in range(LANES):
+        mine = fallen[lane::LANES]
+        assert deviations(mine.float().mean(), probability, len(mine)) < 5
+
+
+@pytest.mark.parametrize("distance", [1, 2, 3, 4, 5, 8])
+def test_neighbours_fall_independently(distance):
+    fallen = dropped(torch.ones(COUNT), 0.3) == 0
+    both = fallen[distance:] & fallen[:-distance]
+    assert deviations(both.float().mean(), 0.09, len(both)) < 5
+
+
+@PROBABILITIES
+def test_the_expectation_stays(probability):
+    x = torch.ones(COUNT)
+    kept = dropped(x, probability)
+    assert kept[kept != 0].unique().tolist() == pytest.approx([1 / (1 - probability)])
+    spread = math.sqrt(probability / (1 - probability) / COUNT)
+    assert abs(float(kept.double().mean()) - 1) < 5 * spread
+
+
+def test_half_precision_keeps_its_format():
+    kept = dropped(torch.ones(COUNT, dtype=torch.bfloat16), 0.3)
+    assert kept.dtype == torch.bfloat16
+    assert float(kept.float().mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_the_same_seed_drops_the_same():
+    x = torch.randn(3, 5, 701, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(dropped(x, 0.3), dropped(x, 0.3))
+    assert not torch.equal(dropped(x, 0.3), dropped(x, 0.3, seed=2))
+
+
+def test_one_call_after_another_drops_anew():
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        assert not torch.equal(dropout(torch.ones(701), 0.5), dropout(torch.ones(701), 0.5))
+
+
+def test_no_probability_is_no_change():
+    x = torch.ones(7)
+    assert dropout(x, 0.0) is x
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 3, 5), (7, 11)])
+def test_every_shape_is_kept(shape):
+    x = torch.full(shape, 2.0)
+    kept = dropped(x, 0.5)
+    assert kept.shape == shape
+    assert ((kept == 0) | (kept == 4.0)).all()
+
+
+def test_a_transposed_tensor_drops_too():
+    x = torch.arange(1.0, 36.0).view(5, 7).t()
+    kept = dropped(x, 0.5)
+    assert torch.equal(kept[kept != 0], 2 * x[kept != 0])
+
+
+@pytest.mark.parametrize("probability", [0.999, 1 - 2**-17])
+def test_nearly_everything_may_fall(probability):
+    assert (dropped(torch.ones(COUNT), probability) == 0).float().mean() > 0.99
+
+
+def test_no_gradient_passes_what_fell():
+    x = torch.ones(1009, requires_grad=True)
+    kept = dropped(x, 0.3)
+    kept.sum().backward()
+    assert torch.equal(x.grad, kept.detach())
+    assert (x.grad == 0).any()
+
+
+def test_the_module_drops_in_training_alone():
+    module = Dropout(0.5)
+    x = torch.ones(1009)
+    assert (module(x) == 0).any()
+    assert module.eval()(x) is x
