@@ -22,6 +22,9 @@ def demo(
     *,
     to: Annotated[str, typer.Option(help="The locale to translate to, any that Babel has: de, ja, ar, pt_BR …")] = "fr",
     out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/demo-en-LOCALE")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a key, as training.length.count=200. May be repeated.")
+    ] = None,
     device: Device = None,
 ) -> None:
     """Make a parallel corpus from the CLDR, train the smallest model on it, and show what it learnt.
@@ -40,7 +43,8 @@ def demo(
         if not folder.config.exists():
             folder.begin()
             console.print("writing a parallel corpus from the CLDR …")
-            folder.write_config(demo_experiment(write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)))
+            files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
+            folder.write_config(demo_experiment(files, assignments or []))
         train_in(folder, folder.read_config(), device=choose_device(device))
     _print(show(load(folder.path, device=device), folder), folder)
 

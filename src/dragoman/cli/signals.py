@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+NOTICE = b"\nstopping at the next safe place; Ctrl-C once more leaves at once\n"
 
 
 @contextmanager
 def on_signals() -> Iterator[Callable[[], bool]]:
-    """Inside, the first signal only makes the yielded function true; a second Ctrl-C interrupts at once."""
+    """Inside, the first signal only makes the yielded function true and says so; then Ctrl-C interrupts at once."""
     received: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
         if received and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if not received:
+            with suppress(OSError):  # standard error may be closed; a print could wait for a lock that we hold
+                os.write(2, NOTICE)
         received.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

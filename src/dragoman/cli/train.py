@@ -37,18 +37,27 @@ def train(
     tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
 ) -> None:
     """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough."""
-    from dragoman.cli.training_display import show_choices, show_outcome
+    from dragoman.cli.training_display import show_changes, show_choices, show_outcome
     from dragoman.experiment.device import choose_device, describe
+    from dragoman.experiment.environment import what_changed
 
     chosen_device = choose_device(device)
     if resume is not None:
-        folder, experiment, choices = _continued(resume, given=(config, source, target, out, data, assignments))
+        given = (config, source, target, valid_source, valid_target, out, data, assignments)
+        folder, experiment = _continued(resume, given=given)
+        show_choices([], device=describe(chosen_device))
+        show_changes(what_changed(folder.read_environment(), device=chosen_device))
+        outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     else:
+        folder = _free_folder(out)
         files = (source, target, valid_source, valid_target)
         experiment, choices = _asked(config, files, data, assignments or [], chosen_device)
-        folder = _new_folder(out, experiment)
-    show_choices(choices, device=describe(chosen_device))
-    show_outcome(train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard), folder=folder.path)
+        folder.begin()
+        with folder.gone_unless_begun():
+            folder.write_config(experiment)
+            show_choices(choices, device=describe(chosen_device))
+            outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
+    show_outcome(outcome, folder=folder.path)
 
 
 def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device, tensorboard: bool = False) -> Outcome:
@@ -61,26 +70,25 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
     from dragoman.training.loop import InterruptionError
     from dragoman.training.observers import TensorBoard
 
-    with status() as tell:
-        materials = gather(experiment, folder, tell=tell)
-    show_materials(materials)
-    show_estimate(experiment, materials, device=device)
     observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
-    with on_signals() as interrupted, TrainingDisplay() as display:
-        try:
-            return fit(
-                experiment,
-                folder,
-                materials,
-                device=device,
-                observers=[display, *observers],
-                interrupted=interrupted,
-            )
-        except InterruptionError as error:
-            raise RunError(f"{error}. Go on with: dragoman train --resume {folder.path}") from error
+    with folder.claimed():
+        with status() as tell:
+            materials = gather(experiment, folder, tell=tell)
+        show_materials(materials)
+        show_estimate(experiment, materials, device=device)
+        with on_signals() as interrupted, TrainingDisplay() as display:
+            observers.append(display)
+            try:
+                return fit(experiment, folder, materials, device=device, observers=observers, interrupted=interrupted)
+            except InterruptionError as error:
+                raise RunError(f"{error}. Go on with: dragoman train --resume {folder.path}") from error
+            except KeyboardInterrupt as error:
+                raise RunError(
+                    f"left at once. Go on from the last checkpoint with: dragoman train --resume {folder.path}"
+                ) from error
 
 
-def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment, list[Choice]]:
+def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment]:
     from dragoman.errors import ConfigError, RunError
     from dragoman.experiment.run import RunFolder
 
@@ -90,7 +98,7 @@ def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder,
     experiment = folder.read_config()
     if folder.weights.exists():
         raise RunError(f"{folder.path}: its training has ended; use it with: dragoman translate {folder.path}")
-    return folder, experiment, []
+    return folder, experiment
 
 
 def _asked(
@@ -100,21 +108,28 @@ def _asked(
     assignments: list[str],
     device: torch.device,
 ) -> tuple[Experiment, list[Choice]]:
+    """What to train: as a configuration file says, or as is chosen where there is none."""
+    from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
     from dragoman.experiment.automatic import complete
     from dragoman.experiment.config import in_folder, read_tree, to_experiment
 
-    tree = merge(read_tree(config, assignments), _corpora(*files))
+    tree = read_tree(config, assignments)
     if data is not None:
         tree = in_folder(tree, data)
+    tree = merge(tree, _corpora(*files))
     if config is not None:
         return to_experiment(tree, where=str(config)), []
+    if data is not None:
+        raise ConfigError("--data has no effect without a configuration file; leave it out")
     if "data" not in tree:
         raise ConfigError(
             "nothing to learn from; give --source and --target, or a configuration file that names a corpus"
         )
-    return complete(tree, device=device)
+    with status() as tell:
+        tell("reading and cleaning the corpus")
+        return complete(tree, device=device)
 
 
 def _corpora(
@@ -131,13 +146,13 @@ def _corpora(
     return {"data": corpora} if corpora else {}
 
 
-def _new_folder(out: Path | None, experiment: Experiment) -> RunFolder:
+def _free_folder(out: Path | None) -> RunFolder:
+    """The folder to write to, looked at before anything that takes long."""
     from dragoman.errors import ConfigError
     from dragoman.experiment.run import RunFolder
 
     if out is None:
         raise ConfigError("where should the run be written? Give a folder by --out, for example --out runs/en-de")
     folder = RunFolder(out)
-    folder.begin()
-    folder.write_config(experiment)
+    folder.require_free()
     return folder

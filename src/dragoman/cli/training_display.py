@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,8 +45,16 @@ def show_choices(choices: list[Choice], *, device: str) -> None:
     for column in ("setting", "value", "because"):
         table.add_column(column)
     for choice in choices:
-        table.add_row(choice.key, choice.value, choice.reason)
+        table.add_row(choice.key, choice.shown, choice.reason)
     console.print(table)
+
+
+def show_changes(changes: list[str]) -> None:
+    """In what the machine differs from where the run began."""
+    if changes:
+        console.print(
+            f"note: {'; '.join(changes)}: the results may differ in their last digits", markup=False, soft_wrap=True
+        )
 
 
 def show_estimate(experiment: Experiment, materials: Materials, *, device: torch.device) -> None:
@@ -67,8 +76,8 @@ def show_materials(materials: Materials) -> None:
         for row in rows:
             table.add_row(*[Text(cell) for cell in row])
         console.print(table)
-    for note in texts.notes:
-        console.print(f"note: {note}", markup=False)
+    for note in (*texts.notes, *materials.notes):
+        console.print(f"note: {note}", markup=False, soft_wrap=True)
     if materials.left_out:
         console.print(f"note: {materials.left_out:,} pairs are longer in tokens than the limits and were left out")
     sides = f"{len(materials.tokenizer.source):,}"
@@ -99,9 +108,10 @@ class TrainingDisplay:
 
     def __init__(self) -> None:
         self._total = 0
+        self._since = (0, 0.0)
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
             TextColumn("{task.fields[facts]}"),
             TimeElapsedColumn(),
@@ -126,39 +136,42 @@ class TrainingDisplay:
                 star = " *" if event.improved else ""
                 self._say(f"epoch {event.epoch}, update {event.update:,}: {_scores(event.scores)}{star}")
             case RolledBack():
+                self._since = (event.update, time.monotonic())
                 self._say(
-                    f"update {event.failed_update:,}: the loss is not finite (examples "
-                    f"{', '.join(map(str, event.rows[:3]))}, …); back to update {event.update:,} with the learning "
-                    f"rate times {event.rate_scale:g}"
+                    f"update {event.failed_update:,}: the loss is not finite ({event.examples}); back to update "
+                    f"{event.update:,} with {event.rate_scale:g} of the learning rate"
                 )
             case Chosen():
-                for name, scores in event.candidates.items():
-                    self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
+                self._choose(event)
             case Saved():
                 pass
             case _:
                 assert_never(event)
 
     def _begin(self, event: Started) -> None:
-        self._total = event.total
+        self._total, self._since = event.total, (event.update, time.monotonic())
         place = f"going on after update {event.update:,}" if event.update else "starting"
         self._say(f"{place}: {event.parameters:,} parameters, {event.total:,} updates")
         self._task = self._bar.add_task("training", total=event.total, completed=event.update, facts="")
-        self._first, self._last = event.update, None
 
     def _report(self, event: Updated) -> None:
-        left = ""
-        if self._last is not None:
-            pace = (event.seconds - self._last.seconds) / (event.update - self._last.update)
-            left = f", {_minutes(pace * (self._total - event.update))} left"
-        self._last: Updated | None = event
+        update, moment = self._since
+        pace = (time.monotonic() - moment) / (event.update - update)
+        left = f", {_minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
         facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} tokens/s{left}"
         self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
             self._say(f"update {event.update:,}/{self._total:,}: {facts}")
 
+    def _choose(self, event: Chosen) -> None:
+        if len(event.candidates) > 1:
+            self._say("which weights to keep, by the validation set:")
+            for name, scores in event.candidates.items():
+                self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
+        self._bar.update(self._task, description="scoring", facts="")
+
     def _say(self, sentence: str) -> None:
-        self._bar.console.print(sentence, markup=False)
+        self._bar.console.print(sentence, markup=False, soft_wrap=True)
 
 
 def _scores(scores: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """The model card of a run: what it was made of, how large it is, what it scores, how to use it."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.experiment.config import Experiment
@@ -9,6 +11,9 @@ from dragoman.files import write_atomically
 
 if TYPE_CHECKING:
     from dragoman.experiment.fit import Outcome
+
+BAR = r"\|"
+"""A bar within a cell of a table in Markdown."""
 
 
 def write_card(
@@ -32,7 +37,7 @@ def write_card(
 
 def _scores(outcome: "Outcome") -> str:
     rows = [
-        f"| {name} | {score.metric} | {score.value:.2f} | `{score.signature}` |"
+        f"| {name} | {score.metric} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"
         for name, scores in outcome.scores.items()
         for score in scores
     ]
@@ -45,7 +50,7 @@ def _data(materials: Materials) -> str:
         f"- removed as {rule}: {finding.count:,}" for rule, finding in texts.report.findings.items() if finding.count
     ]
     test = f", {len(texts.test):,} to test" if texts.test is not None else ""
-    files = [f"- `{name.rsplit('/', 1)[-1]}` sha256 {digest[:16]}…" for name, digest in texts.fingerprints.items()]
+    files = [f"- `{Path(path).name}` sha256 {digest[:16]}…" for path, digest in texts.fingerprints.items()]
     lines = [
         f"{len(materials.train):,} pairs to learn from, {len(texts.valid):,} to validate{test}.",
         "",
@@ -54,7 +59,15 @@ def _data(materials: Materials) -> str:
     ]
     if materials.left_out:
         lines.append(f"- left out as too long in tokens: {materials.left_out:,}")
-    return "\n".join(lines + [f"- {note}" for note in texts.notes])
+    lines += [f"- {_without_folders(note, texts.fingerprints)}" for note in (*texts.notes, *materials.notes)]
+    return "\n".join(lines)
+
+
+def _without_folders(note: str, paths: Iterable[str]) -> str:
+    """The note with its files named as anyone may know them: a card is made to be shown."""
+    for path in sorted(paths, key=len, reverse=True):
+        note = note.replace(path, Path(path).name)
+    return note
 
 
 def _model(experiment: Experiment, materials: Materials, outcome: "Outcome", parameters: int) -> str:
@@ -74,7 +87,7 @@ def _model(experiment: Experiment, materials: Materials, outcome: "Outcome", par
 
 
 def _use(folder: RunFolder) -> str:
-    name = folder.path.name
+    name = folder.path.resolve().name
     return (
         f"```\ndragoman translate {name} --input source.txt --output target.txt\n```\n\n"
         f'```python\nimport dragoman\n\ndragoman.load("{name}").translate(["…"])\n```'

@@ -10,7 +10,6 @@ from dragoman.config import Config, Tree, merge, override, parse, read_yaml
 from dragoman.data.config import DataSettings
 from dragoman.data.tokenizer import Bpe, TokenizerSettings
 from dragoman.decoding import SearchSettings
-from dragoman.errors import ConfigError
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.experiment.presets import preset_tree
 from dragoman.models.transformer.config import TransformerConfig
@@ -35,12 +34,17 @@ class Experiment(Config):
             raise ValueError(
                 "model.tie = all needs one vocabulary for both sides; set tokenizer.shared=true or model.tie=target"
             )
+        if self.decoding.best > 1:
+            raise ValueError(
+                f"decoding.best = {self.decoding.best} has no effect in training, which scores the best translation; "
+                "leave it out, and ask dragoman translate for more by --n-best"
+            )
         length = getattr(self.model.positions, "length", None)
         longest = max(self.data.longest_source, self.data.longest_target) + 1
         if length is not None and longest > length:
             raise ValueError(
-                f"model.positions.length = {length} is shorter than the longest example of {longest} tokens, end symbol "
-                f"included; raise it, or lower data.longest_source and data.longest_target"
+                f"model.positions.length = {length} is shorter than the longest example of {longest} tokens, end "
+                f"symbol included; raise it, or lower data.longest_source and data.longest_target"
             )
         return self
 
@@ -76,9 +80,7 @@ def to_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
 
 
 def read_experiment(file: Path) -> Experiment:
-    """The configuration of a run folder."""
-    if not file.exists():
-        raise ConfigError(f"{file}: no such file; a run folder holds its config.yaml")
+    """The configuration that a run wrote down."""
     return to_experiment(read_yaml(file), where=str(file))
 
 

@@ -4,10 +4,11 @@ Its corpus is made on the spot from the CLDR. Held-out phrases never occur in tr
 learnt are the rules.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.config import Tree, merge
+from dragoman.config import Tree, merge, override
 from dragoman.data.cldr import CorpusFiles, split, write_corpus
 from dragoman.data.corpora import ParallelFiles, read
 from dragoman.errors import RunError
@@ -77,10 +78,10 @@ def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: s
     return write_corpus(folder.path / "corpus", parts, source_locale=source_locale, target_locale=target_locale)
 
 
-def demo_experiment(files: CorpusFiles) -> Experiment:
-    """The configuration of the demo on these files."""
+def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
+    """The configuration of the demo on these files, with `KEY=VALUE` assignments laid over it."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
-    return to_experiment(merge(SETTINGS, {"data": corpora}))
+    return to_experiment(override(merge(SETTINGS, {"data": corpora}), assignments))
 
 
 def show(translator: Translator, folder: RunFolder) -> Showing:

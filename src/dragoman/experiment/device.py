@@ -4,6 +4,8 @@ import torch
 
 from dragoman.errors import ConfigError
 
+DEVICES = ("cpu", "cuda", "mps")
+
 
 def choose_device(name: str | None = None) -> torch.device:
     """The device a person named, or CUDA, Apple's MPS and the CPU in this order; raises ConfigError if not there."""
@@ -16,6 +18,8 @@ def choose_device(name: str | None = None) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(f"--device {name}: not available here; leave it out to have one chosen") from error
+    if device.type not in DEVICES:
+        raise ConfigError(f"--device {name}: not one of {', '.join(DEVICES)}; leave it out to have one chosen")
     return device
 
 

@@ -1,18 +1,24 @@
 """What a run learns from, made ready on disk: texts, tokenizer and ids."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.data.batching import BatchStream
+from dragoman.data.corpora import name_of
 from dragoman.data.preparing import Prepared, prepare
 from dragoman.data.segmenting import segment, segment_anew
-from dragoman.data.store import TokenStore
+from dragoman.data.store import TextStore, TokenStore
 from dragoman.data.tokenizer import Bpe, Tokenizer
 from dragoman.errors import DataError, RunError
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.run import RunFolder
+from dragoman.runtime.translator import LONGEST_LINE
+
+LONGEST_JUDGED = 2048
+"""Tokens of a side above which a validation pair is left out of the loss, whose memory grows with their square."""
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,13 @@ class Materials:
     train: TokenStore
     valid: TokenStore
     left_out: int
+    notes: tuple[str, ...]
+    """Sentences to be printed."""
+
+    def name(self, rows: Sequence[int]) -> str:
+        """Which lines of the corpus the rows of a batch are, in words."""
+        lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows[:MOST_NAMED]]
+        return f"lines {', '.join(map(str, lines))}{', …' if len(rows) > MOST_NAMED else ''} of the training corpus"
 
 
 def cache_folder() -> Path:
@@ -51,14 +64,44 @@ def gather(experiment: Experiment, folder: RunFolder, *, tell: Callable[[str], N
     tell("turning texts into tokens")
     longest = {"longest_source": experiment.data.longest_source, "longest_target": experiment.data.longest_target}
     train = segment(texts.train, tokenizer, cache, **longest)
-    valid = segment(texts.valid, tokenizer, cache, longest_source=10**6, longest_target=10**6)
     if not len(train):
         raise DataError(
             f"every one of the {len(texts.train):,} training pairs is longer than data.longest_source = "
             f"{experiment.data.longest_source} or data.longest_target = {experiment.data.longest_target} tokens; "
             "raise them, or split the text into sentences"
         )
-    return Materials(texts, tokenizer, train, valid, len(texts.train) - len(train))
+    valid, notes = _held_out(experiment, texts, tokenizer, cache)
+    return Materials(texts, tokenizer, train, valid, len(texts.train) - len(train), notes)
+
+
+def _held_out(
+    experiment: Experiment, texts: Prepared, tokenizer: Tokenizer, cache: Path
+) -> tuple[TokenStore, tuple[str, ...]]:
+    """What the validation loss is measured on; raises DataError where a held-out line is too long to be meant."""
+    data = experiment.data
+    for store, corpus in ((texts.valid, data.valid or data.train), (texts.test, data.test)):
+        if store is not None and corpus is not None:
+            _refuse_endless(store, tokenizer, where=name_of(corpus))
+    longest = min(LONGEST_JUDGED, getattr(experiment.model.positions, "length", LONGEST_JUDGED + 1) - 1)
+    valid = segment(texts.valid, tokenizer, cache, longest_source=longest, longest_target=longest)
+    if not len(valid):
+        raise DataError(
+            f"every one of the {len(texts.valid):,} validation pairs is longer than {longest:,} tokens; "
+            "split the text into sentences"
+        )
+    missing = len(texts.valid) - len(valid)
+    note = f"{missing:,} validation pairs are longer than {longest:,} tokens and are left out of the validation loss"
+    return valid, (note,) if missing else ()
+
+
+def _refuse_endless(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
+    for row, (source, _) in enumerate(texts.pairs()):
+        # Few lines need be segmented to know: tokens stand for bytes at least, but for what normalisation adds.
+        if 4 * len(source.encode()) > LONGEST_LINE and len(tokenizer.source.encode(source)) > LONGEST_LINE:
+            raise DataError(
+                f"{where}, line {texts.line(row)}: more than the {LONGEST_LINE:,} tokens that a line may have; "
+                "put one sentence or paragraph on each line"
+            )
 
 
 def build_stream(experiment: Experiment, materials: Materials) -> BatchStream:
@@ -84,9 +127,12 @@ def build_stream(experiment: Experiment, materials: Materials) -> BatchStream:
 
 
 def _check_same(texts: Prepared, folder: RunFolder) -> None:
-    began_with = folder.read_environment().get("corpora", {})
+    began_with = folder.read_environment().get("corpora")
+    if began_with is None:
+        return
+    known = {corpus["sha256"] for corpus in began_with}
     for name, digest in texts.fingerprints.items():
-        if began_with.get(Path(name).name, digest) != digest:
+        if digest not in known:
             raise RunError(
                 f"{name}: has changed since the run in {folder.path} began; put back the file, or start a new run"
             )

@@ -1,14 +1,13 @@
 """The folder of a run: all that is needed to use, explain and continue it."""
 
 import json
-import platform
-import subprocess
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
-
-import torch
 
 from dragoman.config import to_yaml
 from dragoman.data.tokenizer import Tokenizer
@@ -56,17 +55,54 @@ class RunFolder:
     def card(self) -> Path:
         return self.path / "README.md"
 
+    def require_free(self) -> None:
+        """Raises RunError where something is in the folder already; what a killed process half wrote is nothing."""
+        if self.path.is_dir() and all(_half_written(path) for path in self.path.iterdir()):
+            return
+        if self.path.exists():
+            remedy = f"go on with it by --resume {self.path}, or choose" if self.config.is_file() else "choose"
+            raise RunError(f"{self.path}: exists already and is never overwritten; {remedy} another place by --out")
+
     def begin(self) -> None:
         """Make the folder; raises RunError where something is in it already."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise RunError(
-                f"{self.path}: exists already and is never overwritten; go on with it by --resume, or choose "
-                "another place by --out"
-            )
+        self.require_free()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=self.path.is_dir())  # of two that begin at once, one is refused
         except OSError as error:
             raise RunError(f"{self.path}: cannot be made ({error.strerror}); choose another place by --out") from error
+
+    @contextmanager
+    def gone_unless_begun(self) -> Iterator[None]:
+        """A folder that `begin` made vanishes when the block raises before there is anything worth going on with."""
+        try:
+            yield
+        except BaseException:
+            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")):
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Inside, no other process may train here, and what a killed one half wrote is gone.
+
+        Raises RunError where another process is at it. A process that is killed lets go by itself.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            if not _locked(descriptor):
+                raise RunError(f"{self.path}: another process is training in it; wait for its end, or stop it")
+            self._sweep()
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _sweep(self) -> None:
+        for folder in (self.path, self.checkpoints):
+            for path in folder.glob(".*.tmp"):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     def check(self) -> None:
         """Raises RunError where this is no run folder."""
@@ -99,37 +135,32 @@ class RunFolder:
         return _read_json(self.scores)
 
 
-def environment(*, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: dict[str, str]) -> dict[str, Any]:
-    """What a result depends on besides the configuration. Corpora are named without their folders."""
-    return {
-        "dragoman": version("dragoman"),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "device": str(device),
-        "threads": torch.get_num_threads(),
-        "seed": seed,
-        "git": _git_revision(),
-        "tokenizer": tokenizer.fingerprint,
-        "corpora": {Path(name).name: digest for name, digest in corpora.items()},
-    }
+def _half_written(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def _git_revision() -> str | None:
-    """The revision of the checkout this package runs from, if it is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+def _locked(descriptor: int) -> bool:
+    """Whether this process alone holds the lock; where the system has none, everyone does."""
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip()
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise RunError(f"{path}: damaged ({error}); restore it from a copy") from error
+    if not isinstance(tree, dict):
+        raise RunError(f"{path}: damaged (it holds no mapping); restore it from a copy")
     return tree

@@ -29,6 +29,16 @@ class Best(BaseModel):
     scores: dict[str, float]
 
 
+class Sums(BaseModel):
+    """What the updates since the last report add up to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    loss: float = 0.0
+    negative_log_likelihood: float = 0.0
+    tokens: int = 0
+
+
 class Progress(BaseModel):
     """How far a training is."""
 
@@ -38,6 +48,7 @@ class Progress(BaseModel):
     position: dict[str, Any] = {}
     tokens: int = 0
     seconds: float = 0.0
+    since_report: Sums = Sums()
     regular: tuple[int, ...] = ()
     best: Best | None = None
     waited: int = 0
@@ -63,8 +74,8 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one run.
 
-    The latest can be resumed. Of older ones the weights are kept where they may yet be used: the last `keep` regular
-    ones for the average, and the best.
+    The two latest can be resumed. Of older ones the weights are kept where they may yet be used: the last `keep`
+    regular ones for the average, and the best.
     """
 
     def __init__(self, folder: Path, *, keep: int) -> None:
@@ -94,10 +105,13 @@ class Checkpoints:
         return self.load(updates[-1]) if updates else None
 
     def load(self, update: int) -> Checkpoint:
+        """The checkpoint at `update`; raises RunError where it is damaged."""
         place = self._place(update)
         average = place / "average.safetensors"
         try:
-            progress = Progress.model_validate_json((place / "progress.json").read_text())
+            progress = Progress.model_validate_json((place / "progress.json").read_bytes())
+            if progress.update != update:
+                raise RunError(f"{place}: its progress.json is that of update {progress.update}")
             return Checkpoint(
                 progress=progress,
                 model=load_tensors(place / "model.safetensors"),
@@ -105,14 +119,18 @@ class Checkpoints:
                 average=load_tensors(average) if average.exists() else None,
             )
         except (OSError, ValidationError, RunError) as error:
-            raise RunError(
-                f"{place}: the checkpoint is damaged ({_first_line(error)}); "
-                "delete this folder to go on from the one before it"
-            ) from error
+            raise self._damaged(place, error) from error
 
     def weights(self, update: int) -> dict[str, Tensor]:
-        """The weights of one checkpoint."""
-        return load_tensors(self._place(update) / "model.safetensors")
+        """The weights of one checkpoint; raises RunError where they are damaged."""
+        place = self._place(update)
+        try:
+            return load_tensors(place / "model.safetensors")
+        except RunError as error:
+            raise RunError(
+                f"{place}: the checkpoint is damaged ({_reason(error)}); "
+                "delete this folder to choose and average without it"
+            ) from error
 
     def mean(self, updates: tuple[int, ...]) -> dict[str, Tensor]:
         """The mean of the weights at several updates (Vaswani et al., 2017, section 6.1)."""
@@ -121,18 +139,30 @@ class Checkpoints:
     def _place(self, update: int) -> Path:
         return self.folder / f"{update:09d}"
 
+    def _damaged(self, place: Path, error: Exception) -> RunError:
+        before = [update for update in self.updates() if update < int(place.name)]
+        remedy = "delete this folder to go on from the one before it" if before else "train anew in another folder"
+        return RunError(f"{place}: the checkpoint is damaged ({_reason(error)}); {remedy}")
+
     def _let_go(self, progress: Progress) -> None:
-        wanted = {*progress.regular[-self.keep :], progress.update}
+        before = [update for update in self.updates() if update < progress.update]
+        resumable = {progress.update, *before[-1:]}
+        wanted = resumable | set(progress.regular[-self.keep :])
         if progress.best is not None:
             wanted.add(progress.best.update)
         for update in self.updates():
             if update not in wanted:
-                shutil.rmtree(self._place(update))
-            elif update != progress.update:
-                # The optimiser is twice the weights and only the latest can be resumed; one spare stays until the next.
+                self._remove(update)
+            elif update not in resumable:  # what goes with the weights is twice as large
                 for name in ("optimiser.safetensors", "average.safetensors"):
-                    if update != _previous(self.updates(), progress.update):
-                        (self._place(update) / name).unlink(missing_ok=True)
+                    (self._place(update) / name).unlink(missing_ok=True)
+
+    def _remove(self, update: int) -> None:
+        """Hidden first, so that what is half removed is no checkpoint."""
+        doomed = self.folder / f".{self._place(update).name}.tmp"
+        shutil.rmtree(doomed, ignore_errors=True)
+        self._place(update).rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def mean_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -148,10 +178,7 @@ def moved_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], 
     return {name: value.lerp(weights[name].to(value.device), 1 - decay) for name, value in average.items()}
 
 
-def _previous(updates: list[int], update: int) -> int | None:
-    before = [other for other in updates if other < update]
-    return before[-1] if before else None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _reason(error: Exception) -> str:
+    """What lies behind an error, in a line and without its own remedy."""
+    cause = error.__cause__ or error
+    return (str(cause).splitlines() or [type(cause).__name__])[0]

@@ -1,8 +1,8 @@
 """What may be chosen about training."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.training.optimisers import Adam, OptimiserConfig
@@ -50,3 +50,12 @@ class TrainingConfig(Config):
     report: PositiveInt = Field(50, description="updates between two lines of progress")
     translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")
     validation_beam: PositiveInt = Field(1, description="width of the search while validating in training")
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.validation_beam > 1 and not self.translate:
+            raise ValueError(
+                f"training.validation_beam = {self.validation_beam} has no effect with training.translate = false; "
+                "leave one of them out"
+            )
+        return self

@@ -48,10 +48,11 @@ class Saved:
 
 @dataclass(frozen=True)
 class RolledBack:
-    """A loss or gradient was not finite; training goes back to `update` with a smaller learning rate."""
+    """The loss or gradient of `rows` was not finite; training goes back to `update` with a smaller learning rate."""
 
     failed_update: int
     rows: tuple[int, ...]
+    examples: str
     update: int
     rate_scale: float
 

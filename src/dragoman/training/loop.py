@@ -4,8 +4,9 @@ The loop knows neither search nor scores of strings; `validate` is handed in. Wh
 what stays lies in `TrainingConfig`.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never, runtime_checkable
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from dragoman.data.batching import Batch
 from dragoman.errors import DragomanError, TrainingError
 from dragoman.models.weights import set_weights, weights
-from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, moved_average
+from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
 from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
@@ -48,10 +49,13 @@ class Judge:
     higher_is_better: bool
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float] | None) -> bool:
-        if best is None:
+        """Whether `scores` are better than the best so far; what is not a number is never better."""
+        new = scores[self.deciding]
+        if math.isnan(new):
+            return False
+        if best is None or math.isnan(best[self.deciding]):
             return True
-        new, old = scores[self.deciding], best[self.deciding]
-        return new > old if self.higher_is_better else new < old
+        return new > best[self.deciding] if self.higher_is_better else new < best[self.deciding]
 
 
 class InterruptionError(DragomanError):
@@ -62,9 +66,13 @@ class InterruptionError(DragomanError):
         self.update = update
 
 
+def _numbered(rows: Sequence[int]) -> str:
+    return f"examples {', '.join(map(str, rows[:5]))}{', …' if len(rows) > 5 else ''}"
+
+
 @dataclass
 class Run:
-    """What moves."""
+    """What moves; `name` says in words which examples the rows of a batch are."""
 
     model: nn.Module
     optimiser: Optimiser
@@ -72,10 +80,11 @@ class Run:
     checkpoints: Checkpoints
     progress: Progress
     average: dict[str, Tensor] | None = None
+    name: Callable[[Sequence[int]], str] = _numbered
 
 
 def total_updates(length: Span, stream: Stream, accumulate: int) -> int:
-    """The length of a training in updates; for epochs, as many as the first epoch has in each."""
+    """The length of a training in updates; for epochs, as many as the epoch where the stream stands has in each."""
     match length:
         case Updates(count=count):
             return count
@@ -99,33 +108,30 @@ def train(
 
     Raises InterruptionError after saving, and TrainingError where the loss stays not finite.
     """
-    total = total_updates(config.length, run.stream, config.accumulate)
+    total = total_updates(config.length, run.stream, config.accumulate)  # before the stream moves to where it was
     _begin(run, config)
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
-    meter = _Meter(run.progress.seconds)
+    clock = _Clock(run.progress.seconds)
     while not _ended(run.progress, config, total):
-        epoch = run.stream.position["epoch"]
+        began, epoch = clock.seconds, run.stream.position["epoch"]
         batches = [next(run.stream).to(device) for _ in range(config.accumulate)]
         rate = _rate(config, run.progress, total)
         step = _update(run, config, batches, objective, rate)
         if not step.finite:
             _roll_back(run, batches, observe)
             continue
-        run.progress = run.progress.but(
-            update=run.progress.update + 1,
-            tokens=run.progress.tokens + step.tokens,
-            position=run.stream.position,
-            seconds=meter.seconds,
-        )
-        meter.add(step)
-        if run.progress.update % config.report == 0:
-            observe(meter.report(run.progress, epoch=epoch, rate=rate))
-        if _due(config.interval, run, epoch) or _ended(run.progress, config, total):
-            _validate_and_keep(run, judge, observe, meter)
-        elif interrupted():
-            _save(run, observe)
+        clock.worked(step.tokens, since=began)
+        _advance(run, step, clock)
+        ended = _ended(run.progress, config, total)
+        if ended or run.progress.update % config.report == 0:
+            _report(run, observe, clock, epoch=epoch, rate=rate, gradient_norm=step.gradient_norm)
+        validated = ended or _due(config.interval, run, epoch)
+        if validated:
+            _validate_and_keep(run, judge, observe, clock)
         if interrupted():
+            if not validated:
+                _save(run, observe)
             raise InterruptionError(run.progress.update)
     return run.progress
 
@@ -137,15 +143,17 @@ def _begin(run: Run, config: TrainingConfig) -> None:
         _restore(run, latest)
         return
     if config.moving_average is not None:
-        run.average = {name: tensor.clone() for name, tensor in weights(run.model).items()}
+        run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
     run.progress = run.progress.but(position=run.stream.position)
     run.checkpoints.save(_snapshot(run))
 
 
 def _restore(run: Run, checkpoint: Checkpoint) -> None:
-    set_weights(run.model, checkpoint.model)
+    set_weights(run.model, checkpoint.model, where=str(run.checkpoints.folder))
     restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
-    run.average = checkpoint.average
+    if checkpoint.average is not None:
+        places = {name: parameter.device for name, parameter in run.model.named_parameters()}
+        run.average = {name: tensor.to(places[name]) for name, tensor in checkpoint.average.items()}
     run.progress = checkpoint.progress
     run.stream.seek(checkpoint.progress.position)
 
@@ -159,18 +167,41 @@ def _update(run: Run, config: TrainingConfig, batches: list[Batch], objective: O
     run.model.train()
     set_learning_rate(run.optimiser, rate)
     seeds = (config.seed, run.progress.update + 1)
-    loss, nll, tokens = compute_gradients(
-        run.model,  # type: ignore[arg-type]  # an nn.Module that is a Learner; the two cannot be written as one type
-        batches,
-        objective,
-        seeds=seeds,
-        precision=config.precision,
-    )
+    try:
+        loss, nll, tokens = compute_gradients(
+            run.model,  # type: ignore[arg-type]  # an nn.Module that is a Learner; the two cannot be one type
+            batches,
+            objective,
+            seeds=seeds,
+            precision=config.precision,
+        )
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"update {seeds[1]}: the memory of {batches[0].source.device} is too small for a batch of "
+            f"{config.batch_tokens:,} tokens; train anew with a lower training.batch_tokens, and raise "
+            "training.accumulate to keep the updates as large"
+        ) from error
     norm = apply_gradients(run.model, run.optimiser, clip=config.clip)
     step = Step(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
     if run.average is not None and config.moving_average is not None and step.finite:
-        run.average = moved_average(run.average, weights(run.model), decay=config.moving_average)
+        now = {name: parameter.detach() for name, parameter in run.model.named_parameters()}
+        run.average = moved_average(run.average, now, decay=config.moving_average)
     return step
+
+
+def _advance(run: Run, step: Step, clock: "_Clock") -> None:
+    progress, sums = run.progress, run.progress.since_report
+    run.progress = progress.but(
+        update=progress.update + 1,
+        tokens=progress.tokens + step.tokens,
+        position=run.stream.position,
+        seconds=clock.seconds,
+        since_report=Sums(
+            loss=sums.loss + step.loss,
+            negative_log_likelihood=sums.negative_log_likelihood + step.negative_log_likelihood,
+            tokens=sums.tokens + step.tokens,
+        ),
+    )
 
 
 def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
@@ -182,17 +213,17 @@ def _roll_back(run: Run, batches: list[Batch], observe: Observer) -> None:
     """Back to the latest checkpoint with half the learning rate, at most three times."""
     failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
     rows = tuple(int(row) for batch in batches for row in batch.rows)
+    examples = run.name(rows)
     if count > MOST_ROLLBACKS:
         raise TrainingError(
-            f"update {failed}: the loss is not finite, and going back with half the learning rate "
-            f"{MOST_ROLLBACKS} times did not help. Look at the examples of this batch "
-            f"(numbers {', '.join(map(str, rows[:5]))}, …), or lower training.optimiser.learning_rate, "
-            "lengthen training.schedule.warmup or set training.clip"
+            f"update {failed}: the loss is not finite, and going back with half the learning rate {MOST_ROLLBACKS} "
+            f"times did not help. Look at the texts of its batch ({examples}), or train anew with a lower "
+            "training.optimiser.learning_rate, a longer training.schedule.warmup or a lower training.clip"
         )
     checkpoint = run.checkpoints.latest()
     assert checkpoint is not None, "the first checkpoint is written before the first update"
     _restore(run, replace(checkpoint, progress=checkpoint.progress.but(rate_scale=scale, rollbacks=count)))
-    observe(RolledBack(failed, rows, run.progress.update, scale))
+    observe(RolledBack(failed, rows, examples, run.progress.update, scale))
 
 
 def _due(interval: Span, run: Run, epoch_before: int) -> bool:
@@ -214,7 +245,23 @@ def _ended(progress: Progress, config: TrainingConfig, total: int) -> bool:
     return progress.update >= total
 
 
-def _validate_and_keep(run: Run, judge: Judge, observe: Observer, meter: "_Meter") -> None:
+def _report(run: Run, observe: Observer, clock: "_Clock", *, epoch: int, rate: float, gradient_norm: float) -> None:
+    sums = run.progress.since_report
+    event = Updated(
+        update=run.progress.update,
+        epoch=epoch,
+        loss=sums.loss / sums.tokens,
+        negative_log_likelihood=sums.negative_log_likelihood / sums.tokens,
+        gradient_norm=gradient_norm,
+        learning_rate=rate,
+        tokens_per_second=clock.speed(),
+        seconds=clock.seconds,
+    )
+    observe(event)
+    run.progress = run.progress.but(since_report=Sums())
+
+
+def _validate_and_keep(run: Run, judge: Judge, observe: Observer, clock: "_Clock") -> None:
     run.model.eval()
     with torch.inference_mode():
         scores = dict(judge.validate(run.model))
@@ -224,11 +271,10 @@ def _validate_and_keep(run: Run, judge: Judge, observe: Observer, meter: "_Meter
         best=Best(update=progress.update, scores=scores) if improved else progress.best,
         waited=0 if improved else progress.waited + 1,
         regular=(*progress.regular, progress.update)[-run.checkpoints.keep :],
-        seconds=meter.seconds,
+        seconds=clock.seconds,
     )
-    observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, meter.seconds))
+    observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
     _save(run, observe)
-    meter.forgive()
 
 
 def _save(run: Run, observe: Observer) -> None:
@@ -236,46 +282,24 @@ def _save(run: Run, observe: Observer) -> None:
     observe(Saved(run.progress.update))
 
 
-class _Meter:
-    """Sums since the last report, and the clock of the whole run over all its sittings."""
+class _Clock:
+    """The seconds of the whole run over all its sittings, and the speed of the updates since the last report."""
 
     def __init__(self, seconds_before: float) -> None:
         self._began = time.perf_counter() - seconds_before
-        self._loss = self._nll = self._norm = 0.0
-        self._tokens = 0
-        self._since = self._last = time.perf_counter()
+        self._tokens, self._working = 0, 0.0
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._began
 
-    def add(self, step: Step) -> None:
-        self._last = time.perf_counter()
-        self._loss += step.loss
-        self._nll += step.negative_log_likelihood
-        self._tokens += step.tokens
-        self._norm = step.gradient_norm
+    def worked(self, tokens: int, *, since: float) -> None:
+        """An update is over that began at `since`; what lies between updates counts against no speed."""
+        self._tokens += tokens
+        self._working += self.seconds - since
 
-    def forgive(self) -> None:
-        """The time since the last update went into validation and is not counted against the speed of updates."""
-        self._since += time.perf_counter() - self._last
-
-    def report(self, progress: Progress, *, epoch: int, rate: float) -> Updated:
-        now = time.perf_counter()
-        event = Updated(
-            update=progress.update,
-            epoch=epoch,
-            loss=self._loss / self._tokens,
-            negative_log_likelihood=self._nll / self._tokens,
-            gradient_norm=self._norm,
-            learning_rate=rate,
-            tokens_per_second=self._tokens / (now - self._since),
-            seconds=self.seconds,
-        )
-        self._reset()
-        return event
-
-    def _reset(self) -> None:
-        self._loss = self._nll = self._norm = 0.0
-        self._tokens = 0
-        self._since = self._last = time.perf_counter()
+    def speed(self) -> float:
+        """Tokens a second since this was last asked."""
+        speed = self._tokens / self._working
+        self._tokens, self._working = 0, 0.0
+        return speed

@@ -23,7 +23,7 @@ def autocast(name: PrecisionName, device: torch.device) -> AbstractContextManage
 
 
 def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """The format of the products with the vocabulary: on a CPU they gain from bfloat16 where it has the instructions."""
+    """The format of the products with the vocabulary: a CPU gains from bfloat16 where it has the instructions."""
     match name:
         case "float32":
             return torch.float32

@@ -1,6 +1,6 @@
 """Which weights a training ends with: the candidates are judged on the validation set, and the best is taken."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dragoman.models.weights import set_weights
 from dragoman.training.events import Chosen
-from dragoman.training.loop import Judge, Run
+from dragoman.training.loop import InterruptionError, Judge, Run
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,28 @@ class Choice:
 
 
 def candidates(run: Run) -> dict[str, dict[str, Tensor]]:
-    """The last weights, the best by validation, the mean of the last checkpoints, and the moving average."""
+    """The last weights, the best by validation, the mean of the last checkpoints, and the moving average.
+
+    A checkpoint that a person deleted is no candidate and no part of the mean.
+    """
     progress, checkpoints = run.progress, run.checkpoints
+    there = set(checkpoints.updates())
     found = {"last": checkpoints.weights(progress.update)}
-    if progress.best is not None and progress.best.update != progress.update:
+    if progress.best is not None and progress.best.update in there - {progress.update}:
         found["best"] = checkpoints.weights(progress.best.update)
-    if len(progress.regular) > 1:
-        found[f"average of the last {len(progress.regular)}"] = checkpoints.mean(progress.regular)
+    regular = tuple(update for update in progress.regular if update in there)
+    if len(regular) > 1:
+        found[f"average of the last {len(regular)}"] = checkpoints.mean(regular)
     if run.average is not None:
         found["moving average"] = dict(run.average)
     return found
 
 
-def choose(run: Run, judge: Judge) -> Choice:
-    """Judge every candidate on the validation set; the model is left with the chosen weights, in evaluation mode."""
+def choose(run: Run, judge: Judge, *, interrupted: Callable[[], bool] = lambda: False) -> Choice:
+    """Judge every candidate on the validation set; the model is left with the chosen weights, in evaluation mode.
+
+    Raises InterruptionError between two candidates where `interrupted` says so.
+    """
     run.model.eval()
     found = candidates(run)
     scores: dict[str, Mapping[str, float]] = {}
@@ -44,5 +52,7 @@ def choose(run: Run, judge: Judge) -> Choice:
             scores[name] = dict(judge.validate(run.model))
         if judge.better(scores[name], scores[best]):
             best = name
+        if interrupted():
+            raise InterruptionError(run.progress.update)
     set_weights(run.model, found[best])
     return Choice(found[best], Chosen(run.progress.update, best, scores))

@@ -1,0 +1,70 @@
+"""`dragoman demo` as a person types it: a process, from nothing to a table, and shown again the second time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+FEW = ("--set", "training.length.count=12", "--set", "training.interval.count=12")
+
+
+def demo(folder, *options):
+    environment = {**os.environ, "DRAGOMAN_CACHE": str(folder / "cache"), "COLUMNS": "120"}
+    command = [sys.executable, "-m", "dragoman", "demo", "--out", "run", *options]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    return folder, demo(folder, "--to", "de", *FEW)
+
+
+def test_a_demo_trains_translates_and_says_how_to_go_on(first):
+    folder, ending = first
+    assert ending.returncode == 0, ending.stderr
+    assert "1,000 held-out phrases exactly right" in ending.stdout
+    assert "dragoman translate run" in ending.stdout
+    assert (folder / "run" / "model.safetensors").exists()
+    assert "update 12" in ending.stderr
+
+
+def test_its_held_out_sources_never_occur_in_training(first):
+    corpus = first[0] / "run" / "corpus"
+    train = set((corpus / "train.en").read_text().splitlines())
+    test = (corpus / "test.en").read_text().splitlines()
+    assert len(test) == 1000
+    assert not train & set(test)
+
+
+def test_the_second_time_it_is_shown_without_training(first):
+    folder, ending = first
+    again = demo(folder, "--to", "de")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == ending.stdout
+    assert "update" not in again.stderr
+
+
+def test_the_numbers_it_prints_are_those_of_the_run(first):
+    folder, ending = first
+    scores = json.loads((folder / "run" / "scores.json").read_text())["scores"]["test"]
+    exact = next(score["value"] for score in scores if score["metric"] == "exact match" or "xact" in score["metric"])
+    assert f"{exact:.1f} % of 1,000" in ending.stdout
+
+
+def test_an_unknown_locale_is_named_with_the_nearest(tmp_path):
+    ending = demo(tmp_path, "--to", "frr_XX")
+    assert ending.returncode == 2
+    assert "frr_XX" in ending.stderr
+    assert "Traceback" not in ending.stderr
+
+
+def test_a_folder_that_is_no_demo_is_left_alone(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "letter.txt").write_text("dear all")
+    ending = demo(tmp_path)
+    assert ending.returncode == 2
+    assert "run" in ending.stderr
+    assert (tmp_path / "run" / "letter.txt").read_text() == "dear all"

@@ -1,0 +1,98 @@
+"""A small Transformer learns to copy, reverse and sort sequences of symbols that it never saw, within a minute."""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.data.batching import BatchStream, batches_in_order
+from dragoman.data.store import TokenStore
+from dragoman.decoding import SearchSettings, search
+from dragoman.models.interfaces import Symbols
+from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
+from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.training.checkpoint import Checkpoints, Progress
+from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.loop import Judge, Run, train
+from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.schedules import Cosine
+from dragoman.training.update import teacher_forced
+from tests.learners import CPU, build_network
+
+SYMBOLS = range(4, 24)
+LENGTHS = range(3, 11)
+MODEL = TransformerConfig(
+    size=64,
+    heads=4,
+    encoder_layers=1,
+    decoder_layers=1,
+    feed_forward=128,
+    dropout=DropoutConfig(embedding=0.0, residual=0.0),
+)
+TRAINING = TrainingConfig(
+    length=Updates(count=1000),
+    interval=Updates(count=1000),
+    batch_tokens=800,
+    optimiser=Adam(learning_rate=0.003),
+    schedule=Cosine(warmup=100),
+    label_smoothing=0.0,
+    translate=False,
+)
+
+Sequence_ = tuple[int, ...]
+TASKS: dict[str, Callable[[Sequence_], Sequence[int]]] = {
+    "copy": lambda source: source,
+    "reverse": lambda source: source[::-1],
+    "sort": sorted,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):
+    generator = random.Random(1)
+    seen = draw(generator, 20_000, without=set())
+    unseen = draw(generator, 500, without=set(seen))
+    network = train_on(tmp_path, [(source, TASKS[task](source)) for source in seen])
+    store = TokenStore.build(tmp_path / "unseen", [(source, TASKS[task](source)) for source in unseen])
+    assert exact(network, store) >= 0.99
+
+
+def draw(generator: random.Random, count: int, *, without: set[Sequence_]) -> list[Sequence_]:
+    """Random sequences, none of them among those in `without`."""
+    drawn = []
+    while len(drawn) < count:
+        sequence = tuple(generator.choices(SYMBOLS, k=generator.choice(LENGTHS)))
+        if sequence not in without:
+            drawn.append(sequence)
+    return drawn
+
+
+def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]]) -> Seq2SeqTransformer:
+    network = build_network(MODEL, seed=TRAINING.seed, vocabulary=SYMBOLS.stop)
+    run = Run(
+        model=network,
+        optimiser=build_optimiser(TRAINING.optimiser, network),
+        stream=BatchStream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
+        checkpoints=Checkpoints(folder / "checkpoints", keep=1),
+        progress=Progress(),
+    )
+    judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
+    train(run, TRAINING, objective=teacher_forced(0.0), judge=judge, observe=lambda _: None, device=CPU)
+    return network
+
+
+def exact(network: Seq2SeqTransformer, store: TokenStore) -> float:
+    """The share of a store's targets that greedy search finds."""
+    network.eval()
+    right = 0
+    for batch in batches_in_order(store, budget=4096):
+        with torch.inference_mode():
+            memory = network.encode(batch.source, batch.source_lengths)
+            limits = torch.full((len(batch),), LENGTHS.stop)
+            found = search(network, memory, limits=limits, settings=SearchSettings(beam=1), symbols=Symbols())
+        for row, hypotheses in zip(batch.rows, found, strict=True):
+            right += list(hypotheses[0].tokens) == store.pair(int(row))[1].tolist()
+    return right / len(store)

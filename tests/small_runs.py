@@ -1,0 +1,79 @@
+"""Trainings that take seconds: a corpus in a made-up language, the smallest of models, and the command as a process."""
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+WORDS = {
+    "two": "zwei",
+    "dogs": "Hunde",
+    "cats": "Katzen",
+    "play": "spielen",
+    "a": "ein",
+    "man": "Mann",
+    "sleeps": "schläft",
+    "and": "und",
+    "small": "kleine",
+    "see": "sehen",
+    "the": "die",
+    "house": "Haus",
+    ".": ".",
+}
+
+SMALLEST = {
+    "model.size": 16,
+    "model.heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.feed_forward": 32,
+    "training.batch_tokens": 331,
+    "training.length": "{kind: updates, count: 23}",
+    "training.interval": "{kind: updates, count: 7}",
+    "training.report": 3,
+}
+
+
+def write_corpus(folder: Path, *, pairs: int = 300, seed: int = 1, name: str = "train") -> tuple[Path, Path]:
+    """Write NAME.en and NAME.de: sentences of words, each with one translation."""
+    generator = random.Random(seed)
+    sources = [generator.choices(list(WORDS), k=generator.randint(3, 11)) for _ in range(pairs)]
+    targets = [[WORDS[word] for word in source] for source in sources]
+    paths = (folder / f"{name}.en", folder / f"{name}.de")
+    for path, lines in zip(paths, (sources, targets), strict=True):
+        path.write_text("".join(" ".join(line) + "\n" for line in lines), encoding="utf-8")
+    return paths
+
+
+def settings(**changed: object) -> list[str]:
+    """The options that make a training small; keys are written with `__` for the dot."""
+    chosen = SMALLEST | {key.replace("__", "."): value for key, value in changed.items()}
+    return [part for key, value in chosen.items() if value is not None for part in ("--set", f"{key}={value}")]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """For a process that keeps its stores in `folder` and leaves the machine to others."""
+    return os.environ | {"DRAGOMAN_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "dragoman", *map(str, arguments)]
+
+
+def dragoman(*arguments: object, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run the command in `cwd` to its end."""
+    return subprocess.run(
+        command(*arguments), cwd=cwd, env=environment(cwd), capture_output=True, text=True, timeout=timeout
+    )
+
+
+def hashes(folder: Path, *, without: Sequence[str] = ("cache",)) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by relative path; folders are there with an empty one."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in sorted(folder.rglob("*"))
+        if path.relative_to(folder).parts[0] not in without
+    }

@@ -1,0 +1,122 @@
+"""Checkpoints: which are kept, that they hold all, and what a damaged one says."""
+
+import pytest
+import torch
+
+from dragoman.errors import RunError
+from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums
+
+
+def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None = None, average: bool = False):
+    weight = {"weight": torch.full((3, 5), float(update))}
+    return Checkpoint(
+        progress=Progress(
+            update=update,
+            position={"epoch": 2, "batch": 7},
+            tokens=11,
+            seconds=1.1,
+            since_report=Sums(loss=0.1 + 0.2, negative_log_likelihood=1 / 3, tokens=13),
+            regular=regular,
+            best=None if best is None else Best(update=best, scores={"bleu": 1 / 7}),
+        ),
+        model=weight,
+        optimiser={"weight/step": torch.tensor(float(update))},
+        average=weight if average else None,
+    )
+
+
+@pytest.fixture
+def checkpoints(tmp_path) -> Checkpoints:
+    return Checkpoints(tmp_path / "checkpoints", keep=2)
+
+
+def files(checkpoints: Checkpoints, update: int) -> set[str]:
+    return {path.stem for path in (checkpoints.folder / f"{update:09d}").iterdir()}
+
+
+def test_nothing_is_there_at_first(checkpoints):
+    assert checkpoints.updates() == []
+    assert checkpoints.latest() is None
+
+
+def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
+    saved = checkpoint(17, regular=(3, 17), best=3, average=True)
+    checkpoints.save(saved)
+    loaded = checkpoints.latest()
+    assert loaded.progress == saved.progress
+    for part in ("model", "optimiser", "average"):
+        kept, found = getattr(saved, part), getattr(loaded, part)
+        assert kept.keys() == found.keys()
+        assert all(torch.equal(kept[name], found[name]) for name in kept)
+
+
+def test_the_best_the_last_for_the_average_and_two_to_go_on_from_are_kept(checkpoints):
+    regular: tuple[int, ...] = ()
+    for update in (10, 20, 30, 40, 50):
+        regular = (*regular, update)[-2:]
+        checkpoints.save(checkpoint(update, regular=regular, best=10, average=True))
+    assert checkpoints.updates() == [10, 40, 50]
+    whole = {"model", "optimiser", "average", "progress"}
+    assert [files(checkpoints, update) for update in (10, 40, 50)] == [{"model", "progress"}, whole, whole]
+    assert checkpoints.load(40).progress.update == 40
+
+
+def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_best(checkpoints):
+    checkpoints.save(checkpoint(0))
+    checkpoints.save(checkpoint(10, regular=(10,), best=10))
+    checkpoints.save(checkpoint(13, regular=(10,), best=10))  # an interruption
+    checkpoints.save(checkpoint(20, regular=(10, 20), best=10))
+    assert checkpoints.updates() == [10, 13, 20]
+    assert checkpoints.load(13).progress.update == 13
+    checkpoints.save(checkpoint(30, regular=(20, 30), best=30))
+    assert checkpoints.updates() == [20, 30]
+
+
+def test_the_mean_is_that_of_the_weights(checkpoints):
+    for update, regular in ((1, (1,)), (4, (1, 4))):
+        checkpoints.save(checkpoint(update, regular=regular))
+    assert torch.equal(checkpoints.mean((1, 4))["weight"], torch.full((3, 5), 2.5))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "progress.json"])
+@pytest.mark.parametrize("harm", ["cut", "gone", "empty", "other"])
+def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name, harm):
+    checkpoints.save(checkpoint(3))
+    checkpoints.save(checkpoint(5))
+    path = checkpoints.folder / "000000005" / name
+    match harm:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:-9])
+        case "gone":
+            path.unlink()
+        case "empty":
+            path.write_bytes(b"")
+        case _:
+            path.write_text("{}")
+    with pytest.raises(RunError, match="delete this folder to go on from the one before it") as raised:
+        checkpoints.latest()
+    message = str(raised.value)
+    assert message.startswith(f"{path.parent}: the checkpoint is damaged (")
+    assert len(message.splitlines()) == 1
+    assert checkpoints.load(3).progress.update == 3
+
+
+def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
+    checkpoints.save(checkpoint(3))
+    (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RunError, match="train anew in another folder"):
+        checkpoints.latest()
+
+
+def test_damaged_older_weights_can_be_left_out(checkpoints):
+    checkpoints.save(checkpoint(3))
+    (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RunError, match="delete this folder to choose and average without it"):
+        checkpoints.weights(3)
+
+
+def test_what_lies_beside_is_no_checkpoint(checkpoints):
+    checkpoints.save(checkpoint(3))
+    for name in (".000000009.77.tmp", "notes"):
+        (checkpoints.folder / name).mkdir()
+    assert checkpoints.updates() == [3]
