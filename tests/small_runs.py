@@ -54,9 +54,10 @@ def settings(**changed: object) -> list[str]:
     return [part for key, value in chosen.items() if value is not None for part in ("--set", f"{key}={value}")]
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, *, threads: int = 1) -> dict[str, str]:
     """For a process that keeps its stores in `folder` and leaves the machine to others."""
-    return os.environ | {"DRAGOMAN_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    machine = {"OMP_NUM_THREADS": str(threads)}
+    return os.environ | machine | {"DRAGOMAN_CACHE": str(folder / "cache"), "COLUMNS": "200"}
 
 
 def command(*arguments: object) -> list[str]:

@@ -68,3 +68,13 @@ def test_a_folder_that_is_no_demo_is_left_alone(tmp_path):
     assert ending.returncode == 2
     assert "run" in ending.stderr
     assert (tmp_path / "run" / "letter.txt").read_text() == "dear all"
+
+
+def test_a_demo_that_was_killed_while_it_wrote_its_corpus_goes_on(first, tmp_path):
+    corpus = tmp_path / "run" / "corpus"
+    corpus.mkdir(parents=True)
+    for name in ("train.en", "train.de"):
+        (corpus / name).write_bytes((first[0] / "run" / "corpus" / name).read_bytes())
+    ending = demo(tmp_path, "--to", "de", *FEW)
+    assert ending.returncode == 0, ending.stderr
+    assert ending.stdout == first[1].stdout

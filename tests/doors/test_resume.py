@@ -47,7 +47,7 @@ class Sitting:
         self.process = subprocess.Popen(
             command(*arguments),
             cwd=folder,
-            env=environment(folder) | {"OMP_NUM_THREADS": str(threads)},
+            env=environment(folder, threads=threads),
             stderr=subprocess.PIPE,
             text=True,
         )

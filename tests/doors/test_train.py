@@ -7,12 +7,15 @@ import shutil
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.small_runs import command, dragoman, environment, hashes, settings, write_corpus
+
+pytestmark = pytest.mark.slow
 
 FILES = ("--source", "train.en", "--target", "train.de")
 
@@ -127,12 +130,25 @@ ASKED_FOR = {
 }
 
 
-@pytest.mark.parametrize(("options", "parts"), ASKED_FOR.values(), ids=ASKED_FOR)
-def test_what_cannot_be_obeyed_is_one_message(folder, options, parts):
+@pytest.fixture(scope="module")
+def answers(trained, tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """What each of them is answered, two at a time, in one folder that none of them may change."""
+    folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("asked") / "work"))
     before = hashes(folder)
-    kept = [] if "training=5" in options else settings()
-    refused(dragoman("train", *FILES, "--out", "new", *kept, *options, cwd=folder), *parts)
+
+    def ask(name: str) -> subprocess.CompletedProcess[str]:
+        kept = [] if "training=5" in ASKED_FOR[name][0] else settings()
+        return dragoman("train", *FILES, "--out", f"new {name}", *kept, *ASKED_FOR[name][0], cwd=folder)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(ASKED_FOR, pool.map(ask, ASKED_FOR), strict=True))
     assert hashes(folder) == before
+    return found
+
+
+@pytest.mark.parametrize("name", ASKED_FOR)
+def test_what_cannot_be_obeyed_is_one_message(answers, name):
+    refused(answers[name], *ASKED_FOR[name][1])
 
 
 TEXTS = {
@@ -145,13 +161,26 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("source", "target", "parts"), TEXTS.values(), ids=TEXTS)
-def test_texts_that_cannot_be_learnt_from_are_one_message(tmp_path, source, target, parts):
-    (tmp_path / "train.en").write_bytes(source)
-    (tmp_path / "train.de").write_bytes(target)
-    before = hashes(tmp_path)
-    refused(dragoman("train", *FILES, "--out", "new", *settings(), cwd=tmp_path), *parts)
-    assert hashes(tmp_path) == before
+@pytest.fixture(scope="module")
+def readings(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """What training on each of them is answered, two at a time; each folder stays as it was."""
+
+    def read(name: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path_factory.mktemp("texts")
+        (folder / "train.en").write_bytes(TEXTS[name][0])
+        (folder / "train.de").write_bytes(TEXTS[name][1])
+        before = hashes(folder)
+        answer = dragoman("train", *FILES, "--out", "new", *settings(), cwd=folder)
+        assert hashes(folder) == before
+        return answer
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(TEXTS, pool.map(read, TEXTS), strict=True))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_that_cannot_be_learnt_from_are_one_message(readings, name):
+    refused(readings[name], *TEXTS[name][2])
 
 
 def test_a_line_of_100_000_words_among_others_is_left_out_and_reported(folder):

@@ -49,6 +49,15 @@ TASKS: dict[str, Callable[[Sequence_], Sequence[int]]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """More would wait for each other in a network so small."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):

@@ -33,7 +33,7 @@ def demo(
     """
     from dragoman.cli.train import train_in
     from dragoman.cli.training_display import console
-    from dragoman.experiment.demo import demo_experiment, demo_folder, show, write_demo_corpus
+    from dragoman.experiment.demo import corpus_folder, demo_experiment, demo_folder, show, write_demo_corpus
     from dragoman.experiment.device import choose_device
     from dragoman.experiment.load import load
     from dragoman.experiment.run import RunFolder
@@ -41,7 +41,8 @@ def demo(
     folder = RunFolder(out or demo_folder(SOURCE, to))
     if not folder.weights.exists():
         if not folder.config.exists():
-            folder.begin()
+            if not corpus_folder(folder).exists():  # it does where a demo was stopped while it wrote the corpus
+                folder.begin()
             console.print("writing a parallel corpus from the CLDR …")
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))

@@ -44,6 +44,9 @@ def main() -> None:
     arguments, debug = _without_debug(sys.argv[1:])
     if not debug:
         warnings.formatwarning = _one_line
+    # Threads that spin while they wait gain nothing on idle cores, and beside another process they slow training
+    # tenfold. OpenMP reads this when PyTorch is first imported, which the verbs do later.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()

@@ -72,10 +72,15 @@ class Showing:
         return counts
 
 
+def corpus_folder(folder: RunFolder) -> Path:
+    """Where the corpus of a demo lies."""
+    return folder.path / "corpus"
+
+
 def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: str) -> CorpusFiles:
     """Write the corpus into the run folder, or find it there; the same locales give the same files."""
     parts = split(train=PHRASES, source_locale=source_locale, target_locale=target_locale)
-    return write_corpus(folder.path / "corpus", parts, source_locale=source_locale, target_locale=target_locale)
+    return write_corpus(corpus_folder(folder), parts, source_locale=source_locale, target_locale=target_locale)
 
 
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
@@ -87,7 +92,7 @@ def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Expe
 def show(translator: Translator, folder: RunFolder) -> Showing:
     """Translate the held-out phrases of a demo's folder; raises RunError where it holds none."""
     test = folder.read_config().data.test
-    families = folder.path / "corpus" / "test.family"
+    families = corpus_folder(folder) / "test.family"
     if not isinstance(test, ParallelFiles) or not families.exists():
         raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
     phrases = list(read(test))
