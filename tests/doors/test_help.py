@@ -1,5 +1,6 @@
 """The command as a process: how fast it answers, and what it says when something is wrong."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -103,7 +104,9 @@ def test_an_interrupted_command_ends_quietly_with_130(tmp_path):
     (tmp_path / "reference").write_text("a\n", encoding="utf-8")
     command = [COMMAND, "evaluate", "--reference", "reference", "--hypothesis", "-"]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, text=True, **streams) as process:
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and children inherit that.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=tmp_path, text=True, preexec_fn=heed, **streams) as process:
         process.stdin.write("a\n" * 200_000)  # more than a pipe holds: it returns when the command is reading
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
