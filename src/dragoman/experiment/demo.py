@@ -38,8 +38,7 @@ SETTINGS: Tree = {
     "metrics": [{"kind": "exact"}, {"kind": "bleu"}],
 }
 """Found on the validation part of the English to French corpus: of equal numbers of tokens, more updates on smaller
-batches learnt more. Phrases are clean, and numbers are often the same in
-both languages, so nothing is removed."""
+batches learnt more. Phrases are clean, and numbers are often the same in both languages, so nothing is removed."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ def test_what_a_killed_process_half_wrote_is_nothing(folder):
     folder.path.mkdir(parents=True)
     (folder.path / ".config.yaml.77.tmp").write_text("da", encoding="utf-8")
     folder.begin()
+    assert folder.path.is_dir()
+    assert not folder.config.exists()
 
 
 def test_a_file_is_in_the_way(folder, tmp_path):
