@@ -16,8 +16,8 @@ endif
 demo: $(VENV)/demo.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
 	$(BIN)/dragoman demo $(DEMO)
 
-test: $(VENV)/dev.stamp ## run all tests (TESTS='tests/unit -k cache' runs some)
-	$(BIN)/python -m pytest $(TESTS)
+test: $(VENV)/dev.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(TESTS)
 
 check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated documentation: what CI runs beside the tests
 	$(BIN)/ruff check .

@@ -1,13 +1,14 @@
 """Write docs/reference/configuration.md from the configuration models; `--check` only says whether it is current.
 
-Every `Config` reachable from `dragoman.experiment.config.Experiment` is shown where its key stands: a table of keys,
-and a table a kind where one of several kinds is chosen.
+Every `Config` reachable from the tasks of `dragoman.experiment.config` is shown where its key stands: a table of keys,
+and a table a kind where one of several kinds is chosen. What several tasks have alike is shown with the first of them.
 """
 
 import sys
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,42 +25,68 @@ INTRODUCTION = f"""# Configuration
 <!-- Written by `{COMMAND}` from the configuration models; edits here are lost. -->
 
 Every key of a configuration file, with its default. A file gives the keys that differ; `--set key=value` on the command
-line overrides any of them, for example `--set training.seed=2`. The key `preset` lays a file over the choices of a
-preset: `nano`, `tiny`, `small`, `base`, `big` or `deep-shallow`. Where a group offers several kinds, its key `kind`
-says which one is meant, and only the keys of that kind may stand beside it; where `kind` is left out, that of the
-default is meant. The configuration that a run was trained with, defaults written out, is in its `config.yaml`.
+line overrides any of them, for example `--set training.seed=2`. The key `task` says what the run is about; without it,
+that is translation. The key `preset` lays a file over the choices of a preset, whose names follow. Where a group offers
+several kinds, its key `kind` says which one is meant, and only the keys of that kind may stand beside it; where `kind`
+is left out, that of the default is meant. The configuration that a run was trained with, defaults written out, is in
+its `config.yaml`.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
 PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
 
 
+@dataclass
+class Shown:
+    """What was shown already, so that it need not be shown again."""
+
+    task: str = ""
+    """Of which task it is being shown now."""
+    groups: dict[tuple[str, tuple[type[Config], ...]], str] = field(default_factory=dict)
+    """The task with which the groups of a key were shown."""
+
+
+def page(tasks: Mapping[str, type[Config]], presets: Mapping[str, Sequence[str]]) -> str:
+    """The whole page: the presets with the tasks that they are for, then every task."""
+    shown = Shown()
+    parts = [INTRODUCTION, "| preset | for task |", "| --- | --- |"]
+    parts += [f"| `{name}` | {_listed(of)} |" for name, of in presets.items()]
+    for name, root in tasks.items():
+        shown.task = name
+        parts += [f"\n# task: {name}\n", *_group(root, "", shown)]
+    return "\n".join(parts)
+
+
 def reference(root: type[Config]) -> str:
-    """The whole page."""
-    return "\n".join([INTRODUCTION, *_group(root, "")])
+    """The page of one group alone."""
+    return "\n".join([INTRODUCTION, *_group(root, "", Shown())])
 
 
-def _group(kind: type[Config], path: str) -> Iterator[str]:
-    """The table of a group's keys, then the groups below it."""
+def _group(kind: type[Config], path: str, shown: Shown, *, within: str = "") -> Iterator[str]:
+    """The table of a group's keys, then the groups below it; `within` names the kind that they are below."""
     if kind.__doc__:
         yield f"{_paragraphs(kind.__doc__)}\n"
-    fields = {name: field for name, field in kind.model_fields.items() if name != "kind"}
+    fields = {name: one for name, one in kind.model_fields.items() if name not in ("kind", "task")}
     yield _table(fields) if fields else "No further keys.\n"
-    for name, field in fields.items():
+    for name, field_ in fields.items():
         key = f"{path}.{name}" if path else name
-        yield from _below(key, field.annotation)
+        yield from _below(key, field_.annotation, shown, within=within)
 
 
-def _below(key: str, annotation: Any) -> Iterator[str]:
+def _below(key: str, annotation: Any, shown: Shown, *, within: str) -> Iterator[str]:
     groups = _groups_in(annotation)
     if not groups:
         return
-    yield f"## {key}\n"
-    if len(groups) == 1:
-        yield from _group(groups[0], key)
-        return
-    for group in groups:
-        yield f"### {key}: {{kind: {kinds_of(group)[0]}}}\n"
-        yield from _group(group, key)
+    yield f"## {key}{within}\n"
+    before = shown.groups.setdefault((key, tuple(groups)), shown.task)
+    if before != shown.task:
+        yield f"As for task {before}.\n"
+    elif len(groups) == 1:
+        yield from _group(groups[0], key, shown, within=within)
+    else:
+        for group in groups:
+            kind = kinds_of(group)[0]
+            yield f"### {key}: {{kind: {kind}}}\n"
+            yield from _group(group, key, shown, within=f" of {{kind: {kind}}}")
 
 
 def _groups_in(annotation: Any) -> list[type[Config]]:
@@ -143,11 +170,17 @@ def _paragraphs(docstring: str) -> str:
     return "\n".join(line.strip() for line in docstring.strip().splitlines())
 
 
+def committed() -> str:
+    """The page as it must lie in the repository."""
+    from dragoman.experiment.config import TASKS
+    from dragoman.experiment.presets import PRESETS
+
+    return page(TASKS, {name: preset.tasks for name, preset in PRESETS.items()})
+
+
 def main() -> int:
     """Write the page, or check it; the exit code."""
-    from dragoman.experiment.config import Experiment
-
-    text = reference(Experiment)
+    text = committed()
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text, encoding="utf-8")
         print(f"written: {TARGET}")

@@ -115,6 +115,36 @@ class PrefixNetwork:
         return hidden
 
 
+@dataclass(frozen=True)
+class TextNetwork:
+    """A `PrefixNetwork` without sources, which goes on with texts; it fails where it is shown more than it knows."""
+
+    network: PrefixNetwork = field(default_factory=PrefixNetwork)
+    maximum_length: int | None = None
+
+    def encode(self, prompt: Tensor, lengths: Tensor) -> Sources:
+        rows = zip(prompt.tolist(), lengths.tolist(), strict=True)
+        return Sources(tuple(tuple(row[: length - 1]) for row, length in rows))
+
+    def start(self, memory: Sources, *, beam: int) -> Prefixes:
+        return Prefixes(tuple((ids,) * beam for ids in memory.ids))
+
+    def step(self, tokens: Tensor, memory: Sources, state: Prefixes) -> tuple[Tensor, Prefixes]:
+        nothing = Sources(((),) * len(state.ids))
+        logits, grown = self.network.step(tokens, nothing, state)
+        assert all(len(prefix) <= (self.maximum_length or len(prefix)) for row in grown.ids for prefix in row)
+        return logits, grown
+
+    def hidden(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
+        """The logits themselves: `unembed` changes nothing."""
+        assert tokens.shape[1] <= (self.maximum_length or tokens.shape[1])
+        rows = tokens.tolist()
+        return torch.tensor([[self.network.logits((), row[: n + 1]) for n in range(len(row))] for row in rows])
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+
 def rectangle(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Padded ids and their lengths."""
     width = max(len(row) for row in rows)

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from dragoman.errors import ConfigError
 
 Tree = dict[str, Any]
+Hint = Callable[[str], str | None]
+"""A sentence about a key that a group does not know, from someone who does; None where nobody does."""
 
 
 class Config(BaseModel):
@@ -132,16 +134,19 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
     return merge(tree, over)
 
 
-def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "") -> C:
-    """Validate a tree as `kind`. Raises ConfigError with one line for each fault, prefixed by `where`."""
+def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "", hint: Hint = lambda _: None) -> C:
+    """Validate a tree as `kind`. Raises ConfigError with one line for each fault, prefixed by `where`.
+
+    `hint` is asked about keys that `kind` does not know, dotted, before one like them is looked for.
+    """
     try:
         return kind.model_validate(dict(tree))
     except ValidationError as error:
         prefix = f"{where}: " if where else ""
-        raise ConfigError("\n".join(prefix + line for line in _explain(kind, error))) from error
+        raise ConfigError("\n".join(prefix + line for line in _explain(kind, error, hint))) from error
 
 
-def _explain(kind: type[Config], error: ValidationError) -> list[str]:
+def _explain(kind: type[Config], error: ValidationError, hint: Hint) -> list[str]:
     """A line for each place at fault: what a union refuses, it refuses once for each alternative."""
     faults: dict[str, list[str]] = {}
     for fault in error.errors():
@@ -149,7 +154,7 @@ def _explain(kind: type[Config], error: ValidationError) -> list[str]:
         path, _ = _walk(kind, location)
         if fault["type"] == "too_short" and any(key.startswith(f"{'.'.join(path)}.") for key in faults):
             continue  # only because pydantic does not count the members at fault
-        faults.setdefault(".".join(path), []).append(_describe(kind, location, dict(fault)))
+        faults.setdefault(".".join(path), []).append(_describe(kind, location, dict(fault), hint))
     lines = []
     for key, (first, *more) in faults.items():
         reasons = dict.fromkeys(text.partition(": ")[2] for text in more)
@@ -159,14 +164,14 @@ def _explain(kind: type[Config], error: ValidationError) -> list[str]:
     return lines
 
 
-def _describe(root: type[Config], location: Sequence[Any], fault: Mapping[str, Any]) -> str:
+def _describe(root: type[Config], location: Sequence[Any], fault: Mapping[str, Any], hint: Hint) -> str:
     """What is wrong at a location, to be written behind its key."""
     _, here = _walk(root, location)
     value = fault.get("input")
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     match fault["type"]:
         case "extra_forbidden":
-            return f": no such key. {_nearest(root, location)}"
+            return f": no such key. {_nearest(root, location, hint)}"
         case "missing":
             return ": is required and not given"
         case "union_tag_invalid" | "union_tag_not_found":
@@ -191,13 +196,15 @@ def _unknown_kind(value: Any, kinds: Sequence[str]) -> str:
     return f".kind = {_short(value['kind'])}: no such kind. {remedy}"
 
 
-def _nearest(root: type[Config], location: Sequence[Any]) -> str:
+def _nearest(root: type[Config], location: Sequence[Any], hint: Hint) -> str:
     """The key that may have been meant: of another kind, else one like it in the same group, else one in another."""
     path, group = _walk(root, location[:-1])
     name, known = str(location[-1]), sorted(group.model_fields)
     owners = [kind for kind, option in _siblings(root, location) if name in option.model_fields]
     if owners:
         return f"It belongs to kind {' or '.join(owners)}, and this is kind {_tag(group)}."
+    if (known_elsewhere := hint(".".join([*path, name]))) is not None:
+        return known_elsewhere
     beside = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = _elsewhere(root, name)
     sure = beside and difflib.SequenceMatcher(None, name, beside[0]).ratio() > 0.7
@@ -217,20 +224,20 @@ def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, ty
 
 def _elsewhere(root: type[Config], name: str) -> list[str]:
     """The few keys of any group that bear a name, or a name very like it; none where it is everywhere."""
-    keys = [key for key in dict.fromkeys(_keys(root)) if not key.endswith("kind")]
+    keys = [key for key in dict.fromkeys(keys_of(root)) if not key.endswith("kind")]
     names = {key.rpartition(".")[2] for key in keys}
     like = [name] if name in names else difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     found = [key for key in keys if key.rpartition(".")[2] in like]
     return found if len(found) <= 3 else []
 
 
-def _keys(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] = ()) -> Iterator[str]:
+def keys_of(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] = ()) -> Iterator[str]:
     """Every key below a group, dotted; those of lists, which need a number, left out."""
     for name, field in kind.model_fields.items():
         yield f"{prefix}{name}"
         for group in alternatives(field.annotation):
             if is_config(group) and group not in above:
-                yield from _keys(group, f"{prefix}{name}.", [*above, kind])
+                yield from keys_of(group, f"{prefix}{name}.", [*above, kind])
 
 
 def _walk(kind: type[Config], location: Sequence[Any]) -> tuple[list[str], Any]:

@@ -109,3 +109,12 @@ def test_bad_input_is_one_message_and_code_2(folder, capsys, arguments, message)
     assert message in captured.err
     assert len(captured.err.splitlines()) == 1
     assert captured.out == ""
+
+
+def test_rouge_is_scored_by_its_variants(folder, capsys):
+    options = ["-m", "rouge1", "-m", "rouge2", "-m", "rougeL", "--json"]
+    assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", *options) == 0
+    rows = json.loads(capsys.readouterr().out)["scores"]
+    assert [row["metric"] for row in rows] == ["ROUGE-1", "ROUGE-2", "ROUGE-L"]
+    # Of the first sentence 5 of 6 words; the others differ in case and punctuation alone.
+    assert rows[0]["score"] == pytest.approx((100 * 5 / 6 + 100 + 100) / 3, abs=1e-3)

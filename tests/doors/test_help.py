@@ -44,7 +44,18 @@ def test_every_verb_explains_itself():
     from dragoman.cli.main import app
 
     verbs = [command.callback.__name__ for command in app.registered_commands]
-    assert verbs == ["demo", "train", "translate", "score", "evaluate", "compare", "info"]
+    assert verbs == [
+        "demo",
+        "train",
+        "translate",
+        "generate",
+        "classify",
+        "answer",
+        "score",
+        "evaluate",
+        "compare",
+        "info",
+    ]
     for verb in verbs:
         answer = dragoman(verb, "--help")
         assert answer.returncode == 0, answer.stderr

@@ -17,7 +17,10 @@ NOT_RUN = {
     "make demo": "trains for minutes; what make would do is asked of it instead",
     "make test": "runs this test; what make would do is asked of it instead",
 }
-SHORTENED = {"dragoman train ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'"}
+SHORTENED = {
+    "dragoman train --source ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'",
+    "dragoman train --text ": " --set preset=gpt-nano --set 'training.length={kind: updates, count: 3}'",
+}
 """What is added to a command so that it takes seconds."""
 
 
@@ -32,7 +35,7 @@ def commands() -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The files that the README speaks of: a corpus in a language of seven words, a test set, two systems' outputs."""
+    """What the README speaks of: a corpus in a language of seven words, a test set, two systems' outputs, a story."""
     folder = tmp_path_factory.mktemp("readme")
     generator = random.Random(1)
     words = {
@@ -52,6 +55,7 @@ def folder(tmp_path_factory):
     for name, share in [("baseline", 0.4), ("system", 0.1)]:
         noisy = [[w if generator.random() > share else "Hund" for w in line] for line in targets]
         write(folder / f"{name}.de", noisy)
+    write(folder / "story.txt", [generator.choices(list(words), k=11) for _ in range(211)])
     return folder
 
 

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import dragoman.nn.attention
-from dragoman.models.transformer.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+from dragoman.models.transformer.config import TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from dragoman.nn.attend import attend, attend_fused
+from dragoman.nn.attention import MultiHeadAttention
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
+from tests.variants import attentions
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
@@ -28,10 +29,12 @@ law = settings(deadline=None, max_examples=40)
 
 @st.composite
 def configs(draw: st.DrawFn) -> TransformerConfig:
-    """Width is the number of heads times a prime."""
+    """Width is the number of heads times a prime, or twice one where places turn; above 2, where norms leave a sign."""
+    positions, attention = draw(attentions())
     heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (3, 1), (5, None), (6, 2), (6, 3)]))
+    sizes = [2, 6, 10] if positions.kind == "rotary" else [2, 3, 5, 7]
     return TransformerConfig(
-        size=heads * draw(st.sampled_from([2, 3, 5, 7])),
+        size=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
         heads=heads,
         key_value_heads=key_value_heads,
         feed_forward=11,
@@ -42,7 +45,10 @@ def configs(draw: st.DrawFn) -> TransformerConfig:
         norm=draw(st.sampled_from(["layer", "rms"])),
         norm_position=draw(st.sampled_from(["pre", "post"])),
         bias=draw(st.booleans()),
-        positions=draw(st.sampled_from([SinusoidalConfig(), LearnedConfig(length=23)])),
+        positions=positions,
+        attention=attention,
+        scale_embedding=draw(st.booleans()),
+        norm_embedding=draw(st.booleans()),
         dropout=NO_DROPOUT,
         tie=draw(st.sampled_from(["all", "target", "none"])),
     )
@@ -171,7 +177,7 @@ def test_the_fused_kernels_compute_the_equation(recipe: Recipe, pairs: Pairs) ->
         return logits, [parameter.grad for parameter in model.parameters()]
 
     fused, fused_gradients = ran()
-    with patch.object(dragoman.nn.attention, "attend_fused", attend):
+    with patch.object(MultiHeadAttention, "_look", MultiHeadAttention._look_lean):
         plain, plain_gradients = ran()
     torch.testing.assert_close(fused, plain, **CLOSE)
     torch.testing.assert_close(fused_gradients, plain_gradients, atol=1e-3, rtol=1e-3)
@@ -185,9 +191,12 @@ def test_the_fused_kernels_compute_the_equation(recipe: Recipe, pairs: Pairs) ->
     sizes=st.tuples(st.sampled_from([1, 2, 3, 11]), st.sampled_from([1, 2, 3, 11])),
     broadcast=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     share=st.sampled_from([0.1, 0.5, 0.9]),
+    biased=st.booleans(),
     seed=seeds,
 )
-def test_fused_attention_is_the_equation_under_any_mask(rows, heads, places, sizes, broadcast, share, seed) -> None:
+def test_fused_attention_is_the_equation_under_any_mask(
+    rows, heads, places, sizes, broadcast, share, biased, seed
+) -> None:
     """Values and all three gradients, also where some queries may see nothing."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(heads[0], places[0], sizes[0]), (heads[1], places[1], sizes[0]), (heads[1], places[1], sizes[1])]
@@ -195,7 +204,8 @@ def test_fused_attention_is_the_equation_under_any_mask(rows, heads, places, siz
     full = (rows, heads[0], places[0])
     shape = [1 if one else size for one, size in zip(broadcast, full, strict=True)]
     allowed = torch.rand(*shape, places[1], generator=generator) < share
-    outputs = [road(*tensors, allowed=allowed) for road in (attend_fused, attend)]
+    bias = torch.randn(1, *full[1:], places[1], generator=generator) if biased else None
+    outputs = [road(*tensors, allowed=allowed, bias=bias) for road in (attend_fused, attend)]
     torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
     towards = torch.randn(outputs[0].shape, generator=generator)
     fused, plain = (torch.autograd.grad(output, tensors, towards) for output in outputs)

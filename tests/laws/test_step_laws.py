@@ -10,24 +10,21 @@ from torch import Tensor
 
 from dragoman.decoding import SearchSettings, beam_search, score_by_steps, score_hypotheses, score_targets
 from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import (
-    DropoutConfig,
-    LearnedConfig,
-    PositionsConfig,
-    SinusoidalConfig,
-    TransformerConfig,
-)
+from dragoman.models.transformer.config import AttentionRoles, PositionsConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT
+from tests.variants import attentions
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
-NO_DROPOUT = DropoutConfig(embedding=0.0, residual=0.0)
-positions = st.sampled_from([SinusoidalConfig(), LearnedConfig(length=31)])
 
 
-@functools.cache
-def network(kind: PositionsConfig, norm_position: str, groups: int, seed: int) -> Seq2SeqTransformer:
+@functools.lru_cache(maxsize=64)
+def network(
+    attention: tuple[PositionsConfig, AttentionRoles], norm_position: str, groups: int, seed: int
+) -> Seq2SeqTransformer:
+    positions, roles = attention
     config = TransformerConfig(
         size=12,
         heads=6,
@@ -36,7 +33,8 @@ def network(kind: PositionsConfig, norm_position: str, groups: int, seed: int) -
         encoder_layers=2,
         decoder_layers=3,
         norm_position=norm_position,
-        positions=kind,
+        positions=positions,
+        attention=roles,
         tie="none",
         dropout=NO_DROPOUT,
     )
@@ -48,8 +46,8 @@ def network(kind: PositionsConfig, norm_position: str, groups: int, seed: int) -
     return model.eval()
 
 
-Recipe = tuple[PositionsConfig, str, int, int]
-recipes = st.tuples(positions, st.sampled_from(["pre", "post"]), st.sampled_from([2, 6]), st.integers(0, 2))
+Recipe = tuple[tuple[PositionsConfig, AttentionRoles], str, int, int]
+recipes = st.tuples(attentions(), st.sampled_from(["pre", "post"]), st.sampled_from([2, 6]), st.integers(0, 2))
 
 
 def ids(vocabulary: int, *, least: int = 0, most: int = 7) -> st.SearchStrategy[list[int]]:

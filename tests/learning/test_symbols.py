@@ -38,7 +38,6 @@ TRAINING = TrainingConfig(
     optimiser=Adam(learning_rate=0.003),
     schedule=Cosine(warmup=100),
     label_smoothing=0.0,
-    translate=False,
 )
 
 Sequence_ = tuple[int, ...]

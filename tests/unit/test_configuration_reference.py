@@ -92,22 +92,48 @@ def test_groups_kinds_limits_and_defaults_are_written_out(generate):
     assert generate.reference(Outer).removeprefix(generate.INTRODUCTION).strip() == EXPECTED.strip()
 
 
-def test_the_committed_page_is_what_the_models_say(generate):
-    from dragoman.experiment.config import Experiment
+def test_what_tasks_have_alike_is_shown_once(generate):
+    class Other(Config):
+        """Another whole."""
 
-    assert generate.TARGET.read_text(encoding="utf-8") == generate.reference(Experiment), "write it anew: make docs"
+        inner: Inner = Inner()
+
+    page = generate.page({"first": Outer, "second": Other}, {"small": ("first",)})
+    assert "| `small` | `first` |" in page
+    assert page.index("# task: first") < page.index("## inner.schedule") < page.index("# task: second")
+    assert page.count("## inner.schedule") == 3  # and one a kind
+    assert page.rstrip().endswith("## inner\n\nAs for task first.")
+
+
+def test_a_group_below_one_of_several_kinds_says_which(generate):
+    class Slow(Config):
+        """Slow."""
+
+        kind: Literal["slow"] = "slow"
+        inner: Inner = Inner()
+
+    class Root(Config):
+        """The root."""
+
+        pace: Annotated[Slow | Flat, Field(discriminator="kind")] = Flat()
+
+    assert "## pace.inner of {kind: slow}" in generate.reference(Root)
+
+
+def test_the_committed_page_is_what_the_models_say(generate):
+    assert generate.TARGET.read_text(encoding="utf-8") == generate.committed(), "write it anew: make docs"
 
 
 def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
     for name, field in kind.model_fields.items():
         groups = [group for group in alternatives(field.annotation) if is_config(group)]
-        if not groups and not field.description and name != "kind":
+        if not groups and not field.description and name not in ("kind", "task"):
             yield f"{prefix}{name}"
         for group in groups:
             yield from undescribed(group, f"{prefix}{name}.")
 
 
 def test_every_key_says_what_it_means():
-    from dragoman.experiment.config import Experiment
+    from dragoman.experiment.config import TASKS
 
-    assert sorted(set(undescribed(Experiment))) == []
+    assert sorted({key for settings in TASKS.values() for key in undescribed(settings)}) == []

@@ -1,12 +1,13 @@
-"""`dragoman compare`: two or more outputs beside each other, with confidence intervals and two paired tests."""
+"""`dragoman compare`: outputs beside each other, with intervals and two paired tests; or runs, in one table."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.evaluate import DEFAULT_METRICS, Json, Lowercase, MetricNames, Reference, Tokenize, chosen_metrics
+from dragoman.cli.evaluate import DEFAULT_METRICS, Json, Lowercase, MetricNames, Tokenize, chosen_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,11 +16,18 @@ if TYPE_CHECKING:
 
     from dragoman.evaluation import Paired
 
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference", "-r", help="A file of references, which outputs need; again for each further translator."
+    ),
+]
+
 
 def compare(
-    systems: Annotated[list[str], typer.Argument(help="Files of outputs; the first is the baseline.")],
+    systems: Annotated[list[str], typer.Argument(help="Files of outputs, the first being the baseline; or runs.")],
     *,
-    reference: Reference,
+    reference: References = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
@@ -28,14 +36,19 @@ def compare(
     trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = 10_000,
     json: Json = False,
 ) -> None:
-    """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005)."""
+    """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005).
+
+    Given folders of runs in place of outputs, and no --reference, show their sizes, costs, speeds and scores.
+    """
     from dragoman import evaluation
     from dragoman.cli import streams
-    from dragoman.errors import ConfigError
 
-    twice = sorted({name for name in systems if systems.count(name) > 1})
-    if twice:
-        raise ConfigError(f"{twice[0]}: is given twice; name each file of outputs once")
+    _refuse_twice(systems)
+    if reference is None:
+        from dragoman.cli.run_table import compare_runs
+
+        compare_runs(_folders(systems), as_json=json)
+        return
     references = [streams.read_all(name) for name in reference]
     outputs = {name: streams.read_all(name) for name in systems}
     for name, sentences in outputs.items():
@@ -52,6 +65,26 @@ def compare(
         _print_json(compared)
     else:
         _print_tables(compared)
+
+
+def _refuse_twice(systems: Sequence[str]) -> None:
+    from dragoman.errors import ConfigError
+
+    twice = sorted({name for name in systems if systems.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{twice[0]}: is given twice; name each of them once")
+
+
+def _folders(systems: Sequence[str]) -> list[Path]:
+    """The runs to compare. Raises ConfigError where something else is given without a reference."""
+    from dragoman.errors import ConfigError
+
+    others = [name for name in systems if not Path(name).is_dir()]
+    if others:
+        raise ConfigError(
+            f"{others[0]}: is no folder of a run; give runs alone, or files of outputs and --reference FILE"
+        )
+    return [Path(name) for name in systems]
 
 
 def _print_json(compared: Sequence[Paired]) -> None:

@@ -31,12 +31,13 @@ def demo(
 
     A demo that was interrupted goes on; one that is there already is shown again.
     """
+    from dragoman.cli.loading import load_as
     from dragoman.cli.train import train_in
     from dragoman.cli.training_display import console
     from dragoman.experiment.demo import corpus_folder, demo_experiment, demo_folder, show, write_demo_corpus
     from dragoman.experiment.device import choose_device
-    from dragoman.experiment.load import load
     from dragoman.experiment.run import RunFolder
+    from dragoman.runtime.translator import Translator
 
     folder = RunFolder(out or demo_folder(SOURCE, to))
     if not folder.weights.exists():
@@ -47,7 +48,7 @@ def demo(
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))
         train_in(folder, folder.read_config(), device=choose_device(device))
-    _print(show(load(folder.path, device=device), folder), folder)
+    _print(show(load_as(Translator, folder.path, device=device), folder), folder)
 
 
 def _print(showing: Showing, folder: RunFolder) -> None:

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 
 class MetricName(StrEnum):
-    """The metrics of `--metric`, by their `kind`."""
+    """The metrics of `--metric`, by their `kind`; of ROUGE, with the variant."""
 
     BLEU = "bleu"
     CHRF = "chrf"
     CHRF_PLUS_PLUS = "chrf++"
     TER = "ter"
     EXACT = "exact"
+    ROUGE_1 = "rouge1"
+    ROUGE_2 = "rouge2"
+    ROUGE_L = "rougeL"
 
 
 Reference = Annotated[
@@ -81,7 +84,7 @@ def chosen_metrics(names: Sequence[MetricName], *, tokenize: str | None, lowerca
 
 def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Metric:
     from dragoman.config import parse
-    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Ter
+    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter
 
     match name:
         case MetricName.BLEU:
@@ -94,6 +97,8 @@ def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Met
             return Ter()  # in lower case always, as Tercom and sacreBLEU have it
         case MetricName.EXACT:
             return ExactMatch(lowercase=lowercase)
+        case MetricName.ROUGE_1 | MetricName.ROUGE_2 | MetricName.ROUGE_L:
+            return Rouge.model_validate({"variant": name.value.removeprefix("rouge")})  # in lower case always
         case _:
             assert_never(name)
 
@@ -112,9 +117,10 @@ def _given(run: Path | None, *, hypothesis: str | None, source: str | None, beam
 
 
 def _translated(run: Path, sentences: list[str], *, beam: int | None) -> list[str]:
-    from dragoman.experiment.load import load
+    from dragoman.cli.loading import load_as
+    from dragoman.runtime.translator import Translator
 
-    translator = load(run)
+    translator = load_as(Translator, run)
     return translator.translate(sentences) if beam is None else translator.translate(sentences, beam=beam)
 
 

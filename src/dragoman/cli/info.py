@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dragoman.experiment.inventory import Inventory
 
 
@@ -20,42 +22,43 @@ def info(
     """Show the parameters by part, the cost of a token, the memory and the scores of a run."""
     import torch
 
-    from dragoman.experiment.build import build_model
+    from dragoman.experiment.build import task_of
     from dragoman.experiment.inventory import take_inventory
     from dragoman.experiment.run import RunFolder
+    from dragoman.experiment.wording import network_in_words
 
     folder = RunFolder(run)
     experiment = folder.read_config()
     tokenizer = folder.read_tokenizer()
-    inventory = take_inventory(build_model(experiment, tokenizer, device=torch.device("cpu")), experiment)
+    task = task_of(experiment)
+    inventory = take_inventory(task.network(folder, device=torch.device("cpu")).eval())
     facts = {
         "run": run.name,
+        "task": experiment.task,
         "trained": folder.weights.exists(),
-        "preset_sizes": experiment.model.model_dump(mode="json"),
+        "model": experiment.model.model_dump(mode="json"),
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
         "parameters": {**inventory.parts, "total": inventory.parameters},
-        "flops_per_token": {"encode": inventory.encode_flops, "decode": inventory.decode_flops},
+        "flops_per_token": dict(inventory.flops),
         "bytes": {"weights": inventory.weight_bytes, "cache_per_token": inventory.cache_bytes},
         "result": folder.read_scores(),
     }
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
-        _print(facts, inventory)
+        heading = f"{task.description.noun}: {network_in_words(experiment.model)}"
+        _print(facts, inventory, heading=heading, counted=task.description.counted)
 
 
-def _print(facts: dict[str, Any], inventory: Inventory) -> None:
+def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    model = facts["preset_sizes"]
     state = "" if facts["trained"] else ", not trained to the end"
-    console.print(
-        f"[bold]{facts['run']}[/bold]{state}: {model['encoder_layers']}+{model['decoder_layers']} layers, "
-        f"{model['size']}/{model['feed_forward']}, {model['heads']} heads, vocabulary "
-        f"{facts['vocabulary']['target']:,}{' for both sides' if facts['vocabulary']['shared'] else ''}"
-    )
+    sides = facts["vocabulary"]
+    vocabulary = f"{sides['target']:,}" if sides["shared"] else f"{sides['source']:,} and {sides['target']:,}"
+    console.print(f"[bold]{facts['run']}[/bold]{state}, {heading}; vocabulary {vocabulary}", soft_wrap=True)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
@@ -63,14 +66,19 @@ def _print(facts: dict[str, Any], inventory: Inventory) -> None:
         table.add_row(f"  {name}", f"{count:,}" if count else "shared")
     table.add_row("parameters", f"{inventory.parameters:,}")
     table.add_row("weights", f"{inventory.weight_bytes / 2**20:.1f} MiB in float32")
-    table.add_row("cache", f"{inventory.cache_bytes / 1024:.1f} KiB a generated token and hypothesis")
-    table.add_row("cost", f"{inventory.encode_flops / 1e6:.2f} MFLOP a source token")
-    table.add_row("", f"{inventory.decode_flops / 1e6:.2f} MFLOP a generated token and hypothesis")
+    if inventory.cache_bytes:
+        table.add_row("cache", f"{inventory.cache_bytes / 1024:.1f} KiB a generated token and hypothesis")
+    for number, (name, flops) in enumerate(inventory.flops.items()):
+        what = "token that is read" if name == "encode" else "generated token and hypothesis"
+        table.add_row("" if number else "cost", f"{flops / 1e6:.2f} MFLOP a {what}")
     console.print(table)
-    result = facts["result"]
+    _print_result(console, facts["result"], counted=counted)
+
+
+def _print_result(console: Console, result: dict[str, Any], *, counted: str) -> None:
     if result:
         console.print(
-            f"trained {result['updates']:,} updates on {result['target_tokens']:,} target tokens in "
+            f"trained {result['updates']:,} updates on {result['target_tokens']:,} {counted} in "
             f"{result['seconds'] / 60:.1f} min; weights: {result['weights']}"
         )
     for name, scores in result.get("scores", {}).items():

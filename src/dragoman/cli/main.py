@@ -13,9 +13,12 @@ from typing import Annotated, Final
 
 import typer
 
+from dragoman.cli.answer import answer
+from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.score import score
 from dragoman.cli.train import train
@@ -35,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, translate, score, evaluate, compare, info):
+for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, info):
     app.command()(verb)
 
 

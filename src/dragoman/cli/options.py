@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
@@ -44,6 +45,12 @@ LengthPenalty = Annotated[
     typer.Option(help="The exponent A: greater ones favour longer outputs.", show_default="1 (average), 0.6 (gnmt)"),
 ]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
+SourceTrees = Annotated[
+    Path | None,
+    typer.Option(
+        help="CoNLL-U file of the sources' dependency trees, for a run with structural positions.", show_default=False
+    ),
+]
 OutputFile = Annotated[str, typer.Option("--output", "-o", help="File to write, there whole or not at all; - prints.")]
 
 

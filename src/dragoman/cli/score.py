@@ -1,9 +1,10 @@
-"""`dragoman score`: how probable given translations are to a trained run."""
+"""`dragoman score`: how probable given translations, or texts, are to a trained run."""
 
 from __future__ import annotations
 
 import math
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from dragoman.cli.options import (
     NormalisationName,
     NormalisationOption,
     OutputFile,
+    SourceTrees,
     TextFormat,
     normalisation_of,
 )
@@ -24,17 +26,46 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dragoman.data.corpora import Repairs
     from dragoman.decoding import Hypothesis
+    from dragoman.runtime import Generator, Perplexity
 
-SourceFile = Annotated[Path, typer.Option(help="File of texts, one a line (.gz, .xz, .zst too).", show_default=False)]
-TargetFile = Annotated[Path, typer.Option(help="File of their translations, one a line.", show_default=False)]
+
+class DocumentsName(StrEnum):
+    """What ends a document of running text."""
+
+    FILE = "file"
+    BLANK_LINE = "blank_line"
+    LINE = "line"
+
+
+SourceFile = Annotated[
+    Path | None, typer.Option(help="File of texts, one a line (.gz, .xz, .zst too).", show_default=False)
+]
+TargetFile = Annotated[
+    Path, typer.Option(help="File of their translations, one a line; of running text.", show_default=False)
+]
+PerplexityFlag = Annotated[
+    bool, typer.Option("--perplexity", help="How well a language model predicts the target; --source are its prompts.")
+]
+DocumentsOption = Annotated[
+    DocumentsName | None, typer.Option(help="What ends a document of running text.", show_default="file")
+]
+Overlap = Annotated[
+    int | None,
+    typer.Option(min=0, help="Tokens that windows of a long text look back on, more than none.", show_default="0"),
+]
 
 
 def score(
     model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     *,
-    source: SourceFile,
+    source: SourceFile = None,
     target: TargetFile,
+    source_trees: SourceTrees = None,
+    perplexity: PerplexityFlag = False,
+    documents: DocumentsOption = None,
+    overlap: Overlap = None,
     output: OutputFile = "-",
     normalisation: NormalisationOption = NormalisationName.AVERAGE,
     length_penalty: LengthPenalty = None,
@@ -44,26 +75,110 @@ def score(
 ) -> None:
     """Print the log-probability of each target given its source, and its score, between tabs; totals to standard error.
 
-    The log-probability (natural logarithm) counts the end symbol; the score is the one that translate ranks by.
+    The log-probability (natural logarithm) counts the end symbol; the score is the one that translate ranks by. With
+    --perplexity a language model is asked, and one line tells of all texts together.
     """
-    from dragoman.cli import streams
-    from dragoman.data.corpora import ParallelFiles, Repairs, read
-
     settings = normalisation_of(normalisation, length_penalty)
+    ranked = length_penalty is not None or normalisation is not NormalisationName.AVERAGE
+    _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=ranked)
+    _refuse_trees_beside(perplexity, source_trees)
 
-    from dragoman.experiment.load import load
-    from dragoman.runtime.translator import BATCH_TOKENS
+    from dragoman.cli import streams
+    from dragoman.cli.loading import load_as
+    from dragoman.data.corpora import Repairs
+    from dragoman.runtime import Generator, Translator
 
-    translator = load(model, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
-    repairs = Repairs()
-    pairs = ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
-    totals = _Totals()
-    lines = _lines(totals.counting(translator.score_stream(pairs, normalisation=settings)), format_)
+    repairs, totals = Repairs(), _Totals()
+    if perplexity:
+        generator = load_as(Generator, model, device=device, batch_tokens=batch_tokens)
+        found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
+        lines = iter([_perplexity_line(found, format_)])
+    else:
+        translator = load_as(Translator, model, device=device, batch_tokens=batch_tokens)
+        pairs, trees = streams.with_trees(
+            _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
+        )
+        scored = translator.score_stream(pairs, normalisation=settings, trees=trees)
+        lines = _lines(totals.counting(scored), format_)
     with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
         for line in counted:
             stream.write(line + "\n")
     streams.report_repairs(repairs)
-    streams.say(totals.sentence())
+    if not perplexity:
+        streams.say(totals.sentence())
+
+
+def _refuse_without_effect(
+    perplexity: bool, source: Path | None, *, documents: DocumentsName | None, overlap: int | None, ranked: bool
+) -> None:
+    from dragoman.errors import ConfigError
+
+    if perplexity and ranked:
+        raise ConfigError("--normalisation and --length-penalty have no effect with --perplexity; leave them out")
+    if perplexity and source is not None and documents is not None:
+        raise ConfigError(
+            "--documents has no effect with --source, whose lines go with those of --target; leave it out"
+        )
+    if not perplexity:
+        if source is None:
+            raise ConfigError("--source is not given: translations are scored given their texts (or ask --perplexity)")
+        for option, value in (("--documents", documents), ("--overlap", overlap)):
+            if value is not None:
+                raise ConfigError(f"{option} has no effect without --perplexity; leave it out")
+
+
+def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tuple[str, str]]:
+    from dragoman.data.corpora import ParallelFiles, read
+
+    assert source is not None, "options are checked before files are read"
+    return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
+
+
+def _refuse_trees_beside(perplexity: bool, source_trees: Path | None) -> None:
+    from dragoman.errors import ConfigError
+
+    if perplexity and source_trees is not None:
+        raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
+
+
+def _measured(
+    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: Repairs
+) -> Perplexity:
+    """The perplexity of running text, or of continuations given their prompts."""
+    from dragoman.data.corpora import Text, read_texts
+    from dragoman.errors import DataError
+
+    if source is not None:
+        pairs = list(_pairs(source, target, repairs))
+        prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
+    else:
+        documents: list[list[str]] = []
+        for passage in read_texts(Text(path=target, documents=ends.value), repairs):
+            if passage.begins:
+                documents.append([])
+            documents[-1].append(passage.text)
+        prompts, texts = None, ["".join(passages) for passages in documents]
+    if not texts:
+        raise DataError(f"{target}: holds no text to measure perplexity on; give another file")
+    return generator.perplexity(texts, prompts=prompts, overlap=overlap)
+
+
+def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
+    import json
+
+    if format_ is TextFormat.JSONL:
+        numbers = {
+            "perplexity": found.perplexity,
+            "nats_per_token": found.nats_per_token,
+            "bits_per_byte": found.bits_per_byte,
+            "tokens": found.tokens,
+            "bytes": found.bytes,
+        }
+        return json.dumps({name: number if math.isfinite(number) else None for name, number in numbers.items()})
+    return (
+        f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:.4f} nats a token, {found.bits_per_byte:.4f} bits "
+        f"a byte, {found.tokens:,} tokens with end symbols"
+    )
 
 
 class _Totals:

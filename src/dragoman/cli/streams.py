@@ -6,14 +6,15 @@ import io
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from dragoman.data.corpora import Repairs
 
 STANDARD = "-"
+T = TypeVar("T")
 
 
 def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
@@ -25,6 +26,23 @@ def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
     else:
         numbered = lines(Path(name), repairs)
     return (text for _, text in numbered)
+
+
+def with_trees(
+    texts: Iterable[T], trees: Path | None, *, of: Callable[[T], str], name: str
+) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
+    """The texts, and beside them the trees of what is `of` each, from a CoNLL-U file where there is one.
+
+    They are to be read in turns. Raises DataError where the file is about other texts, which messages call `name`.
+    """
+    if trees is None:
+        return texts, None
+    from itertools import tee
+
+    from dragoman.data.corpora.conllu import trees_beside
+
+    texts, again = tee(texts)
+    return texts, trees_beside(map(of, again), trees, name="standard input" if name == STANDARD else name)
 
 
 def read_all(name: str) -> list[str]:

@@ -12,7 +12,7 @@ from dragoman.cli.options import Device
 if TYPE_CHECKING:
     import torch
 
-    from dragoman.experiment.automatic import Choice
+    from dragoman.experiment.choices import Choice
     from dragoman.experiment.config import Experiment
     from dragoman.experiment.fit import Outcome
     from dragoman.experiment.run import RunFolder
@@ -27,6 +27,8 @@ def train(
     target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
     valid_source: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
+    valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder that the configuration's corpora are relative to.")] = None,
@@ -36,28 +38,32 @@ def train(
     device: Device = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
 ) -> None:
-    """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough."""
+    """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough.
+
+    With --text a language model is trained; every other task takes a configuration file.
+    """
     from dragoman.cli.training_display import show_changes, show_choices, show_outcome
+    from dragoman.experiment.build import task_of
     from dragoman.experiment.device import choose_device, describe
     from dragoman.experiment.environment import what_changed
 
     chosen_device = choose_device(device)
     if resume is not None:
-        given = (config, source, target, valid_source, valid_target, out, data, assignments)
+        given = (config, source, target, valid_source, valid_target, text, valid_text, out, data, assignments)
         folder, experiment = _continued(resume, given=given)
         show_choices([], device=describe(chosen_device))
         show_changes(what_changed(folder.read_environment(), device=chosen_device))
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     else:
         folder = _free_folder(out)
-        files = (source, target, valid_source, valid_target)
-        experiment, choices = _asked(config, files, data, assignments or [], chosen_device)
+        corpora = _corpora((source, target, valid_source, valid_target), (text, valid_text))
+        experiment, choices = _asked(config, corpora, data, assignments or [], chosen_device)
         folder.begin()
         with folder.gone_unless_begun():
             folder.write_config(experiment)
             show_choices(choices, device=describe(chosen_device))
             outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
-    show_outcome(outcome, folder=folder.path)
+    show_outcome(outcome, folder=folder.path, command=task_of(experiment).description.command)
 
 
 def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device, tensorboard: bool = False) -> Outcome:
@@ -65,18 +71,20 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
     from dragoman.cli.signals import on_signals
     from dragoman.cli.training_display import TrainingDisplay, show_estimate, show_materials, status
     from dragoman.errors import RunError
+    from dragoman.experiment.build import task_of
+    from dragoman.experiment.estimate import estimate
     from dragoman.experiment.fit import fit
-    from dragoman.experiment.materials import gather
     from dragoman.training.loop import InterruptionError
     from dragoman.training.observers import TensorBoard
 
     observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
+    task = task_of(experiment)
     with folder.claimed():
         with status() as tell:
-            materials = gather(experiment, folder, tell=tell)
+            materials = task.gather(folder, tell=tell)
         show_materials(materials)
-        show_estimate(experiment, materials, device=device)
-        with on_signals() as interrupted, TrainingDisplay() as display:
+        show_estimate(estimate(experiment, folder, materials, device=device))
+        with on_signals() as interrupted, TrainingDisplay(unit=task.description.unit) as display:
             observers.append(display)
             try:
                 return fit(experiment, folder, materials, device=device, observers=observers, interrupted=interrupted)
@@ -90,6 +98,7 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
 
 def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment]:
     from dragoman.errors import ConfigError, RunError
+    from dragoman.experiment.build import task_of
     from dragoman.experiment.run import RunFolder
 
     if any(value is not None for value in given):
@@ -97,13 +106,14 @@ def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder,
     folder = RunFolder(folder_path)
     experiment = folder.read_config()
     if folder.weights.exists():
-        raise RunError(f"{folder.path}: its training has ended; use it with: dragoman translate {folder.path}")
+        command = task_of(experiment).description.command.replace("RUN", str(folder.path))
+        raise RunError(f"{folder.path}: its training has ended; use it with: {command}")
     return folder, experiment
 
 
 def _asked(
     config: Path | None,
-    files: tuple[Path | None, ...],
+    corpora: dict[str, Any],
     data: Path | None,
     assignments: list[str],
     device: torch.device,
@@ -113,26 +123,49 @@ def _asked(
     from dragoman.config import merge
     from dragoman.errors import ConfigError
     from dragoman.experiment.automatic import complete
+    from dragoman.experiment.automatic_text import complete_text
     from dragoman.experiment.config import in_folder, read_tree, to_experiment
+    from dragoman.experiment.starting import with_start
 
     tree = read_tree(config, assignments)
     if data is not None:
         tree = in_folder(tree, data)
-    tree = merge(tree, _corpora(*files))
+    tree = merge(tree, corpora)
     if config is not None:
-        return to_experiment(tree, where=str(config)), []
+        return to_experiment(with_start(tree), where=str(config)), []
     if data is not None:
         raise ConfigError("--data has no effect without a configuration file; leave it out")
     if "data" not in tree:
         raise ConfigError(
-            "nothing to learn from; give --source and --target, or a configuration file that names a corpus"
+            "nothing to learn from; give --source and --target, --text, or a configuration file that names a corpus"
         )
     with status() as tell:
         tell("reading and cleaning the corpus")
-        return complete(tree, device=device)
+        is_text = any(corpus["kind"] == "text" for corpus in corpora.get("data", {}).values())
+        return complete_text(tree, device=device) if is_text else complete(tree, device=device)
 
 
-def _corpora(
+def _corpora(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:
+    """The corpora of the options, as settings. Raises ConfigError where both pairs and texts are given."""
+    from dragoman.errors import ConfigError
+
+    if any(pairs) and any(texts):
+        raise ConfigError("--text is for a language model, and --source for a translator; leave one of them out")
+    return _pairs(*pairs) or _texts(*texts)
+
+
+def _texts(train: Path | None, valid: Path | None) -> dict[str, Any]:
+    """The running text of the options, as settings."""
+    from dragoman.errors import ConfigError
+
+    if train is None and valid is not None:
+        raise ConfigError("--valid-text needs --text, to learn from")
+    given = {"train": train, "valid": valid}
+    corpora = {name: {"kind": "text", "path": str(path)} for name, path in given.items() if path is not None}
+    return {"data": corpora} if corpora else {}
+
+
+def _pairs(
     source: Path | None, target: Path | None, valid_source: Path | None, valid_target: Path | None
 ) -> dict[str, Any]:
     from dragoman.errors import ConfigError

@@ -16,12 +16,9 @@ from rich.text import Text
 from dragoman.training.events import Chosen, Event, RolledBack, Saved, Started, Updated, Validated
 
 if TYPE_CHECKING:
-    import torch
-
-    from dragoman.experiment.automatic import Choice
-    from dragoman.experiment.config import Experiment
+    from dragoman.experiment.choices import Choice
     from dragoman.experiment.fit import Outcome
-    from dragoman.experiment.materials import Materials
+    from dragoman.experiment.work import Materials
 
 console = Console(stderr=True, highlight=False)
 
@@ -57,18 +54,14 @@ def show_changes(changes: list[str]) -> None:
         )
 
 
-def show_estimate(experiment: Experiment, materials: Materials, *, device: torch.device) -> None:
+def show_estimate(seconds: float) -> None:
     """How long it should take."""
-    from dragoman.experiment.automatic import estimate_seconds
-
-    tokens = int(materials.train.target_lengths.sum()) + len(materials.train)
-    console.print(f"estimated time: {_minutes(estimate_seconds(experiment, tokens=tokens, device=device))} at most")
+    console.print(f"estimated time: {_minutes(seconds)} at most")
 
 
 def show_materials(materials: Materials) -> None:
     """What cleaning removed, with specimens, and what is left."""
-    texts = materials.texts
-    rows = texts.report.rows()
+    rows = materials.report.rows() if materials.report is not None else []
     if rows:
         table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
         for column in ("rule", "pairs", "number", "for example"):
@@ -76,17 +69,15 @@ def show_materials(materials: Materials) -> None:
         for row in rows:
             table.add_row(*[Text(cell) for cell in row])
         console.print(table)
-    for note in (*texts.notes, *materials.notes):
-        console.print(f"note: {note}", markup=False, soft_wrap=True)
-    if materials.left_out:
-        console.print(f"note: {materials.left_out:,} pairs are longer in tokens than the limits and were left out")
+    for remark in materials.remarks:
+        console.print(f"note: {remark}", markup=False, soft_wrap=True)
     sides = f"{len(materials.tokenizer.source):,}"
     if not materials.tokenizer.shared:
         sides += f" and {len(materials.tokenizer.target):,}"
-    console.print(f"{len(materials.train):,} pairs to learn from, {len(texts.valid):,} to validate; vocabulary {sides}")
+    console.print(f"{materials.sizes}; vocabulary {sides}")
 
 
-def show_outcome(outcome: Outcome, *, folder: Path) -> None:
+def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
     """The scores and what to type next."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("set", "metric", "score", "signature"):
@@ -97,7 +88,7 @@ def show_outcome(outcome: Outcome, *, folder: Path) -> None:
     console.print(table)
     console.print(
         f"done in {_minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
-        f"  dragoman translate {folder} --input FILE",
+        f"  {command.replace('RUN', str(folder))}",
         markup=False,
         soft_wrap=True,
     )
@@ -106,7 +97,9 @@ def show_outcome(outcome: Outcome, *, folder: Path) -> None:
 class TrainingDisplay:
     """An observer: a progress bar on a terminal, a line a report elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unit: str = "tokens") -> None:
+        """`unit` is what a speed is told in."""
+        self._unit = unit
         self._total = 0
         self._since = (0, 0.0)
         self._bar = Progress(
@@ -158,7 +151,7 @@ class TrainingDisplay:
         update, moment = self._since
         pace = (time.monotonic() - moment) / (event.update - update)
         left = f", {_minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
-        facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} tokens/s{left}"
+        facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
         self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
             self._say(f"update {event.update:,}/{self._total:,}: {facts}")

@@ -17,6 +17,7 @@ from dragoman.cli.options import (
     NormalisationName,
     NormalisationOption,
     OutputFile,
+    SourceTrees,
     TextFormat,
     normalisation_of,
 )
@@ -43,6 +44,7 @@ def translate(
     model: Model,
     *,
     input_: Input = "-",
+    source_trees: SourceTrees = None,
     output: OutputFile = "-",
     beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
@@ -75,14 +77,15 @@ def translate(
     )
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
-    from dragoman.experiment.load import load
-    from dragoman.runtime.translator import BATCH_TOKENS, STREAM_CHUNK
+    from dragoman.cli.loading import load_as
+    from dragoman.runtime.translator import STREAM_CHUNK, Translator
 
-    translator = load(model, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
+    translator = load_as(Translator, model, device=device, batch_tokens=batch_tokens)
     repairs = Repairs()
-    texts = streams.read_lines(input_, repairs)
+    read = streams.read_lines(input_, repairs)
+    texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
-    translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK)
+    translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK, trees=trees)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
         for line in counted:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from dragoman.data.store import Ragged, TokenStore
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD
+from dragoman.data.trees import SourceTrees
 from dragoman.errors import DataError
-from dragoman.shapes import Lengths, SourceIds, TargetIds
+from dragoman.shapes import Lengths, SourceIds, Structure, TargetIds
 
 Rows = NDArray[np.int64]
 LengthsOfAll = NDArray[np.int32]
@@ -34,10 +35,17 @@ class Batch:
     """Predicted ids of each target, END included."""
     rows: Rows
     """The index of each example in its store."""
+    structure: Structure | None = None
+    """The dependency trees of the sources, where they are given."""
 
     def __len__(self) -> int:
         """Examples."""
         return len(self.rows)
+
+    @property
+    def target_count(self) -> int:
+        """Predicted ids, END included: what a loss is the mean over."""
+        return int(self.target_lengths.sum())
 
     def to(self, device: torch.device) -> Self:
         """The batch with its tensors on a device."""
@@ -48,6 +56,7 @@ class Batch:
             expected=self.expected.to(device, non_blocking=True),
             target_lengths=self.target_lengths.to(device, non_blocking=True),
             rows=self.rows,
+            structure=None if self.structure is None else self.structure.to(device),
         )
 
 
@@ -101,8 +110,8 @@ def fill(batches: Sequence[Rows], source_lengths: LengthsOfAll, target_lengths: 
     return Fill(share(source_lengths), share(target_lengths))
 
 
-def collate(store: TokenStore, rows: Rows) -> Batch:
-    """The examples of `rows`, padded to the longest among them."""
+def collate(store: TokenStore, rows: Rows, trees: SourceTrees | None = None) -> Batch:
+    """The examples of `rows`, padded to the longest among them; `trees` are those of the texts of the store."""
     source, source_lengths = _padded(store.source, rows, shift=0)
     target, target_lengths = _padded(store.target, rows, shift=1)
     expected, _ = _padded(store.target, rows, shift=0)
@@ -117,24 +126,33 @@ def collate(store: TokenStore, rows: Rows) -> Batch:
         expected=torch.from_numpy(expected),
         target_lengths=torch.from_numpy(target_lengths),
         rows=rows,
+        structure=None if trees is None else trees.structure(store.origins[rows], source, source_lengths),
     )
 
 
-def batches_in_order(store: TokenStore, *, budget: int) -> Iterator[Batch]:
+def batches_in_order(store: TokenStore, *, budget: int, trees: SourceTrees | None = None) -> Iterator[Batch]:
     """All examples once, by length; `Batch.rows` says where each belongs."""
     for rows in plan_in_order(store.source_lengths, store.target_lengths, budget=budget):
-        yield collate(store, rows)
+        yield collate(store, rows, trees)
 
 
 @final
 class BatchStream:
     """Batches for ever, epoch after epoch; `position` and `seek` let training go on where it stopped."""
 
-    def __init__(self, store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> None:
+    def __init__(
+        self,
+        store: TokenStore | Callable[[int], TokenStore],
+        *,
+        budget: int,
+        seed: int,
+        trees: SourceTrees | None = None,
+    ) -> None:
         """`store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs.
 
         `budget` bounds the padded tokens of a batch on each side. Raises DataError where there is no example.
         """
+        self._trees = trees
         self._store_of = store if callable(store) else lambda _: store
         self._budget = budget
         self._seed = seed
@@ -177,7 +195,7 @@ class BatchStream:
             self._enter(self._epoch + 1)
         rows = self._batches[self._index]
         self._index += 1
-        return collate(self._store, rows)
+        return collate(self._store, rows, self._trees)
 
     def _enter(self, epoch: int) -> None:
         if epoch != self._epoch:

@@ -1,31 +1,23 @@
 """Texts and ids on disk, mapped into memory, so that memory does not grow with the corpus.
 
-A store is a folder: `header.json`, and for source and target a file of values and a file of lengths. It is written
-streaming, beside its place, and renamed when it is whole.
+A store of pairs is a folder with a column of values and a column of lengths for source and target. That of documents,
+which may be too long to be held in memory, is `dragoman.data.document_store`.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar, final
+from typing import Any, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.data.columns import ORIGINS, Columns, Numbers, write_columns
 from dragoman.data.corpora.example import Example
-from dragoman.errors import DataError
-from dragoman.files import new_folder
 
 CHUNK = 8192
 """Examples that are held in memory while a store is written."""
 
-VERSION = 1
-HEADER = "header.json"
-
-Numbers = NDArray[Any]
 Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets, and where each pair comes from."""
 
@@ -70,14 +62,14 @@ class _Pairs:
 
     def __init__(self, folder: Path) -> None:
         """Open a store. Raises DataError where it is missing, damaged, cut off or of another version."""
-        self.folder = folder
-        self.header = _read_header(folder, self.format)
-        self._source = Ragged(self._map("source.values"), self._map("source.lengths"))
-        self._target = Ragged(self._map("target.values"), self._map("target.lengths"))
-        self.origins = self._map("origins.values")
+        columns = Columns(folder, self.format)
+        self.folder, self.header = folder, columns.header
+        self._source = Ragged(columns.column("source.values"), columns.column("source.lengths"))
+        self._target = Ragged(columns.column("target.values"), columns.column("target.lengths"))
+        self.origins = columns.column(ORIGINS)
         for side in (self._source, self._target):
             if int(side.lengths.sum(dtype=np.int64)) != len(side.values) or len(side) != len(self.origins):
-                raise _damaged(folder, "its files do not fit each other")
+                raise columns.damaged("its files do not fit each other")
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -92,16 +84,6 @@ class _Pairs:
     def fingerprint(self) -> str:
         """Equal for stores with the same pairs in the same order."""
         return str(self.header["fingerprint"])
-
-    def _map(self, name: str) -> Numbers:
-        path, (dtype, count, _) = self.folder / name, self.header["files"][name]
-        size = count * np.dtype(dtype).itemsize
-        found = path.stat().st_size if path.is_file() else 0
-        if found != size:
-            raise _damaged(self.folder, f"{name} has {found:,} bytes instead of {size:,}")
-        if not count:
-            return np.zeros(0, dtype=dtype)
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
 
 @final
@@ -176,9 +158,7 @@ class TokenStore(_Pairs):
         facts: dict[str, Any] | None = None,
     ) -> Self:
         """Write chunks of sources, targets and origins, with `facts` in the header."""
-        small = vocabulary is not None and vocabulary <= np.iinfo(np.uint16).max + 1
-        header = {"format": cls.format, **(facts or {})}
-        _write(folder, columns, dtype="uint16" if small else "int32", header=header)
+        _write(folder, columns, dtype=id_type(vocabulary), header={"format": cls.format, **(facts or {})})
         return cls(folder)
 
     @property
@@ -206,41 +186,24 @@ class TokenStore(_Pairs):
         return self._source.row(index), self._target.row(index)
 
 
+def id_type(vocabulary: int | None) -> str:
+    """The smallest type of number that holds the ids of a vocabulary."""
+    return "uint16" if vocabulary is not None and vocabulary <= np.iinfo(np.uint16).max + 1 else "int32"
+
+
 def _write(folder: Path, columns: Iterable[Chunk], *, dtype: str, header: dict[str, Any]) -> None:
     kinds = {"source.values": dtype, "source.lengths": "int32", "target.values": dtype, "target.lengths": "int32"}
-    kinds["origins.values"] = "int64"
-    with new_folder(folder) as partial, ExitStack() as stack:
-        files = {name: _Column(stack.enter_context((partial / name).open("wb")), kind) for name, kind in kinds.items()}
-        for sources, targets, origins in columns:
-            files["source.values"].extend(_flat(sources, dtype))
-            files["source.lengths"].extend(_lengths(sources))
-            files["target.values"].extend(_flat(targets, dtype))
-            files["target.lengths"].extend(_lengths(targets))
-            files["origins.values"].extend(np.asarray(origins, dtype=np.int64))
-        described = {name: [column.dtype, column.count, column.digest()] for name, column in files.items()}
-        contents = [described[name] for name in kinds if name != "origins.values"]
-        fingerprint = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
-        tree = {"version": VERSION, "fingerprint": fingerprint, **header, "files": described}
-        stack.close()
-        (partial / HEADER).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
-
-
-@final
-class _Column:
-    """One file of numbers that grows, with the hash of its content."""
-
-    def __init__(self, file: BinaryIO, dtype: str) -> None:
-        self.dtype, self.count = dtype, 0
-        self._file, self._hash = file, hashlib.sha256()
-
-    def extend(self, numbers: Numbers) -> None:
-        content = np.ascontiguousarray(numbers, dtype=self.dtype).tobytes()
-        self._file.write(content)
-        self._hash.update(content)
-        self.count += len(numbers)
-
-    def digest(self) -> str:
-        return self._hash.hexdigest()
+    chunks = (
+        {
+            "source.values": _flat(sources, dtype),
+            "source.lengths": _lengths(sources),
+            "target.values": _flat(targets, dtype),
+            "target.lengths": _lengths(targets),
+            ORIGINS: np.asarray(origins, dtype=np.int64),
+        }
+        for sources, targets, origins in columns
+    )
+    write_columns(folder, chunks, kinds={**kinds, ORIGINS: "int64"}, header=header)
 
 
 def _flat(sequences: Sequence[Sequence[int]], dtype: str) -> Numbers:
@@ -251,23 +214,3 @@ def _flat(sequences: Sequence[Sequence[int]], dtype: str) -> Numbers:
 
 def _lengths(sequences: Sequence[Sequence[int]]) -> Numbers:
     return np.fromiter(map(len, sequences), dtype=np.int32, count=len(sequences))
-
-
-def _read_header(folder: Path, wanted: str) -> dict[str, Any]:
-    path = folder / HEADER
-    try:
-        header = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from error
-    except ValueError as error:
-        raise _damaged(folder, f"{HEADER} is not valid JSON") from error
-    if not isinstance(header, dict) or header.get("format") != wanted or header.get("version") != VERSION:
-        raise _damaged(folder, f"{HEADER} is not that of {wanted}, version {VERSION}")
-    return header
-
-
-_REMEDY = "remove the folder; it is built again from the corpus"
-
-
-def _damaged(folder: Path, reason: str) -> DataError:
-    return DataError(f"{folder}: damaged store ({reason}); {_REMEDY}")

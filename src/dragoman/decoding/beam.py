@@ -20,7 +20,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.continuations import Continuations, begin, best_continuations, forbidden, going_on
+from dragoman.decoding.continuations import (
+    Continuations,
+    begin,
+    best_continuations,
+    first_tokens,
+    forbidden,
+    going_on,
+)
 from dragoman.decoding.endings import Endings, Trail, cut_off, ended
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.penalties import attainable
@@ -53,14 +60,23 @@ class _Sentences(Generic[M, S]):
 
 @torch.inference_mode()
 def beam_search(
-    model: Stepper[M, S], memory: M, *, limits: Lengths, settings: SearchSettings, symbols: Symbols
+    model: Stepper[M, S],
+    memory: M,
+    *,
+    limits: Lengths,
+    settings: SearchSettings,
+    symbols: Symbols,
+    first: Int[Tensor, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `settings.best` best hypotheses for each sentence of the memory, best first.
 
-    `limits` are the most tokens of an output of each sentence, the end symbol not counted. Raises RunError when logits
-    are not numbers.
+    `limits` are the most tokens of an output of each sentence, the end symbol not counted. `first` are the tokens that
+    the outputs go on from (the last ones of prompts), which are no part of them; the begin symbol without it. Raises
+    RunError when logits are not numbers.
     """
-    sentences = _start(model, memory, limits=limits, settings=settings, symbols=symbols)
+    sentences = _start(
+        model, memory, limits=limits, settings=settings, first=first_tokens(limits, first, symbols=symbols)
+    )
     trail = Trail(len(limits))
     left: list[tuple[Tensor, Endings]] = []
     for age in itertools.count():
@@ -77,14 +93,19 @@ def beam_search(
 
 
 def _start(
-    model: Stepper[M, S], memory: M, *, limits: Lengths, settings: SearchSettings, symbols: Symbols
+    model: Stepper[M, S],
+    memory: M,
+    *,
+    limits: Lengths,
+    settings: SearchSettings,
+    first: Int[Tensor, " batch"],
 ) -> _Sentences[M, S]:
     rows = torch.arange(len(limits), device=limits.device)
     state = model.start(memory, beam=settings.beam)
-    first = begin(len(limits), settings.beam, symbols=symbols, device=limits.device)
-    nowhere = torch.zeros_like(first.tokens, dtype=torch.bool)
-    none = cut_off(first, 0, where=nowhere, normalisation=settings.normalisation)
-    return _Sentences(rows, limits, memory, state, first, none)
+    hypotheses = begin(first, settings.beam)
+    nowhere = torch.zeros_like(hypotheses.tokens, dtype=torch.bool)
+    none = cut_off(hypotheses, 0, where=nowhere, normalisation=settings.normalisation)
+    return _Sentences(rows, limits, memory, state, hypotheses, none)
 
 
 def _step(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dragoman.errors import RunError
 from dragoman.models.interfaces import Symbols
-from dragoman.shapes import StepLogits
+from dragoman.shapes import Lengths, StepLogits
 
 CACHED_ROWS = 64
 """Rows of logits that a CPU normalises at a time: what it writes on the way stays in its cache, twice as fast."""
@@ -40,12 +40,17 @@ class Continuations:
         return type(self)(self.tokens[rows], self.parents[rows], self.token_log_probs[rows], self.log_probs[rows])
 
 
-def begin(sentences: int, beam: int, *, symbols: Symbols, device: torch.device) -> Continuations:
-    """One hypothesis for each sentence, the begin symbol, and `beam - 1` impossible ones."""
-    log_probs = torch.full((sentences, beam), -math.inf, device=device)
+def begin(first: Int[Tensor, " batch"], beam: int) -> Continuations:
+    """One hypothesis for each sentence, which is its first token, and `beam - 1` impossible ones."""
+    log_probs = torch.full((len(first), beam), -math.inf, device=first.device)
     log_probs[:, 0] = 0.0
-    tokens = torch.full((sentences, beam), symbols.begin, device=device)
+    tokens = first[:, None].repeat(1, beam)
     return Continuations(tokens, torch.zeros_like(tokens), torch.zeros_like(log_probs), log_probs)
+
+
+def first_tokens(limits: Lengths, first: Int[Tensor, " batch"] | None, *, symbols: Symbols) -> Int[Tensor, " batch"]:
+    """What each output goes on from: the tokens given, or the begin symbol."""
+    return torch.full_like(limits, symbols.begin) if first is None else first
 
 
 def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: Symbols) -> list[int]:

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.config import Normalisation, SearchSettings
-from dragoman.decoding.continuations import forbidden, log_normaliser
+from dragoman.decoding.continuations import first_tokens, forbidden, log_normaliser
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.penalties import normalised
 from dragoman.models.interfaces import M, S, Stepper, Symbols
@@ -17,15 +18,21 @@ from dragoman.shapes import Lengths, StepLogits
 
 @torch.inference_mode()
 def greedy(
-    model: Stepper[M, S], memory: M, *, limits: Lengths, settings: SearchSettings, symbols: Symbols
+    model: Stepper[M, S],
+    memory: M,
+    *,
+    limits: Lengths,
+    settings: SearchSettings,
+    symbols: Symbols,
+    first: Int[Tensor, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence of the memory, as `beam_search` with a beam of one finds it.
 
-    `limits` are the most tokens of each output, the end symbol not counted. Raises RunError when logits are not
-    numbers.
+    `limits` are the most tokens of each output, the end symbol not counted. `first` are the tokens that the outputs go
+    on from, the begin symbol without it. Raises RunError when logits are not numbers.
     """
     rows = torch.arange(len(limits), device=limits.device)
-    tokens = torch.full_like(rows, symbols.begin)
+    tokens = first_tokens(limits, first, symbols=symbols)
     state = model.start(memory, beam=1)
     outputs: list[list[tuple[int, float]]] = [[] for _ in rows]
     for age in itertools.count():
@@ -44,7 +51,7 @@ def greedy(
         if len(going) < len(rows):
             rows, limits, tokens = rows[going], limits[going], tokens[going]
             memory, state = memory.keep(going), state.keep(going)
-    return [[_hypothesis(output, settings.normalisation, symbols)] for output in outputs]
+    return [[hypothesis_of(output, settings.normalisation, symbols=symbols)] for output in outputs]
 
 
 def most_probable(logits: StepLogits, never: list[int]) -> tuple[Int[Tensor, " batch"], Float[Tensor, " batch"]]:
@@ -55,7 +62,8 @@ def most_probable(logits: StepLogits, never: list[int]) -> tuple[Int[Tensor, " b
     return tokens, possible.gather(1, tokens[:, None])[:, 0].float() - normaliser
 
 
-def _hypothesis(output: list[tuple[int, float]], normalisation: Normalisation, symbols: Symbols) -> Hypothesis:
+def hypothesis_of(output: Sequence[tuple[int, float]], normalisation: Normalisation, *, symbols: Symbols) -> Hypothesis:
+    """The hypothesis of one row that was followed: each token and its log-probability, the end symbol included."""
     tokens = [token for token, _ in output]
     log_probs = torch.tensor([log_prob for _, log_prob in output])
     finished = bool(tokens) and tokens[-1] == symbols.end

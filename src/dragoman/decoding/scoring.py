@@ -1,6 +1,6 @@
 """Forced decoding: how probable given outputs are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.penalties import normalised
-from dragoman.models.interfaces import M, S, Seq2Seq, Stepper, Symbols
+from dragoman.models.interfaces import Causal, M, S, Seq2Seq, Stepper, Symbols
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 
 POSITIONS = 1024
@@ -33,11 +33,21 @@ def score_targets(
     `target` begins with the begin symbol and `expected` is what follows each of its positions. Logits are built for
     `positions` positions at a time.
     """
-    real = expected != symbols.pad
-    hidden = model.hidden(source, source_lengths, target)[real]
-    parts = zip(hidden.split(positions), expected[real].split(positions), strict=True)
-    log_probs = torch.cat([_picked(model.unembed(states), symbols_) for states, symbols_ in parts])
-    return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, log_probs)
+    hidden = model.hidden(source, source_lengths, target)
+    return _log_probs(model.unembed, hidden, expected, pad=symbols.pad, positions=positions)
+
+
+@torch.inference_mode()
+def score_tokens(
+    model: Causal[M, S],
+    tokens: Int[Tensor, "batch places"],
+    expected: Int[Tensor, "batch places"],
+    *,
+    symbols: Symbols,
+    positions: int = POSITIONS,
+) -> Float[Tensor, "batch places"]:
+    """The log-probability of each symbol of `expected` after the tokens up to its place; zero where it is padding."""
+    return _log_probs(model.unembed, model.hidden(tokens), expected, pad=symbols.pad, positions=positions)
 
 
 @torch.inference_mode()
@@ -74,6 +84,21 @@ def score_hypotheses(
         Hypothesis(tuple(output), total, score, tuple(row[: len(output) + 1]), finished=True)
         for output, total, score, row in columns
     ]
+
+
+def _log_probs(
+    unembed: Callable[[Tensor], Tensor],
+    hidden: Float[Tensor, "batch places size"],
+    expected: Int[Tensor, "batch places"],
+    *,
+    pad: int,
+    positions: int,
+) -> Float[Tensor, "batch places"]:
+    """The log-probabilities of what is expected, with logits for `positions` places at a time; zero for padding."""
+    real = expected != pad
+    parts = zip(hidden[real].split(positions), expected[real].split(positions), strict=True)
+    log_probs = torch.cat([_picked(unembed(states), symbols) for states, symbols in parts])
+    return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, log_probs)
 
 
 def _picked(logits: Float[Tensor, "places vocabulary"], symbols: Int[Tensor, " places"]) -> Float[Tensor, " places"]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, assert_never
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from sacrebleu.metrics.base import Metric as Measure
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -11,6 +11,7 @@ from sacrebleu.metrics.ter import TER
 from dragoman.config import Config
 from dragoman.errors import ConfigError
 from dragoman.evaluation.exact import ExactMatchMeasure
+from dragoman.evaluation.rouge import RougeMeasure, Variant
 
 Tokenisation = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]
 
@@ -66,14 +67,29 @@ class ExactMatch(Config):
     lowercase: bool = Field(default=False, description="Compare in lower case.")
 
 
-Metric = Annotated[Bleu | Chrf | ChrfPlusPlus | Ter | ExactMatch, Field(discriminator="kind")]
+class Rouge(Config):
+    """ROUGE (Lin, 2004): F1 of shared words or word pairs, or of the longest common subsequence; by rouge-score.
+
+    It sees the letters a to z and digits alone, always in lower case.
+    """
+
+    kind: Literal["rouge"] = "rouge"
+    variant: Annotated[Variant, BeforeValidator(str)] = Field(
+        default="L",
+        description="Words (1), pairs (2), the longest common subsequence (L), or that of each line (Lsum).",
+    )
+    stemmer: bool = Field(default=False, description="Compare stems of English words (Porter, 1980).")
+
+
+Metric = Annotated[Bleu | Chrf | ChrfPlusPlus | Ter | ExactMatch | Rouge, Field(discriminator="kind")]
 """The settings of any metric, told apart by `kind`."""
 
 
 def measure(metric: Metric, *, one_sentence: bool = False) -> Measure:
     """The sacreBLEU object that computes a metric; sentence-level BLEU leaves out the orders longer than the sentence.
 
-    Raises ConfigError when a tokenisation needs a library or a model that is not there.
+    Raises ConfigError when a tokenisation needs a library or a model that is not there, and MissingExtraError when
+    ROUGE does.
     """
     match metric:
         case Bleu():
@@ -88,6 +104,8 @@ def measure(metric: Metric, *, one_sentence: bool = False) -> Measure:
             )
         case ExactMatch():
             return ExactMatchMeasure(lowercase=metric.lowercase)
+        case Rouge():
+            return RougeMeasure(variant=metric.variant, stemmer=metric.stemmer)
         case _:
             assert_never(metric)
 

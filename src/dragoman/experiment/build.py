@@ -1,18 +1,39 @@
-"""From a configuration to objects."""
+"""From an experiment to its task: the one place that tells the tasks apart."""
 
-import torch
+from typing import assert_never
 
-from dragoman.data.tokenizer import Tokenizer
 from dragoman.experiment.config import Experiment
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
-from dragoman.training.randomness import seeded
+from dragoman.experiment.settings import (
+    Answering,
+    Classification,
+    LanguageModelling,
+    MaskedModelling,
+    Tagging,
+    Translation,
+)
+from dragoman.experiment.tasks.answering import AnsweringTask
+from dragoman.experiment.tasks.classification import ClassificationTask
+from dragoman.experiment.tasks.language_modelling import LanguageModellingTask
+from dragoman.experiment.tasks.masked_modelling import MaskedModellingTask
+from dragoman.experiment.tasks.tagging import TaggingTask
+from dragoman.experiment.tasks.translation import TranslationTask
+from dragoman.experiment.work import Task
 
 
-def build_model(experiment: Experiment, tokenizer: Tokenizer, *, device: torch.device) -> Seq2SeqTransformer:
-    """The network with its first weights, the same on every device for one seed."""
-    with seeded(experiment.training.seed, device=torch.device("cpu")):
-        model = build_seq2seq(
-            experiment.model, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target)
-        )
-    return model.to(device)
+def task_of(experiment: Experiment) -> Task:
+    """What is read, learnt and judged, as the experiment says."""
+    match experiment:
+        case Translation():
+            return TranslationTask(experiment)
+        case LanguageModelling():
+            return LanguageModellingTask(experiment)
+        case MaskedModelling():
+            return MaskedModellingTask(experiment)
+        case Classification():
+            return ClassificationTask(experiment)
+        case Tagging():
+            return TaggingTask(experiment)
+        case Answering():
+            return AnsweringTask(experiment)
+        case _:
+            assert_never(experiment)

@@ -1,12 +1,15 @@
 """The model card of a run: what it was made of, how large it is, what it scores, how to use it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
-from dragoman.experiment.config import Experiment
-from dragoman.experiment.materials import Materials
+from dragoman.data.tokenizer import Tokenizer
+from dragoman.experiment.fitting import Network
 from dragoman.experiment.run import RunFolder
+from dragoman.experiment.wording import network_in_words
+from dragoman.experiment.work import Description, Materials
 from dragoman.files import write_atomically
 
 if TYPE_CHECKING:
@@ -16,21 +19,37 @@ BAR = r"\|"
 """A bar within a cell of a table in Markdown."""
 
 
+@final
+@dataclass(frozen=True)
+class About:
+    """The network that was trained."""
+
+    config: Network
+    parameters: int
+    specimen: str | None
+    """What it writes."""
+
+
 def write_card(
-    folder: RunFolder, experiment: Experiment, materials: Materials, outcome: "Outcome", *, parameters: int
+    folder: RunFolder, materials: Materials, outcome: "Outcome", about: About, *, words: Description
 ) -> None:
     """Write README.md into the run folder."""
+    name = folder.path.resolve().name
+    article = "An" if words.noun[0] in "aeiou" else "A"
     parts = [
-        f"# {folder.path.resolve().name}",
-        "A translation model trained with dragoman.",
+        f"# {name}",
+        f"{article} {words.noun} trained with dragoman.",
         "## Scores",
         _scores(outcome),
         "## Data",
         _data(materials),
         "## Model",
-        _model(experiment, materials, outcome, parameters),
+        f"{network_in_words(about.config)}, {about.parameters:,} parameters; {_vocabulary(materials.tokenizer)}.",
+        _training(outcome, words),
+        *(["## Specimen", _quoted(about.specimen)] if about.specimen and not about.specimen.isspace() else []),
         "## Use",
-        _use(folder),
+        f"```\n{words.command.replace('RUN', name)}\n```",
+        *([f'```python\nimport dragoman\n\ndragoman.load("{name}").{words.python}\n```'] if words.python else []),
     ]
     write_atomically(folder.card, "\n\n".join(parts) + "\n")
 
@@ -45,50 +64,39 @@ def _scores(outcome: "Outcome") -> str:
 
 
 def _data(materials: Materials) -> str:
-    texts = materials.texts
-    removed = [
-        f"- removed as {rule}: {finding.count:,}" for rule, finding in texts.report.findings.items() if finding.count
-    ]
-    test = f", {len(texts.test):,} to test" if texts.test is not None else ""
-    files = [f"- `{Path(path).name}` sha256 {digest[:16]}…" for path, digest in texts.fingerprints.items()]
-    lines = [
-        f"{len(materials.train):,} pairs to learn from, {len(texts.valid):,} to validate{test}.",
-        "",
-        *files,
-        *removed,
-    ]
-    if materials.left_out:
-        lines.append(f"- left out as too long in tokens: {materials.left_out:,}")
-    lines += [f"- {_without_folders(note, texts.fingerprints)}" for note in (*texts.notes, *materials.notes)]
-    return "\n".join(lines)
-
-
-def _without_folders(note: str, paths: Iterable[str]) -> str:
-    """The note with its files named as anyone may know them: a card is made to be shown."""
-    for path in sorted(paths, key=len, reverse=True):
-        note = note.replace(path, Path(path).name)
-    return note
-
-
-def _model(experiment: Experiment, materials: Materials, outcome: "Outcome", parameters: int) -> str:
-    model, tokenizer = experiment.model, materials.tokenizer
-    layers = f"{model.encoder_layers} encoder and {model.decoder_layers} decoder layers"
-    vocabulary = (
-        f"{len(tokenizer.source):,} {experiment.tokenizer.kind} pieces for both languages"
-        if tokenizer.shared
-        else f"{len(tokenizer.source):,} and {len(tokenizer.target):,} {experiment.tokenizer.kind} pieces"
+    findings = materials.report.findings if materials.report is not None else {}
+    return "\n".join(
+        [
+            f"{materials.sizes}.",
+            "",
+            *[f"- `{Path(path).name}` sha256 {digest[:16]}…" for path, digest in materials.fingerprints.items()],
+            *[f"- removed as {rule}: {finding.count:,}" for rule, finding in findings.items() if finding.count],
+            *[f"- {_without_folders(remark, materials.fingerprints)}" for remark in materials.remarks],
+        ]
     )
+
+
+def _without_folders(remark: str, paths: Iterable[str]) -> str:
+    """The remark with its files named as anyone may know them: a card is made to be shown."""
+    for path in sorted(paths, key=len, reverse=True):
+        remark = remark.replace(path, Path(path).name)
+    return remark
+
+
+def _vocabulary(tokenizer: Tokenizer) -> str:
+    kind = tokenizer.settings.kind
+    if tokenizer.shared:
+        return f"{len(tokenizer.source):,} {kind} pieces"
+    return f"{len(tokenizer.source):,} {kind} pieces for the source and {len(tokenizer.target):,} for the target"
+
+
+def _training(outcome: "Outcome", words: Description) -> str:
     return (
-        f"Encoder-decoder Transformer, {layers}, width {model.size}/{model.feed_forward}, {model.heads} heads, "
-        f"{parameters:,} parameters; {vocabulary}.\n\n"
-        f"Trained for {outcome.updates:,} updates on {outcome.tokens:,} target tokens in {outcome.seconds / 60:.1f} "
+        f"Trained for {outcome.updates:,} updates on {outcome.tokens:,} {words.counted} in {outcome.seconds / 60:.1f} "
         f"minutes; the weights are: {outcome.chosen}, chosen on the validation set."
     )
 
 
-def _use(folder: RunFolder) -> str:
-    name = folder.path.resolve().name
-    return (
-        f"```\ndragoman translate {name} --input source.txt --output target.txt\n```\n\n"
-        f'```python\nimport dragoman\n\ndragoman.load("{name}").translate(["…"])\n```'
-    )
+def _quoted(text: str) -> str:
+    """Indented, so that nothing in it is taken for Markdown."""
+    return "\n".join(f"    {line}" for line in text.split("\n"))

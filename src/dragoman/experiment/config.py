@@ -1,52 +1,37 @@
-"""The configuration of a run: every choice of every room, in one file."""
+"""The configuration of a run: every choice of every room, in one file.
 
+What a run does is its `task`; each has settings of its own. A file that names none is about translation.
+"""
+
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, model_validator
+from dragoman.config import Tree, keys_of, merge, override, parse, read_yaml
+from dragoman.errors import ConfigError
+from dragoman.experiment.presets import DEFAULT_TASK, preset_tree
+from dragoman.experiment.settings import (
+    Answering,
+    Classification,
+    LanguageModelling,
+    MaskedModelling,
+    Tagging,
+    Translation,
+)
 
-from dragoman.config import Config, Tree, merge, override, parse, read_yaml
-from dragoman.data.config import DataSettings
-from dragoman.data.tokenizer import Bpe, TokenizerSettings
-from dragoman.decoding import SearchSettings
-from dragoman.evaluation.metrics import Bleu, Chrf, Metric
-from dragoman.experiment.presets import preset_tree
-from dragoman.models.transformer.config import TransformerConfig
-from dragoman.training.config import TrainingConfig
+Experiment = Translation | LanguageModelling | MaskedModelling | Classification | Tagging | Answering
+"""A run of any task, from its corpora to its scores."""
 
-
-class Experiment(Config):
-    """A run, from its corpora to its scores."""
-
-    data: DataSettings
-    tokenizer: TokenizerSettings = Bpe()
-    model: TransformerConfig = TransformerConfig()
-    training: TrainingConfig = TrainingConfig()
-    decoding: SearchSettings = SearchSettings()
-    metrics: tuple[Metric, ...] = Field(
-        (Bleu(), Chrf()), min_length=1, description="scores of translations; the first decides in validation"
-    )
-
-    @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        if self.model.tie == "all" and not self.tokenizer.shared:
-            raise ValueError(
-                "model.tie = all needs one vocabulary for both sides; set tokenizer.shared=true or model.tie=target"
-            )
-        if self.decoding.best > 1:
-            raise ValueError(
-                f"decoding.best = {self.decoding.best} has no effect in training, which scores the best translation; "
-                "leave it out, and ask dragoman translate for more by --n-best"
-            )
-        length = getattr(self.model.positions, "length", None)
-        longest = max(self.data.longest_source, self.data.longest_target) + 1
-        if length is not None and longest > length:
-            raise ValueError(
-                f"model.positions.length = {length} is shorter than the longest example of {longest} tokens, end "
-                f"symbol included; raise it, or lower data.longest_source and data.longest_target"
-            )
-        return self
+TASKS: dict[str, type[Experiment]] = {
+    "translation": Translation,
+    "language_modelling": LanguageModelling,
+    "masked_modelling": MaskedModelling,
+    "classification": Classification,
+    "tagging": Tagging,
+    "answering": Answering,
+}
+"""The settings of each task, by its name."""
 
 
 def read_tree(file: Path | None, assignments: Sequence[str]) -> Tree:
@@ -56,9 +41,9 @@ def read_tree(file: Path | None, assignments: Sequence[str]) -> Tree:
 
 def with_preset(tree: Mapping[str, Any]) -> Tree:
     """The tree laid over the preset that its key `preset` names, if any."""
-    name = tree.get("preset")
     rest = {key: value for key, value in tree.items() if key != "preset"}
-    return merge(preset_tree(name), rest) if name is not None else rest
+    name = tree.get("preset")
+    return merge(preset_tree(name, task=tree.get("task")), rest) if name is not None else rest
 
 
 def in_folder(tree: Mapping[str, Any], folder: Path) -> Tree:
@@ -75,8 +60,14 @@ def in_folder(tree: Mapping[str, Any], folder: Path) -> Tree:
 
 
 def to_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
-    """Validate; raises ConfigError, a line for each fault."""
-    return parse(Experiment, with_preset(tree), where=where)
+    """Validate as the settings of the task that the tree names; raises ConfigError, a line for each fault."""
+    whole = with_preset(tree)
+    task = whole.get("task", DEFAULT_TASK)
+    if not isinstance(task, str) or task not in TASKS:
+        near = difflib.get_close_matches(str(task), TASKS, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASKS)}."
+        raise ConfigError(f"{f'{where}: ' if where else ''}task = {task!r}: no such task. {remedy}")
+    return parse(TASKS[task], whole, where=where, hint=lambda key: _of_other_tasks(key, task))
 
 
 def read_experiment(file: Path) -> Experiment:
@@ -84,5 +75,12 @@ def read_experiment(file: Path) -> Experiment:
     return to_experiment(read_yaml(file), where=str(file))
 
 
+def _of_other_tasks(key: str, task: str) -> str | None:
+    """A sentence about a key that this task does not have, where others do."""
+    owners = [name for name, settings in TASKS.items() if key in keys_of(settings)]
+    return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
+
+
 def _placed(key: str, value: Any, folder: Path) -> Any:
-    return str(folder / value) if key in ("source", "target", "path") and isinstance(value, str) else value
+    of_file = key in ("source", "target", "source_trees", "path")
+    return str(folder / value) if of_file and isinstance(value, str) else value

@@ -1,30 +1,29 @@
-"""From materials to a finished run: train, choose the weights, score, write the card."""
+"""From materials to a finished run: train, choose the weights, score, write the card. No task is known here."""
 
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 
-from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Score
-from dragoman.experiment.build import build_model
-from dragoman.experiment.card import write_card
+from dragoman.experiment.build import task_of
+from dragoman.experiment.card import About, write_card
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.environment import environment
-from dragoman.experiment.judging import build_judge, translation_scores
-from dragoman.experiment.materials import Materials, build_stream
+from dragoman.experiment.inventory import count_parameters
 from dragoman.experiment.run import RunFolder
+from dragoman.experiment.work import Materials, Work
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
-from dragoman.runtime.translator import Translator
 from dragoman.training.checkpoint import Checkpoints, Progress
+from dragoman.training.config import TrainingConfig
 from dragoman.training.events import Observer
-from dragoman.training.loop import InterruptionError, Judge, Run, train
+from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
 from dragoman.training.optimisers import build_optimiser
 from dragoman.training.selection import choose
-from dragoman.training.update import teacher_forced
 
 
 @dataclass(frozen=True)
@@ -51,84 +50,61 @@ def fit(
 
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
-    config = experiment.training
-    _write_environment(experiment, folder, materials, device)
-    run = _begin(experiment, folder, materials, device)
+    task, config = task_of(experiment), experiment.training
+    _write_environment(folder, materials, seed=config.seed, device=device)
+    work = task.work(materials, device=device)
+    run = _begin(work, config, folder)
     observe = all_of([MetricsFile(folder.metrics), *observers])
     train(
         run,
         config,
-        objective=teacher_forced(config.label_smoothing, precision=config.precision),
-        judge=_judge(experiment, materials, device, beam=config.validation_beam),
+        objective=work.objective,
+        judge=work.judge,
         observe=observe,
         device=device,
         interrupted=interrupted,
     )
-    judge = _judge(experiment, materials, device, beam=experiment.decoding.beam)
-    choice = choose(run, judge, interrupted=interrupted)
+    choice = choose(run, work.last_judge, interrupted=interrupted)
     observe(choice.event)
-    translator = Translator(run.model, materials.tokenizer, device=device)  # type: ignore[arg-type]
-    scores = _final_scores(experiment, materials, translator, between=lambda: _leave(run, interrupted))
+    scores = _final_scores(work, between=lambda: _leave(run, interrupted))
     progress = run.progress
     outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
     _write_scores(folder, outcome)
-    write_card(folder, experiment, materials, outcome, parameters=sum(p.numel() for p in run.model.parameters()))
+    about = About(experiment.model, count_parameters(work.model), work.specimen() if work.specimen else None)
+    write_card(folder, materials, outcome, about, words=task.description)
     save_tensors(folder.weights, choice.weights)  # last, for where they are, the run is finished
     return outcome
 
 
-def _begin(experiment: Experiment, folder: RunFolder, materials: Materials, device: torch.device) -> Run:
-    config = experiment.training
-    model = build_model(experiment, materials.tokenizer, device=device)
+def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder) -> Run[Any]:
     return Run(
-        model=model,
-        optimiser=build_optimiser(config.optimiser, model),
-        stream=build_stream(experiment, materials),
+        model=work.model,
+        optimiser=build_optimiser(config.optimiser, work.model),
+        stream=work.stream,
         checkpoints=Checkpoints(folder.checkpoints, keep=config.keep),
         progress=Progress(),
-        name=materials.name,
+        name=work.name,
     )
 
 
-def _write_environment(experiment: Experiment, folder: RunFolder, materials: Materials, device: torch.device) -> None:
+def _write_environment(folder: RunFolder, materials: Materials, *, seed: int, device: torch.device) -> None:
     """Where the run began; going on elsewhere does not change it."""
     if not folder.environment.exists():
-        facts = environment(
-            device=device,
-            seed=experiment.training.seed,
-            tokenizer=materials.tokenizer,
-            corpora=materials.texts.fingerprints,
-        )
+        facts = environment(device=device, seed=seed, tokenizer=materials.tokenizer, corpora=materials.fingerprints)
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 
-def _leave(run: Run, interrupted: Callable[[], bool]) -> None:
+def _leave(run: Run[Any], interrupted: Callable[[], bool]) -> None:
     if interrupted():
         raise InterruptionError(run.progress.update)
 
 
-def _judge(experiment: Experiment, materials: Materials, device: torch.device, *, beam: int) -> Judge:
-    settings = experiment.decoding.model_copy(update={"beam": beam, "best": 1})
-    return build_judge(
-        tokenizer=materials.tokenizer,
-        texts=materials.texts.valid,
-        store=materials.valid,
-        metric=experiment.metrics[0] if experiment.training.translate else None,
-        settings=SearchSettings.model_validate(settings.model_dump()),
-        budget=experiment.training.batch_tokens,
-        device=device,
-    )
-
-
-def _final_scores(
-    experiment: Experiment, materials: Materials, translator: Translator, *, between: Callable[[], None]
-) -> dict[str, list[Score]]:
-    metrics, settings = experiment.metrics, experiment.decoding
+def _final_scores(work: Work[Any], *, between: Callable[[], None]) -> dict[str, list[Score]]:
     scores: dict[str, list[Score]] = {}
-    for name, texts in (("valid", materials.texts.valid), ("test", materials.texts.test)):
-        if texts is not None:
+    with torch.inference_mode():
+        for name, score in work.scores.items():
             between()
-            scores[name] = translation_scores(translator, texts, metrics=metrics, settings=settings)
+            scores[name] = list(score())
     return scores
 
 

@@ -1,68 +1,68 @@
-"""How a run is judged: loss on held-out text, and scores of its translations."""
+"""How well a network predicts held-out examples, as a loss and as the scores that are read off it."""
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, final
 
 import torch
-from torch import nn
 
-from dragoman.data.batching import batches_in_order
-from dragoman.data.store import TextStore, TokenStore
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding import SearchSettings
-from dragoman.evaluation import Score, corpus_score
-from dragoman.evaluation.metrics import Metric, higher_is_better
-from dragoman.runtime.translator import TranslationWarning, Translator
+from dragoman.evaluation import Score
 from dragoman.training.loop import Judge
-from dragoman.training.update import teacher_forced
+from dragoman.training.update import B, Objective
 
 
-def mean_loss(model: Any, store: TokenStore, *, budget: int, device: torch.device) -> float:
-    """Negative log-likelihood a target token, in nats."""
-    objective = teacher_forced(0.0)
-    nll, tokens = 0.0, 0
-    for batch in batches_in_order(store, budget=budget):
-        nll += float(objective(model, batch.to(device)).negative_log_likelihood)
-        tokens += int(batch.target_lengths.sum())
-    return nll / tokens
+@final
+@dataclass(frozen=True)
+class Likelihood:
+    """What predicting cost altogether."""
+
+    nats: float
+    """Negative log-likelihood (natural logarithm) of all predictions."""
+    predictions: int
+
+    @property
+    def loss(self) -> float:
+        """Nats a prediction."""
+        return self.nats / self.predictions
+
+    @property
+    def perplexity(self) -> float:
+        """As many equally likely choices would leave one as much in doubt; infinite where floats end."""
+        return math.exp(self.loss) if self.loss < 700 else math.inf
+
+    def bits_per(self, units: int) -> float:
+        """Bits for each of so many units of the text, which unlike tokens are the same for every tokenizer."""
+        return self.nats / math.log(2) / units
+
+    def scores(self, *, facts: str, detail: str = "", characters: int | None = None) -> list[Score]:
+        """Loss and perplexity, and bits a character where their number is known; `facts` make them comparable."""
+        found = [
+            Score("loss", self.loss, f"unit:nats|{facts}", detail, higher_is_better=False),
+            Score("perplexity", self.perplexity, facts, detail, higher_is_better=False),
+        ]
+        if characters:
+            bits = self.bits_per(characters)
+            found.append(Score("bits/character", bits, f"characters:{characters}", detail, higher_is_better=False))
+        return found
 
 
-def translation_scores(
-    translator: Translator, texts: TextStore, *, metrics: Sequence[Metric], settings: SearchSettings
-) -> list[Score]:
-    """Scores of the translations of a corpus against its targets."""
-    pairs = list(texts.pairs())
-    with warnings.catch_warnings():
-        # An untrained network rambles to the limit; here its scores say so, line by line warnings would not help.
-        warnings.simplefilter("ignore", TranslationWarning)
-        found = translator.hypotheses([source for source, _ in pairs], settings)
-    outputs = [translations[0].text for translations in found]
-    normalise = translator.tokenizer.target.normalise
-    references = [normalise(target) for _, target in pairs]
-    return [corpus_score(outputs, [references], metric) for metric in metrics]
+def likelihood(model: Any, batches: Iterable[B], objective: Objective[Any, B], *, device: torch.device) -> Likelihood:
+    """What the predictions of all batches cost; raises ValueError where there is none."""
+    nats, count = 0.0, 0
+    for batch in batches:
+        nats += float(objective(model, batch.to(device)).negative_log_likelihood)
+        count += batch.target_count
+    if not count:
+        raise ValueError("there is nothing to predict in these batches")
+    return Likelihood(nats, count)
 
 
-def build_judge(
-    *,
-    tokenizer: Tokenizer,
-    texts: TextStore,
-    store: TokenStore,
-    metric: Metric | None,
-    settings: SearchSettings,
-    budget: int,
-    device: torch.device,
-) -> Judge:
-    """Judge by the loss, or by the metric of translations found with `settings` where one is given."""
+def by_loss(batches: Callable[[], Iterable[B]], objective: Objective[Any, B], *, device: torch.device) -> Judge:
+    """Judge by the loss on the batches that `batches()` gives, and tell the perplexity too."""
 
-    def validate(model: nn.Module) -> Mapping[str, float]:
-        scores = {"loss": mean_loss(model, store, budget=budget, device=device)}
-        if metric is not None:
-            translator = Translator(model, tokenizer, device=device, batch_tokens=budget)  # type: ignore[arg-type]
-            scored = translation_scores(translator, texts, metrics=[metric], settings=settings)
-            scores[metric.kind] = scored[0].value
-        return scores
+    def validate(model: torch.nn.Module) -> dict[str, float]:
+        found = likelihood(model, batches(), objective, device=device)
+        return {"loss": found.loss, "perplexity": found.perplexity}
 
-    if metric is None:
-        return Judge(validate, deciding="loss", higher_is_better=False)
-    return Judge(validate, deciding=metric.kind, higher_is_better=higher_is_better(metric))
+    return Judge(validate, deciding="loss", higher_is_better=False)

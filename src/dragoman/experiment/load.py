@@ -1,27 +1,24 @@
-"""From a run folder to something that translates."""
+"""From a run folder to something that translates, writes, classifies, labels or answers."""
 
 from pathlib import Path
+from typing import Any
 
 from dragoman.errors import RunError
-from dragoman.experiment.build import build_model
+from dragoman.experiment.build import task_of
 from dragoman.experiment.device import choose_device
 from dragoman.experiment.run import RunFolder
-from dragoman.models.weights import load_tensors, set_weights
-from dragoman.runtime.translator import BATCH_TOKENS, Translator
+from dragoman.runtime.translator import BATCH_TOKENS
 
 
-def load(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Translator:
-    """The translator of a run folder, on the device given or chosen.
+def load(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
+    """What a run folder holds, for use, on the device given or chosen.
 
-    Raises RunError where the folder is no run, unfinished, or holds files that do not belong together, and ConfigError
-    where the device is not there.
+    A `Translator` where the run's task is translation, and likewise for the other tasks. Raises RunError where the
+    folder is no run, unfinished, or holds files that do not belong together, and ConfigError where the device is not
+    there.
     """
     folder = RunFolder(Path(path))
     experiment = folder.read_config()
     if not folder.weights.exists():
         raise RunError(f"{folder.path}: its training has not ended; go on with: dragoman train --resume {folder.path}")
-    tokenizer = folder.read_tokenizer()
-    chosen = choose_device(device)
-    model = build_model(experiment, tokenizer, device=chosen)
-    set_weights(model, load_tensors(folder.weights), where=str(folder.weights))
-    return Translator(model.eval(), tokenizer, device=chosen, batch_tokens=batch_tokens)
+    return task_of(experiment).load(folder, device=choose_device(device), batch_tokens=batch_tokens)

@@ -1,52 +1,144 @@
 """Models by name, derived from one another. A preset lies under what a configuration says for itself."""
 
 import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError
+
+DEFAULT_TASK = "translation"
+LANGUAGE = ("language_modelling", "classification")
+READING = ("masked_modelling", "classification", "tagging", "answering")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Choices, and the tasks that they are for: the first is meant where a configuration names none."""
+
+    tree: Tree
+    tasks: tuple[str, ...] = (DEFAULT_TASK,)
+    alone: Mapping[str, Tree] = field(default_factory=dict)
+    """Further choices for one of the tasks."""
+
+    def of(self, task: str) -> Tree:
+        """The choices for a task."""
+        return merge({"task": task} if task != DEFAULT_TASK else {}, merge(self.tree, self.alone.get(task, {})))
 
 
 def _model(**choices: Any) -> Tree:
     return {"model": choices}
 
 
+def _training(rate: float, **schedule: Any) -> Tree:
+    optimiser = {"kind": "adam", "learning_rate": rate}
+    return {"training": {"optimiser": optimiser, **({"schedule": schedule} if schedule else {})}}
+
+
 _BASE = merge(
     _model(size=512, encoder_layers=6, decoder_layers=6, heads=8, feed_forward=2048),
-    {
-        "training": {
-            "optimiser": {"kind": "adam", "learning_rate": 0.0007},
-            "schedule": {"kind": "inverse_sqrt", "warmup": 4000},
-        }
-    },
+    _training(0.0007, kind="inverse_sqrt", warmup=4000),
 )
-_SMALL = merge(
-    merge(_BASE, _model(size=256, heads=4, feed_forward=1024)),
-    {"training": {"optimiser": {"kind": "adam", "learning_rate": 0.0015}}},
-)
+_SMALL = merge(merge(_BASE, _model(size=256, heads=4, feed_forward=1024)), _training(0.0015))
 _TINY = merge(
     merge(_SMALL, _model(size=128, encoder_layers=4, decoder_layers=4, feed_forward=256)),
-    {
-        "training": {
-            "optimiser": {"kind": "adam", "learning_rate": 0.004},
-            "schedule": {"kind": "inverse_sqrt", "warmup": 1000},
-        }
-    },
+    _training(0.004, kind="inverse_sqrt", warmup=1000),
 )
-PRESETS: dict[str, Tree] = {
-    "nano": merge(_TINY, _model(size=96, encoder_layers=2, decoder_layers=2)),
-    "tiny": _TINY,
-    "small": _SMALL,
-    "base": _BASE,
-    "big": merge(_BASE, _model(size=1024, heads=16, feed_forward=4096)),
-    "deep-shallow": merge(_BASE, _model(encoder_layers=12, decoder_layers=2)),
+_LSTM = merge(
+    _model(kind="recurrent", size=256, attention={"kind": "additive"}),
+    _training(0.001, kind="inverse_sqrt", warmup=400),
+)
+
+
+def _after_warmup(rate: float, warmup: int) -> Tree:
+    """What modern Transformers are mostly trained with."""
+    return {
+        "training": {
+            "optimiser": {"kind": "adamw", "learning_rate": rate, "betas": [0.9, 0.99], "weight_decay": 0.1},
+            "schedule": {"kind": "cosine", "warmup": warmup, "floor": 0.1},
+        }
+    }
+
+
+_GPT = _model(
+    kind="causal",
+    activation="gelu",
+    positions={"kind": "learned", "length": 1024},
+    scale_embedding=False,
+    dropout={"embedding": 0.1, "residual": 0.1, "attention": 0.0, "feed_forward": 0.0},
+)
+_GPT_SMALL = merge(merge(_GPT, _model(size=768, layers=12, heads=12, feed_forward=3072)), _after_warmup(0.0006, 2000))
+_GPT_TINY = merge(merge(_GPT, _model(size=384, layers=6, heads=6, feed_forward=1536)), _after_warmup(0.001, 100))
+_GPT_NANO = merge(_GPT_TINY, _model(size=128, layers=4, heads=4, feed_forward=512))
+_LLAMA_TINY = merge(
+    _model(
+        kind="causal",
+        size=384,
+        layers=6,
+        heads=6,
+        key_value_heads=2,
+        feed_forward=1024,
+        activation="silu",
+        gated=True,
+        norm="rms",
+        bias=False,
+        positions={"kind": "rotary"},
+        scale_embedding=False,
+    ),
+    _after_warmup(0.001, 100),
+)
+_BERT = _model(
+    kind="encoder",
+    activation="gelu",
+    positions={"kind": "learned", "length": 512},
+    scale_embedding=False,
+    norm_embedding=True,
+    segments=2,
+)
+_BERT_SMALL = merge(merge(_BERT, _model(size=512, layers=4, heads=8, feed_forward=2048)), _after_warmup(0.0005, 1000))
+_BERT_MINI = merge(merge(_BERT, _model(size=256, layers=4, heads=4, feed_forward=1024)), _after_warmup(0.001, 500))
+_BERT_TINY = merge(_BERT_MINI, _model(size=128, layers=2, heads=2, feed_forward=512))
+
+
+def _language(tree: Tree, *, context: int) -> Preset:
+    return Preset(tree, LANGUAGE, {"language_modelling": {"data": {"kind": "text", "context": context}}})
+
+
+PRESETS: dict[str, Preset] = {
+    "nano": Preset(merge(_TINY, _model(size=96, encoder_layers=2, decoder_layers=2))),
+    "tiny": Preset(_TINY),
+    "small": Preset(_SMALL),
+    "base": Preset(_BASE),
+    "big": Preset(merge(_BASE, _model(size=1024, heads=16, feed_forward=4096))),
+    "deep-shallow": Preset(merge(_BASE, _model(encoder_layers=12, decoder_layers=2))),
+    "lstm": Preset(_LSTM),
+    "gpt-nano": _language(_GPT_NANO, context=128),
+    "gpt-tiny": _language(_GPT_TINY, context=256),
+    "gpt-small": _language(_GPT_SMALL, context=1024),
+    "llama-tiny": _language(_LLAMA_TINY, context=256),
+    "bert-tiny": Preset(_BERT_TINY, READING),
+    "bert-mini": Preset(_BERT_MINI, READING),
+    "bert-small": Preset(_BERT_SMALL, READING),
 }
 
 
-def preset_tree(name: object) -> Tree:
-    """The choices of a preset; raises ConfigError with the nearest name for an unknown one."""
-    if isinstance(name, str) and name in PRESETS:
-        return PRESETS[name]
-    near = difflib.get_close_matches(str(name), PRESETS, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(PRESETS)}."
-    raise ConfigError(f"preset: {name!r} is not known. {hint}")
+def preset_tree(name: object, *, task: object = None) -> Tree:
+    """The choices of a preset for a task, or for the first of those that it is for.
+
+    Raises ConfigError with the nearest name for an unknown one, and with those of the task for one of another.
+    """
+    if not isinstance(name, str) or name not in PRESETS:
+        near = difflib.get_close_matches(str(name), PRESETS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(PRESETS)}."
+        raise ConfigError(f"preset: {name!r} is not known. {hint}")
+    preset = PRESETS[name]
+    if task is None:
+        return preset.of(preset.tasks[0])
+    others = [other for other, one in PRESETS.items() if task in one.tasks]
+    if task not in preset.tasks and others:
+        raise ConfigError(
+            f"preset: {name} is for task {' or '.join(preset.tasks)}, and this is task {task}, for which there are "
+            f"{', '.join(others)}"
+        )
+    return preset.of(str(task))

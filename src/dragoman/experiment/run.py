@@ -32,6 +32,10 @@ class RunFolder:
         return self.path / "tokenizer.json"
 
     @property
+    def labels(self) -> Path:
+        return self.path / "labels.json"
+
+    @property
     def weights(self) -> Path:
         return self.path / "model.safetensors"
 

@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
+from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,10 @@ class Symbols:
 class Memory(Protocol):
     """What a network keeps of the source sentences: computed once, shared by all beams of a sentence."""
 
-    lengths: Lengths
+    @property
+    def lengths(self) -> Lengths:
+        """Those of the sentences."""
+        ...
 
     def keep(self, rows: Int[Tensor, " kept"]) -> Self:
         """The memory of these sentences alone."""
@@ -89,4 +92,57 @@ class Seq2Seq(Stepper[M, S], Protocol[M, S]):
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         """Logits over the target vocabulary; a call of its own, so that a loss can avoid holding all of them."""
+        ...
+
+
+@runtime_checkable
+class ReadsTrees(Seq2Seq[M, S], Protocol[M, S]):
+    """A network from source to target whose encoder may be told the dependency tree of each source too.
+
+    Raises DataError where it is not told what it must be, or told what it has no use for.
+    """
+
+    @property
+    def structural(self) -> bool:
+        """Whether it must be told."""
+        ...
+
+    def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> M:
+        """What the decoder may look at."""
+        ...
+
+    def hidden(
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
+    ) -> Float[Tensor, "batch target size"]:
+        """The last hidden states of all target positions in parallel."""
+        ...
+
+
+@runtime_checkable
+class Causal(Stepper[M, S], Protocol[M, S]):
+    """A network that predicts the next token of a text; for a search the prompt takes the part of the source.
+
+    The first tokens that `step` is given are the last tokens of the prompts.
+    """
+
+    @property
+    def maximum_length(self) -> int | None:
+        """The most tokens that the network can look back on, itself included, or None where there is no end."""
+        ...
+
+    def encode(self, prompt: SourceIds, lengths: Lengths) -> M:
+        """All but the last token of each prompt, read in parallel; prompts hold one token at least."""
+        ...
+
+    def hidden(
+        self, tokens: Int[Tensor, "batch places"], documents: Int[Tensor, "batch places"] | None = None
+    ) -> Float[Tensor, "batch places size"]:
+        """The last hidden states of all places in parallel; none looks at another document, where these are numbered.
+
+        Padding stands after the text of a row.
+        """
+        ...
+
+    def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
+        """Logits of what follows each place."""
         ...

@@ -6,8 +6,7 @@ from typing import Literal, final
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dragoman.nn.attend import Allowed
-from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention import MultiHeadAttention, Places, Reachable, Relations
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.feedforward import FeedForward
@@ -46,9 +45,40 @@ class EncoderBlock(nn.Module):
         self.around_attention = around()
         self.around_feed_forward = around()
 
-    def forward(self, x: Positions, allowed: Allowed | None) -> Positions:
-        x = self.around_attention(x, lambda y: self.attention(y, self.attention.keys_values(y), allowed))
+    def forward(
+        self,
+        x: Positions,
+        allowed: Reachable | None,
+        places: Places | None = None,
+        relations: Relations | None = None,
+    ) -> Positions:
+        def look_around(y: Positions) -> Positions:
+            return self.attention(y, self.attention.keys_values(y, places), allowed, places, relations)
+
+        x = self.around_attention(x, look_around)
         return self.around_feed_forward(x, self.feed_forward)
+
+
+@final
+class CausalBlock(nn.Module):
+    """Masked self-attention, then the position-wise network: a decoder block without a source."""
+
+    def __init__(
+        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, around: Callable[[], Residual]
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.around_attention = around()
+        self.around_feed_forward = around()
+
+    def forward(
+        self, x: Positions, past: KeysValues | None, *, allowed: Reachable | None, places: Places | None
+    ) -> tuple[Positions, KeysValues]:
+        """The block's output and the keys and values of past and present together."""
+        look_back = _Past(self.attention, past, allowed, places)
+        x = self.around_attention(x, look_back)
+        return self.around_feed_forward(x, self.feed_forward), look_back.present
 
 
 @final
@@ -81,17 +111,12 @@ class DecoderBlock(nn.Module):
         memory: KeysValues,
         past: KeysValues | None,
         *,
-        allowed: Allowed,
+        allowed: Reachable | None,
         memory_allowed: Bool[Tensor, "#sentences #heads #places source"] | None,
+        places: Places | None = None,
     ) -> tuple[Positions, KeysValues]:
         """The block's output and the keys and values of past and present together."""
-        present = None
-
-        def look_back(y: Positions) -> Positions:
-            nonlocal present
-            new = self.attention.keys_values(y)
-            present = new if past is None else past.append(new)
-            return self.attention(y, present, allowed)
+        look_back = _Past(self.attention, past, allowed, places)
 
         def look_across(y: Positions) -> Positions:
             sentences = memory.keys.shape[0]
@@ -100,6 +125,23 @@ class DecoderBlock(nn.Module):
 
         x = self.around_attention(x, look_back)
         x = self.around_cross_attention(x, look_across)
-        x = self.around_feed_forward(x, self.feed_forward)
-        assert present is not None
-        return x, present
+        return self.around_feed_forward(x, self.feed_forward), look_back.present
+
+
+class _Past:
+    """Self-attention to the past and to itself as a sublayer, which leaves what it saw in `present`."""
+
+    present: KeysValues
+
+    def __init__(
+        self, attention: MultiHeadAttention, past: KeysValues | None, allowed: Reachable | None, places: Places | None
+    ) -> None:
+        self.attention = attention
+        self.past = past
+        self.allowed = allowed
+        self.places = places
+
+    def __call__(self, x: Positions) -> Positions:
+        new = self.attention.keys_values(x, self.places)
+        self.present = new if self.past is None else self.past.append(new)
+        return self.attention(x, self.present, self.allowed, self.places)

@@ -13,7 +13,7 @@ from torch import Tensor
 class KeysValues:
     """One row is a sentence (memory) or a hypothesis (cache)."""
 
-    keys: Float[Tensor, "rows heads positions head_size"]
+    keys: Float[Tensor, "rows heads positions width"]
     values: Float[Tensor, "rows heads positions head_size"]
 
     def append(self, new: Self) -> Self:
@@ -28,6 +28,17 @@ class KeysValues:
         """Room for positions that no mask will allow."""
         widths = (0, 0, before, after)
         return type(self)(F.pad(self.keys, widths), F.pad(self.values, widths))
+
+    def shift(self, by: Int[Tensor, " rows"]) -> Self:
+        """Each row moved `by` so many positions towards the end; what falls off there comes in at the beginning."""
+        width = self.positions
+        index = (torch.arange(width, device=by.device) - by[:, None]) % max(1, width)
+        index = index[:, None, :, None]
+
+        def moved(x: Float[Tensor, "rows heads positions size"]) -> Float[Tensor, "rows heads positions size"]:
+            return x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3]))
+
+        return type(self)(moved(self.keys), moved(self.values))
 
     def stack(self, other: Self) -> Self:
         """The rows of the other after these; both hold the same number of positions."""

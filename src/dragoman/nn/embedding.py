@@ -3,6 +3,7 @@ r"""Tokens to vectors, $\sqrt{d}\,E_w + PE(p)$ (Vaswani et al., 2017, section 3.
 import math
 from typing import final
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -10,24 +11,72 @@ from torch import Tensor, nn
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.positions.learned import LearnedPositions
 from dragoman.nn.positions.sinusoidal import Sinusoids
+from dragoman.nn.positions.structural import DepthPositions
+
+Vectors = Float[Tensor, "rows places size"]
 
 
 @final
 class TokenEmbedding(nn.Module):
-    """Embeds tokens at their positions; the weight may be shared with another embedding and the unembedding."""
+    """Embeds tokens at their places; the weight may be shared with another embedding and the unembedding.
 
-    def __init__(self, *, tokens: nn.Embedding, positions: Sinusoids | LearnedPositions, dropout: float) -> None:
+    Positions are added to the tokens, or with `project` concatenated and mapped to the size again, $W [x; p]$; where
+    attention knows relative ones, none join the tokens. With `depth`, the place of a token in a tree joins its position
+    first. A segment says of which of several texts a token is part (Devlin et al., 2019, section 3).
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens: nn.Embedding,
+        positions: Sinusoids | LearnedPositions | None,
+        dropout: float,
+        scaled: bool = True,
+        project: nn.Linear | None = None,
+        depth: DepthPositions | None = None,
+        segments: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
-        self.scale = math.sqrt(tokens.embedding_dim)
+        self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
+        self.project = project
+        self.depth = depth
+        self.segments = segments
+        self.norm = norm
         self.dropout = Dropout(dropout)
 
+    @property
+    def maximum_length(self) -> int | None:
+        """Places that the positions know, or None where they have no end."""
+        return None if self.positions is None else self.positions.maximum_length
+
     def forward(
-        self, tokens: Int[Tensor, "rows places"], positions: Int[Tensor, "#rows places"]
-    ) -> Float[Tensor, "rows places size"]:
-        x = self.tokens(tokens) * self.scale + self.positions(positions)
+        self,
+        tokens: Int[Tensor, "rows places"],
+        places: Int[Tensor, "#rows places"],
+        segments: Int[Tensor, "rows places"] | None = None,
+        depths: Int[Tensor, "rows places"] | None = None,
+    ) -> Vectors:
+        """`depths` are those of the tokens in the trees of their sentences, for embeddings with `depth`."""
+        x = self.tokens(tokens) * self.scale
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+        if self.positions is not None:
+            positions = self.positions(places)
+            if self.depth is not None:
+                assert depths is not None, "positions that know of depths need them"
+                positions = self.depth(positions, depths)
+            x = self._joined(x, positions)
+        if self.norm is not None:
+            x = self.norm(x)
         return self.dropout(x)
+
+    def _joined(self, x: Vectors, positions: Float[Tensor, "#rows places size"]) -> Vectors:
+        if self.project is None:
+            return x + positions
+        return self.project(torch.cat([x, positions.expand_as(x)], dim=-1))
 
 
 @final

@@ -8,16 +8,18 @@ from torch import Tensor, nn
 
 from dragoman.nn.dropout import Dropout
 
-ActivationName = Literal["relu", "gelu", "silu"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 def activate(x: Float[Tensor, "*shape"], name: ActivationName) -> Float[Tensor, "*shape"]:
-    """ReLU, GELU (Hendrycks and Gimpel, 2016) or SiLU (Elfwing et al., 2018)."""
+    """ReLU, GELU (Hendrycks and Gimpel, 2016), its approximation by tanh, or SiLU (Elfwing et al., 2018)."""
     match name:
         case "relu":
             return F.relu(x)
         case "gelu":
             return F.gelu(x)
+        case "gelu_tanh":
+            return F.gelu(x, approximate="tanh")
         case "silu":
             return F.silu(x)
         case _:

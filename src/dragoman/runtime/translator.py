@@ -2,23 +2,24 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import torch
-from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config import parse
+from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.trees import of_pieces
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, score_hypotheses, search
 from dragoman.decoding.penalties import normalised
 from dragoman.errors import DataError
 from dragoman.models.interfaces import Seq2Seq, Symbols
-from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.runtime.in_use import in_use
 from dragoman.runtime.splitting import split
+from dragoman.runtime.trees import Reader, Trees, refuse_more
 
 DEFAULTS = SearchSettings()
 BATCH_TOKENS = 4096
@@ -30,6 +31,13 @@ STREAM_CHUNK = 4096
 """Lines of a stream that are sorted and batched together."""
 
 Ids = list[int]
+
+
+class Piece(NamedTuple):
+    """What the network reads at once, with the tree of its words where the network reads trees."""
+
+    ids: Ids
+    heads: Heads | None
 
 
 class TranslationWarning(UserWarning):
@@ -72,7 +80,7 @@ class Translator:
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
         self._symbols = Symbols()
-        self._module = model if isinstance(model, nn.Module) else None
+        self._reader = Reader(model, tokenizer.source)
         self._positions: int | None = getattr(model, "maximum_length", None)
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self._longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
@@ -85,10 +93,13 @@ class Translator:
         normalisation: Normalisation = DEFAULTS.normalisation,
         minimum_length: int = DEFAULTS.minimum_length,
         maximum_length: LengthLimit = DEFAULTS.maximum_length,
+        trees: Trees | None = None,
     ) -> list[str]:
         """The best translation of each text, in order; that of an empty text is empty.
 
-        Raises ConfigError on settings that make no sense, DataError on a text too long to be meant.
+        A network with structural positions needs the tree of each text: the word that each of its words, which white
+        space separates, hangs on, counted from 1, and 0 for a root. Raises ConfigError on settings that make no sense,
+        DataError on a text too long to be meant, and on trees that are missing or none of their texts.
         """
         asked = {
             "beam": beam,
@@ -96,16 +107,21 @@ class Translator:
             "minimum_length": minimum_length,
             "maximum_length": maximum_length,
         }
-        return [found[0].text for found in self.hypotheses(texts, parse(SearchSettings, asked))]
+        return [found[0].text for found in self.hypotheses(texts, parse(SearchSettings, asked), trees=trees)]
 
     def hypotheses(
-        self, texts: Sequence[str], settings: SearchSettings = DEFAULTS, *, first_line: int = 1
+        self,
+        texts: Sequence[str],
+        settings: SearchSettings = DEFAULTS,
+        *,
+        first_line: int = 1,
+        trees: Trees | None = None,
     ) -> list[list[Translation]]:
         """The `settings.best` best translations of each text, best first, at least one for each.
 
-        Messages number the texts from `first_line`. Raises DataError on a text too long to be meant.
+        Messages number the texts from `first_line`. Raises DataError as `translate` does.
         """
-        lines = self._pieces(texts, first_line)
+        lines = self._pieces(texts, self._reader.trees_of(_checked(texts), trees, first_line), first_line)
         pieces = [piece for line in lines for piece in line]
         found = iter(self._search(pieces, settings))
         results = [_joined([next(found) for _ in line], settings) for line in lines]
@@ -118,13 +134,21 @@ class Translator:
         return results
 
     def stream(
-        self, lines: Iterable[str], settings: SearchSettings = DEFAULTS, *, chunk: int = STREAM_CHUNK
+        self,
+        lines: Iterable[str],
+        settings: SearchSettings = DEFAULTS,
+        *,
+        chunk: int = STREAM_CHUNK,
+        trees: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[list[Translation]]:
         """What `hypotheses` returns, for any number of lines in the memory of `chunk` of them."""
         iterator, first_line = iter(lines), 1
+        beside = None if trees is None else iter(trees)
         while texts := list(islice(iterator, chunk)):
-            yield from self.hypotheses(texts, settings, first_line=first_line)
+            theirs = None if beside is None else list(islice(beside, len(texts)))
+            yield from self.hypotheses(texts, settings, first_line=first_line, trees=theirs)
             first_line += len(texts)
+        refuse_more(beside, texts=first_line - 1)
 
     def score(
         self,
@@ -133,28 +157,30 @@ class Translator:
         *,
         normalisation: Normalisation = DEFAULTS.normalisation,
         first_line: int = 1,
+        trees: Trees | None = None,
     ) -> list[Hypothesis]:
         """Each target as an output for its source, with the log-probability that the network gives it.
 
-        Raises DataError when there are not as many targets as sources, or a line is too long for the network.
+        `trees` are those of the sources, as for `translate`. Raises DataError when there are not as many targets as
+        sources, a line is too long for the network, or trees are missing or none of their texts.
         """
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
             )
-        source_ids = self.tokenizer.source.encode_batch(list(_checked(sources)))
+        heads = self._reader.trees_of(_checked(sources), trees, first_line)
+        source_ids = self.tokenizer.source.encode_batch(list(sources))
         target_ids = self.tokenizer.target.encode_batch(list(_checked(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
             self._refuse_beyond(self._positions or LONGEST_LINE, length, number)
         results: dict[int, Hypothesis] = {}
-        with self._in_use():
+        with in_use(self.model):
             for rows in batches_by_length(lengths, budget=self.batch_tokens):
-                source, source_lengths = self._sources([source_ids[row] for row in rows])
+                pieces = [Piece(source_ids[row], heads[row]) for row in rows]
                 scored = score_hypotheses(
-                    self.model,
-                    source,
-                    source_lengths,
+                    self._model_for(pieces),
+                    *self._sources(pieces),
                     outputs=[target_ids[row] for row in rows],
                     normalisation=normalisation,
                     symbols=self._symbols,
@@ -168,25 +194,31 @@ class Translator:
         *,
         normalisation: Normalisation = DEFAULTS.normalisation,
         chunk: int = STREAM_CHUNK,
+        trees: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:
         """What `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
         iterator, first_line = iter(pairs), 1
+        beside = None if trees is None else iter(trees)
         while some := list(islice(iterator, chunk)):
             sources, targets = zip(*some, strict=True)
-            yield from self.score(sources, targets, normalisation=normalisation, first_line=first_line)
+            theirs = None if beside is None else list(islice(beside, len(some)))
+            yield from self.score(sources, targets, normalisation=normalisation, first_line=first_line, trees=theirs)
             first_line += len(some)
+        refuse_more(beside, texts=first_line - 1)
 
-    def _pieces(self, texts: Sequence[str], first_line: int) -> list[list[Ids]]:
-        """The ids of each text: none for an empty one, and of several pieces for one that is too long."""
+    def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> list[list[Piece]]:
+        """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
         encode = self.tokenizer.source.encode_batch
-        whole = encode(list(_checked(texts)))
-        lines = [[ids] if ids else [] for ids in whole]
+        whole = encode(list(texts))
+        lines = [[Piece(ids, heads)] if ids else [] for ids, heads in zip(whole, trees, strict=True)]
         for place, ids in enumerate(whole):
             if len(ids) > self._longest_piece:
                 number = first_line + place
                 self._refuse_beyond(LONGEST_LINE, len(ids), number)
                 parts = split(texts[place], lambda text: len(encode([text])[0]) <= self._longest_piece)
-                lines[place] = [part for part in encode(parts) if part]
+                heads = trees[place]
+                theirs = [None] * len(parts) if heads is None else of_pieces(heads, texts[place], parts)
+                lines[place] = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
                 _warn(
                     f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
                     f"{self._longest_piece}); the line was translated in {len(lines[place])} pieces"
@@ -200,19 +232,19 @@ class Translator:
                 "put one sentence or paragraph on each line"
             )
 
-    def _search(self, pieces: Sequence[Ids], settings: SearchSettings) -> list[list[Translation]]:
+    def _search(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Translation]]:
         results: dict[int, list[Translation]] = {}
-        with self._in_use():
-            for rows in batches_by_length([len(ids) + 1 for ids in pieces], budget=self.batch_tokens):
+        with in_use(self.model):
+            for rows in batches_by_length([len(piece.ids) + 1 for piece in pieces], budget=self.batch_tokens):
                 batch = self._search_batch([pieces[row] for row in rows], settings)
                 results |= {row: self._translations(found) for row, found in zip(rows, batch, strict=True)}
         return [results[row] for row in range(len(pieces))]
 
-    def _search_batch(self, pieces: Sequence[Ids], settings: SearchSettings) -> list[list[Hypothesis]]:
-        limits = [settings.limit(len(ids)) for ids in pieces]
+    def _search_batch(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Hypothesis]]:
+        limits = [settings.limit(len(piece.ids)) for piece in pieces]
         if self._positions is not None:
             limits = [min(limit, self._positions - 1) for limit in limits]
-        memory = self.model.encode(*self._sources(pieces))
+        memory = self._model_for(pieces).encode(*self._sources(pieces))
         return search(
             self.model,
             memory,
@@ -221,30 +253,18 @@ class Translator:
             symbols=self._symbols,
         )
 
-    def _sources(self, pieces: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sources(self, pieces: Sequence[Piece]) -> tuple[torch.Tensor, torch.Tensor]:
         """The padded sources with their end symbols, and their lengths."""
-        rows = [torch.tensor([*ids, self._symbols.end]) for ids in pieces]
-        source = pad_sequence(rows, batch_first=True, padding_value=self._symbols.pad)
-        return source.to(self.device), torch.tensor([len(row) for row in rows], device=self.device)
+        return rectangle([[*piece.ids, self._symbols.end] for piece in pieces], device=self.device)
+
+    def _model_for(self, pieces: Sequence[Piece]) -> Seq2Seq[Any, Any]:
+        """The network as it reads these pieces."""
+        trees = [piece.heads for piece in pieces if piece.heads is not None]
+        return self._reader.reading([piece.ids for piece in pieces], trees, device=self.device) if trees else self.model
 
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.tokens(one.tokens))) for one in hypotheses]
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Without gradients and without dropout; a network in training goes on training afterwards."""
-        training = self._module is not None and self._module.training
-        with torch.inference_mode():
-            self._set_training(False)
-            try:
-                yield
-            finally:
-                self._set_training(training)
-
-    def _set_training(self, training: bool) -> None:
-        if self._module is not None and self._module.training != training:
-            self._module.train(training)
 
 
 def _joined(pieces: list[list[Translation]], settings: SearchSettings) -> list[Translation]:

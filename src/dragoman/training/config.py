@@ -36,7 +36,9 @@ class TrainingConfig(Config):
     accumulate: PositiveInt = Field(1, description="batches an update")
     optimiser: OptimiserConfig = Adam()
     schedule: Schedule = InverseSquareRoot()
-    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
+    label_smoothing: float = Field(
+        0.0, ge=0.0, lt=1.0, description="share of the target spread over all words, or all labels"
+    )
     clip: float | None = Field(1.0, gt=0.0, description="bound of the gradient's norm; none: no bound")
     precision: PrecisionName = Field("auto", description="of the forward and backward pass")
     interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
@@ -48,6 +50,12 @@ class TrainingConfig(Config):
         None, gt=0.0, lt=1.0, description="decay of an exponential moving average of the weights; none: not kept"
     )
     report: PositiveInt = Field(50, description="updates between two lines of progress")
+
+
+class TranslationTraining(TrainingConfig):
+    """How the weights are learnt, and how a translator is watched."""
+
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
     translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")
     validation_beam: PositiveInt = Field(1, description="width of the search while validating in training")
 

@@ -8,12 +8,11 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, assert_never, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, assert_never, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching import Batch
 from dragoman.errors import DragomanError, TrainingError
 from dragoman.models.weights import set_weights, weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
@@ -21,13 +20,14 @@ from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
 from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
 from dragoman.training.schedules import factor
-from dragoman.training.update import Objective, Step, apply_gradients, compute_gradients
+from dragoman.training.update import B, Examples, Objective, Step, apply_gradients, compute_gradients, device_of
 
 MOST_ROLLBACKS = 3
+B_co = TypeVar("B_co", bound=Examples, covariant=True)
 
 
 @runtime_checkable
-class Stream(Protocol):
+class Stream(Protocol[B_co]):
     """Batches without end, with a place to come back to."""
 
     @property
@@ -37,7 +37,7 @@ class Stream(Protocol):
 
     def batches_per_epoch(self) -> int: ...
 
-    def __next__(self) -> Batch: ...
+    def __next__(self) -> B_co: ...
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ def _numbered(rows: Sequence[int]) -> str:
 
 
 @dataclass
-class Run:
+class Run(Generic[B]):
     """What moves; `name` says in words which examples the rows of a batch are."""
 
     model: nn.Module
     optimiser: Optimiser
-    stream: Stream
+    stream: Stream[B]
     checkpoints: Checkpoints
     progress: Progress
     average: dict[str, Tensor] | None = None
     name: Callable[[Sequence[int]], str] = _numbered
 
 
-def total_updates(length: Span, stream: Stream, accumulate: int) -> int:
+def total_updates(length: Span, stream: Stream[Any], accumulate: int) -> int:
     """The length of a training in updates; for epochs, as many as the epoch where the stream stands has in each."""
     match length:
         case Updates(count=count):
@@ -95,10 +95,10 @@ def total_updates(length: Span, stream: Stream, accumulate: int) -> int:
 
 
 def train(
-    run: Run,
+    run: Run[B],
     config: TrainingConfig,
     *,
-    objective: Objective,
+    objective: Objective[Any, B],
     judge: Judge,
     observe: Observer,
     device: torch.device,
@@ -136,7 +136,7 @@ def train(
     return run.progress
 
 
-def _begin(run: Run, config: TrainingConfig) -> None:
+def _begin(run: Run[Any], config: TrainingConfig) -> None:
     """Go on from the latest checkpoint, or write the first one, so that there is always one to go back to."""
     latest = run.checkpoints.latest()
     if latest is not None:
@@ -148,7 +148,7 @@ def _begin(run: Run, config: TrainingConfig) -> None:
     run.checkpoints.save(_snapshot(run))
 
 
-def _restore(run: Run, checkpoint: Checkpoint) -> None:
+def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
     set_weights(run.model, checkpoint.model, where=str(run.checkpoints.folder))
     restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
     if checkpoint.average is not None:
@@ -158,26 +158,20 @@ def _restore(run: Run, checkpoint: Checkpoint) -> None:
     run.stream.seek(checkpoint.progress.position)
 
 
-def _snapshot(run: Run) -> Checkpoint:
+def _snapshot(run: Run[Any]) -> Checkpoint:
     tensors = optimiser_tensors(run.optimiser, run.model)
     return Checkpoint(run.progress, weights(run.model), tensors, run.average)
 
 
-def _update(run: Run, config: TrainingConfig, batches: list[Batch], objective: Objective, rate: float) -> Step:
+def _update(run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], rate: float) -> Step:
     run.model.train()
     set_learning_rate(run.optimiser, rate)
     seeds = (config.seed, run.progress.update + 1)
     try:
-        loss, nll, tokens = compute_gradients(
-            run.model,  # type: ignore[arg-type]  # an nn.Module that is a Learner; the two cannot be one type
-            batches,
-            objective,
-            seeds=seeds,
-            precision=config.precision,
-        )
+        loss, nll, tokens = compute_gradients(run.model, batches, objective, seeds=seeds, precision=config.precision)
     except torch.OutOfMemoryError as error:
         raise TrainingError(
-            f"update {seeds[1]}: the memory of {batches[0].source.device} is too small for a batch of "
+            f"update {seeds[1]}: the memory of {device_of(run.model)} is too small for a batch of "
             f"{config.batch_tokens:,} tokens; train anew with a lower training.batch_tokens, and raise "
             "training.accumulate to keep the updates as large"
         ) from error
@@ -189,7 +183,7 @@ def _update(run: Run, config: TrainingConfig, batches: list[Batch], objective: O
     return step
 
 
-def _advance(run: Run, step: Step, clock: "_Clock") -> None:
+def _advance(run: Run[Any], step: Step, clock: "_Clock") -> None:
     progress, sums = run.progress, run.progress.since_report
     run.progress = progress.but(
         update=progress.update + 1,
@@ -209,7 +203,7 @@ def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
     return peak * factor(config.schedule, progress.update + 1, total=total)
 
 
-def _roll_back(run: Run, batches: list[Batch], observe: Observer) -> None:
+def _roll_back(run: Run[B], batches: list[B], observe: Observer) -> None:
     """Back to the latest checkpoint with half the learning rate, at most three times."""
     failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
     rows = tuple(int(row) for batch in batches for row in batch.rows)
@@ -226,7 +220,7 @@ def _roll_back(run: Run, batches: list[Batch], observe: Observer) -> None:
     observe(RolledBack(failed, rows, examples, run.progress.update, scale))
 
 
-def _due(interval: Span, run: Run, epoch_before: int) -> bool:
+def _due(interval: Span, run: Run[Any], epoch_before: int) -> bool:
     match interval:
         case Updates(count=count):
             return run.progress.update % count == 0
@@ -245,7 +239,9 @@ def _ended(progress: Progress, config: TrainingConfig, total: int) -> bool:
     return progress.update >= total
 
 
-def _report(run: Run, observe: Observer, clock: "_Clock", *, epoch: int, rate: float, gradient_norm: float) -> None:
+def _report(
+    run: Run[Any], observe: Observer, clock: "_Clock", *, epoch: int, rate: float, gradient_norm: float
+) -> None:
     sums = run.progress.since_report
     event = Updated(
         update=run.progress.update,
@@ -261,7 +257,7 @@ def _report(run: Run, observe: Observer, clock: "_Clock", *, epoch: int, rate: f
     run.progress = run.progress.but(since_report=Sums())
 
 
-def _validate_and_keep(run: Run, judge: Judge, observe: Observer, clock: "_Clock") -> None:
+def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock") -> None:
     run.model.eval()
     with torch.inference_mode():
         scores = dict(judge.validate(run.model))
@@ -277,7 +273,7 @@ def _validate_and_keep(run: Run, judge: Judge, observe: Observer, clock: "_Clock
     _save(run, observe)
 
 
-def _save(run: Run, observe: Observer) -> None:
+def _save(run: Run[Any], observe: Observer) -> None:
     run.checkpoints.save(_snapshot(run))
     observe(Saved(run.progress.update))
 

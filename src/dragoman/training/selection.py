@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ class Choice:
     event: Chosen
 
 
-def candidates(run: Run) -> dict[str, dict[str, Tensor]]:
+def candidates(run: Run[Any]) -> dict[str, dict[str, Tensor]]:
     """The last weights, the best by validation, the mean of the last checkpoints, and the moving average.
 
     A checkpoint that a person deleted is no candidate and no part of the mean.
@@ -37,7 +38,7 @@ def candidates(run: Run) -> dict[str, dict[str, Tensor]]:
     return found
 
 
-def choose(run: Run, judge: Judge, *, interrupted: Callable[[], bool] = lambda: False) -> Choice:
+def choose(run: Run[Any], judge: Judge, *, interrupted: Callable[[], bool] = lambda: False) -> Choice:
     """Judge every candidate on the validation set; the model is left with the chosen weights, in evaluation mode.
 
     Raises InterruptionError between two candidates where `interrupted` says so.

@@ -1,20 +1,46 @@
 """One update: forward, backward and a step of the optimiser over one or more batches."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
+from dragoman.models.with_trees import with_trees
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 from dragoman.training.objectives import Loss, unembedding_loss
 from dragoman.training.optimisers import Optimiser
 from dragoman.training.precision import PrecisionName, autocast, large_products
 from dragoman.training.randomness import seeded
+
+
+@runtime_checkable
+class Examples(Protocol):
+    """What an update must know of a batch, whatever it is that is learnt from it."""
+
+    @property
+    def rows(self) -> Iterable[int]:
+        """The index of each example in its store."""
+        ...
+
+    @property
+    def target_count(self) -> int:
+        """How many predictions the loss of the batch is the sum over: tokens, or examples."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """The batch with its tensors on a device."""
+        ...
+
+
+B = TypeVar("B", bound=Examples)
+N = TypeVar("N")
+Objective = Callable[[N, B], Loss]
+"""The loss of a batch, summed over its predictions, from a network that offers what this objective needs."""
 
 
 @runtime_checkable
@@ -36,12 +62,9 @@ class Projection(Protocol):
     bias: Tensor | None
 
 
-Objective = Callable[[Learner, Batch], Loss]
-
-
 @dataclass(frozen=True)
 class Step:
-    """Sums over the tokens of one update."""
+    """Sums over the predictions of one update."""
 
     loss: float
     negative_log_likelihood: float
@@ -53,11 +76,12 @@ class Step:
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
-def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") -> Objective:
+def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") -> Objective[Learner, Batch]:
     """Every target position predicts the next symbol, from the begin symbol to the end symbol."""
 
     def objective(model: Learner, batch: Batch) -> Loss:
-        hidden = model.hidden(batch.source, batch.source_lengths, batch.target)
+        reader = model if batch.structure is None else with_trees(model, batch.structure)
+        hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
         places = torch.arange(batch.target.shape[1], device=hidden.device)
         real = places < batch.target_lengths[:, None]
         projection = model.unembedding
@@ -74,23 +98,34 @@ def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") ->
 
 
 def compute_gradients(
-    model: Learner, batches: Sequence[Batch], objective: Objective, *, seeds: tuple[int, ...], precision: PrecisionName
+    model: nn.Module,
+    batches: Sequence[B],
+    objective: Objective[Any, B],
+    *,
+    seeds: tuple[int, ...],
+    precision: PrecisionName,
 ) -> tuple[float, float, int]:
-    """Gradients of the mean loss over all target tokens of the update, however they are split into batches.
+    """Gradients of the mean loss over all predictions of the update, however they are split into batches.
 
-    Returns the sums of the objective and of the negative log-likelihood, and the number of tokens.
+    The batches are on the device of the model. Returns the sums of the objective and of the negative log-likelihood,
+    and the number of predictions.
     """
-    tokens = sum(int(batch.target_lengths.sum()) for batch in batches)
+    count = sum(batch.target_count for batch in batches)
+    device = device_of(model)
     objective_sum = nll_sum = 0.0
     for number, batch in enumerate(batches):
-        device = batch.source.device
         with seeded(*seeds, number, device=device):
             with autocast(precision, device):
                 loss = objective(model, batch)
-            (loss.objective / tokens).backward()
+            (loss.objective / count).backward()
         objective_sum += float(loss.objective.detach())
         nll_sum += float(loss.negative_log_likelihood)
-    return objective_sum, nll_sum, tokens
+    return objective_sum, nll_sum, count
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the network lives."""
+    return next(model.parameters()).device
 
 
 def apply_gradients(model: nn.Module, optimiser: Optimiser, *, clip: float | None) -> float:

@@ -74,7 +74,7 @@ def test_what_may_not_follow(age, minimum, allow_unknown, expected):
 
 
 def test_hypotheses_that_end_do_not_go_on():
-    first = begin(1, 2, symbols=SYMBOLS, device=torch.device("cpu"))
+    first = begin(torch.tensor([SYMBOLS.begin]), 2)
     logits = logits_of([[0.0, 0.1, 0.0, 0.6, 0.3], [0.0, 0.1, 0.0, 0.6, 0.3]])
     best = best_continuations(logits, first.log_probs, width=4)
     assert best.tokens[0, :3].tolist() == [3, 4, 1]

@@ -6,9 +6,10 @@ import torch
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.experiment import automatic
-from dragoman.experiment.automatic import Choice, Size, complete, estimate_seconds, training_flops
+from dragoman.experiment.automatic import Size, complete
+from dragoman.experiment.choices import Choice
 from dragoman.experiment.config import to_experiment
-from dragoman.training.config import Epochs, Updates
+from dragoman.training.config import Updates
 from tests.small_runs import write_corpus
 
 CPU = torch.device("cpu")
@@ -92,6 +93,12 @@ def test_choices_that_hang_on_others_follow_what_was_said(tree):
     assert "tokenizer.vocabulary" not in keys(choices)
 
 
+def test_the_recurrent_preset_gets_dropout_where_it_has_any(tree):
+    experiment, choices = complete(override(tree, ["preset=lstm"]), device=CPU)
+    assert experiment.model.dropout.output == 0.3
+    assert "model.dropout.residual" not in keys(choices)
+
+
 def test_a_validation_set_is_not_held_out(tree, tmp_path):
     source, target = write_corpus(tmp_path, pairs=23, seed=5, name="valid")
     tree["data"]["valid"] = {"kind": "files", "source": str(source), "target": str(target)}
@@ -107,6 +114,8 @@ def test_a_validation_set_is_not_held_out(tree, tmp_path):
         ("training.seed=many", "training.seed = 'many'"),
         ("model.heads=5", "model.heads = 5 does not divide model.size = 96"),
         ("preset=tinny", "Did you mean tiny?"),
+        ("preset=gpt-nano", "preset: gpt-nano is for task language_modelling or classification"),
+        ("task=tagging", "task = tagging: --source is for translation"),
         ("preset=null", None),
     ],
 )
@@ -138,30 +147,3 @@ def test_the_preset_grows_with_the_corpus(pairs, device, preset):
     assert choices["training.batch_tokens"] == (4096 if device == "cpu" else 16_384)
     assert 3 <= choices["training.length"]["count"] <= 60
     assert 1000 <= choices["tokenizer.vocabulary"] <= 32_000
-
-
-def test_the_cost_of_a_token_is_six_operations_a_weight(tree):
-    """Of every matrix a token goes through, counted on the built network; embeddings are looked up, not multiplied."""
-    from dragoman.models.transformer.build import build_seq2seq
-
-    model = to_experiment({"preset": "tiny", **tree}).model
-    network = build_seq2seq(model, source_vocabulary=1009, target_vocabulary=1009)
-    matrices = {name: value.numel() for name, value in network.named_parameters() if value.ndim == 2}
-    assert training_flops(model, vocabulary=1009) == 6 * sum(matrices.values())  # the one embedding unembeds
-
-
-def test_the_estimate_grows_with_the_training(tree, monkeypatch):
-    monkeypatch.setattr(automatic, "_speed", lambda device: 1e9)
-    experiment, _ = complete(tree, device=CPU)
-
-    def seconds(length) -> float:
-        training = experiment.training.model_copy(update={"length": length, "batch_tokens": 100})
-        return estimate_seconds(experiment.model_copy(update={"training": training}), tokens=1000, device=CPU)
-
-    flops = training_flops(experiment.model, vocabulary=experiment.tokenizer.vocabulary)
-    assert seconds(Epochs(count=3)) == pytest.approx(3 * 1000 * flops / 1e9)
-    assert seconds(Updates(count=3)) == pytest.approx(3 * 100 * flops / 1e9)
-
-
-def test_the_speed_of_the_device_is_measured():
-    assert 1e7 < automatic._speed(CPU, seconds=0.01) < 1e15

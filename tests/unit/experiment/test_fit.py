@@ -9,11 +9,12 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.experiment.build import task_of
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.fit import fit
 from dragoman.experiment.load import load
-from dragoman.experiment.materials import build_stream, gather
 from dragoman.experiment.run import RunFolder
+from dragoman.experiment.tasks.translation import build_stream
 from dragoman.models.weights import load_tensors, save_tensors
 from dragoman.training.loop import InterruptionError
 from tests.small_runs import hashes, write_corpus
@@ -68,8 +69,12 @@ def fit_in(path, settings, *, interrupted=lambda: False):
     if not folder.config.exists():
         folder.begin()
         folder.write_config(experiment)
-    materials = gather(experiment, folder, tell=lambda _: None)
+    materials = gather(experiment, folder)
     return fit(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+
+
+def gather(experiment, folder):
+    return task_of(experiment).gather(folder, tell=lambda _: None)
 
 
 def test_the_scores_are_written_with_their_signatures(place):
@@ -167,16 +172,16 @@ def test_a_device_that_is_not_there_is_refused(copy):
 
 def test_a_corpus_that_changed_is_refused_and_one_that_moved_is_not(place, copy, tmp_path):
     moved = shutil.copytree(place, tmp_path / "moved", ignore=shutil.ignore_patterns("run", "cache"))
-    gather(to_experiment(settings_of(moved)), copy, tell=lambda _: None)
+    gather(to_experiment(settings_of(moved)), copy)
     write_corpus(moved / "valid", seed=99, pairs=13)
     with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* began"):
-        gather(to_experiment(settings_of(moved)), copy, tell=lambda _: None)
+        gather(to_experiment(settings_of(moved)), copy)
 
 
 def test_the_lines_of_a_batch_are_named_as_they_stand_in_the_corpus(place, tmp_path):
     folder = RunFolder(tmp_path / "new")
     folder.begin()
-    materials = gather(to_experiment(settings_of(place)), folder, tell=lambda _: None)
+    materials = gather(to_experiment(settings_of(place)), folder)
     line = materials.texts.train.line(int(materials.train.origins[7]))
     assert materials.name([7]) == f"lines {line} of the training corpus"
     assert materials.name(range(6)).count(",") == 5
@@ -190,7 +195,7 @@ def test_limits_that_leave_nothing_are_refused(place, tmp_path, setting, message
     folder.begin()
     settings = settings_of(place, **{setting: 1})
     with pytest.raises(DataError, match=f"every one of the .* training pairs is longer than .*{message}"):
-        gather(to_experiment(settings), folder, tell=lambda _: None)
+        gather(to_experiment(settings), folder)
 
 
 def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_counted(place, tmp_path):
@@ -198,7 +203,7 @@ def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_coun
     folder.begin()
     model = {"model": {"positions": {"kind": "learned", "length": 9}}}
     experiment = to_experiment(merge(settings_of(place, longest_source=8, longest_target=8), model))
-    materials = gather(experiment, folder, tell=lambda _: None)
+    materials = gather(experiment, folder)
     assert 0 < len(materials.valid) < 13
     assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
     [note] = materials.notes
@@ -212,7 +217,7 @@ def test_under_bpe_dropout_every_epoch_is_segmented_anew(place, tmp_path):
     folder.begin()
     tokenizer = {"tokenizer": {"kind": "bpe", "vocabulary": 320, "dropout": 0.3}}
     experiment = to_experiment(merge(settings_of(place), tokenizer))
-    stream = build_stream(experiment, gather(experiment, folder, tell=lambda _: None))
+    stream = build_stream(experiment, gather(experiment, folder))
     widths = []
     for epoch in range(2):
         stream.seek({"epoch": epoch, "batch": 0})

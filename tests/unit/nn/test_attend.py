@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.attend import attend, attend_fused, score, weigh
+from dragoman.nn.attend import attend, attend_fused, weigh
 from dragoman.nn.masks import causal, latest
+from dragoman.nn.scores import scaled_dot
 from tests.written_out import heads_attended
 
 ROADS = pytest.mark.parametrize("road", [attend, attend_fused])
@@ -34,7 +35,7 @@ VALUES = [[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]]
 
 def test_masked_attention_of_three_words():
     query, key = (torch.tensor(rows)[None, None] for rows in (QUERIES, KEYS))
-    weights = weigh(score(query, key), causal(3, 3))[0, 0]
+    weights = weigh(scaled_dot(query, key), causal(3, 3))[0, 0]
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(3))
     assert (weights.triu(diagonal=1) == 0).all()
     assert (weights.tril()[torch.ones(3, 3).tril().bool()] > 0).all()
@@ -117,7 +118,7 @@ def test_weights_are_exactly_zero_where_nothing_is_allowed_however_large_the_sco
 def test_dropout_falls_on_the_weights_and_keeps_their_expectation():
     query, key, _ = tensors(head_size=7)
     identity = torch.eye(7).expand(2, 3, 7, 7)
-    weights = weigh(score(query, key), None)
+    weights = weigh(scaled_dot(query, key), None)
     with torch.random.fork_rng():
         torch.manual_seed(5)
         dropped = attend(query, key, identity, drop=0.25)

@@ -1,10 +1,13 @@
 """Multi-head attention: split, attend, concatenate, project."""
 
+import math
+
 import pytest
 import torch
 
-from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention import Full, MultiHeadAttention
 from dragoman.nn.masks import causal, within
+from dragoman.nn.scores import DotScore
 from tests.written_out import attention
 
 
@@ -12,7 +15,13 @@ def layer(*, heads=3, key_value_heads=3, bias=True, dropout=0.0):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return MultiHeadAttention(
-            size=5 * heads, heads=heads, key_value_heads=key_value_heads, bias=bias, dropout=dropout
+            size=5 * heads,
+            heads=heads,
+            key_value_heads=key_value_heads,
+            bias=bias,
+            dropout=dropout,
+            score=DotScore(scale=1 / math.sqrt(5)),
+            pattern=Full(causal=False),
         ).eval()
 
 

@@ -1,13 +1,16 @@
 """Blocks against the same sublayers put together by hand."""
 
+import math
+
 import pytest
 import torch
 
-from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention import Full, MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.feedforward import FeedForward
 from dragoman.nn.masks import causal, within
 from dragoman.nn.norms import build_norm
+from dragoman.nn.scores import DotScore
 from tests.written_out import attention, feed_forward, normalised
 
 SIZE = 15
@@ -15,8 +18,16 @@ NORMS = pytest.mark.parametrize("norm", ["layer", "rms"])
 ORDERS = pytest.mark.parametrize("position", ["pre", "post"])
 
 
-def attention_layer():
-    return MultiHeadAttention(size=SIZE, heads=3, key_value_heads=3, bias=True, dropout=0.0)
+def attention_layer(*, causal=False):
+    return MultiHeadAttention(
+        size=SIZE,
+        heads=3,
+        key_value_heads=3,
+        bias=True,
+        dropout=0.0,
+        score=DotScore(scale=1 / math.sqrt(5)),
+        pattern=Full(causal=causal),
+    )
 
 
 def feed_forward_layer():
@@ -46,7 +57,7 @@ def decoder_block(norm, position):
         torch.manual_seed(1)
         return randomised(
             DecoderBlock(
-                attention=attention_layer(),
+                attention=attention_layer(causal=True),
                 cross_attention=attention_layer(),
                 feed_forward=feed_forward_layer(),
                 around=around(norm, position),
@@ -89,7 +100,7 @@ def test_a_decoder_block_with_all_positions_in_parallel(norm, position):
     block, x, source = decoder_block(norm, position), inputs(2, 5), inputs(2, 7)
     allowed, source_allowed = causal(5, 5), within(torch.tensor([3, 7]), 7)
     memory = block.cross_attention.keys_values(source)
-    output, present = block(x, memory, None, allowed=allowed, memory_allowed=source_allowed)
+    output, present = block(x, memory, None, allowed=None, memory_allowed=source_allowed)
     torch.testing.assert_close(output, decoded(block, x, source, allowed, source_allowed))
     assert present.positions == 5
 
@@ -104,9 +115,7 @@ def test_a_decoder_block_with_one_position_after_the_past(position):
     memory = block.cross_attention.keys_values(source)
     past = None
     for place in range(5):
-        output, past = block(
-            x[:, place, None], memory, past, allowed=causal(1, place + 1), memory_allowed=source_allowed
-        )
+        output, past = block(x[:, place, None], memory, past, allowed=None, memory_allowed=source_allowed)
         torch.testing.assert_close(output[:, 0], expected[:, place])
         assert past.positions == place + 1
 

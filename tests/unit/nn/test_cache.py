@@ -42,3 +42,8 @@ def test_room_before_and_after():
 
 def test_rows_are_stacked():
     assert numbers(kept(1, 2).stack(kept(2, 2))) == [[0, 1], [0, 1], [10, 11]]
+
+
+def test_rows_are_moved_to_the_end_each_by_its_own():
+    assert numbers(kept(3, 3).shift(torch.tensor([0, 1, 2]))) == [[0, 1, 2], [12, 10, 11], [21, 22, 20]]
+    assert numbers(kept(2, 0).shift(torch.tensor([0, 0]))) == [[], []]

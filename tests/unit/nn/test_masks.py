@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dragoman.nn.masks import causal, latest, within
+from dragoman.nn.masks import alike, causal, distances, latest, within
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (3, 3), (1, 7), (3, 7), (5, 2)])
@@ -33,3 +33,21 @@ def test_masks_join_by_and():
     assert both.shape == (2, 1, 3, 3)
     assert both[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert both[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_distances_count_from_the_place_of_the_query():
+    assert distances(2, 5, before=3).tolist() == [[-3, -2, -1, 0, 1], [-4, -3, -2, -1, 0]]
+    assert distances(2, 2, before=0).tolist() == [[0, 1], [-1, 0]]
+
+
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_the_future_begins_behind_the_place_of_the_query(before):
+    expected = [[key <= before + query for key in range(7)] for query in range(3)]
+    assert causal(3, 7, before=before)[0, 0].tolist() == expected
+
+
+def test_those_alike_see_one_another():
+    mask = alike(torch.tensor([[4, 4, 7], [1, 2, 1]]))
+    assert mask.shape == (2, 1, 3, 3)
+    assert mask[0, 0].int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert mask[1, 0].int().tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.training.config import Epochs, TrainingConfig, Updates
+from dragoman.training.config import Epochs, TrainingConfig, TranslationTraining, Updates
 
 
 def test_a_span_without_a_kind_is_counted_in_epochs():
@@ -15,7 +15,6 @@ def test_a_span_without_a_kind_is_counted_in_epochs():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"validation_beam": 3, "translate": False}, "training.validation_beam = 3 has no effect"),
         ({"length": {"kind": "hours", "count": 1}}, "length.kind = 'hours'"),
         ({"length": {"count": 0}}, "length.count = 0"),
         ({"label_smoothing": 1.0}, "label_smoothing = 1.0"),
@@ -30,3 +29,16 @@ def test_what_makes_no_sense_is_refused(tree, message):
     with pytest.raises(ConfigError) as raised:
         parse(TrainingConfig, tree)
     assert message in str(raised.value)
+
+
+def test_a_translator_may_be_watched_by_its_translations():
+    assert parse(TranslationTraining, {"validation_beam": 3}).validation_beam == 3
+    with pytest.raises(ConfigError, match=r"training.validation_beam = 3 has no effect with training.translate"):
+        parse(TranslationTraining, {"validation_beam": 3, "translate": False})
+    with pytest.raises(ConfigError, match="translate: no such key"):
+        parse(TrainingConfig, {"translate": False})
+
+
+def test_only_translators_smooth_their_labels_unless_told_to():
+    assert TranslationTraining().label_smoothing == 0.1
+    assert TrainingConfig().label_smoothing == 0.0

@@ -19,7 +19,7 @@ from tests.learners import BUDGET, build_run, failing_at, judge_of, of, train_sm
 
 def config(**choices) -> TrainingConfig:
     usual = {"length": Updates(count=13), "interval": Updates(count=5), "report": 3, "schedule": Constant()}
-    return TrainingConfig(**(usual | {"batch_tokens": BUDGET, "translate": False} | choices))
+    return TrainingConfig(**(usual | {"batch_tokens": BUDGET} | choices))
 
 
 def updates_of(kind, events) -> list[int]:

@@ -18,7 +18,6 @@ CONFIG = TrainingConfig(
     interval=Updates(count=2),
     schedule=Constant(),
     batch_tokens=BUDGET,
-    translate=False,
     keep=3,
     moving_average=0.5,
 )

@@ -1,23 +1,42 @@
-"""Readers of parallel corpora, one file a format, streamed in constant memory."""
+"""Readers of corpora, one file a format, streamed in constant memory."""
 
 from dragoman.data.corpora.corpus import Corpus, name_of, paths_of, read
 from dragoman.data.corpora.example import Example
 from dragoman.data.corpora.files import ParallelFiles
 from dragoman.data.corpora.jsonl import JsonLines
+from dragoman.data.corpora.labelled import Labelled, LabelledCorpus, read_labelled
 from dragoman.data.corpora.opening import lines, lines_of
+from dragoman.data.corpora.questions import Located, Question, QuestionCorpus, read_questions
 from dragoman.data.corpora.repairs import Repairs
+from dragoman.data.corpora.running import JsonTexts, Passage, Text, TextCorpus, read_texts
 from dragoman.data.corpora.table import Table
+from dragoman.data.corpora.tagged import Tagged, TaggedCorpus, read_tagged
 
 __all__ = [
     "Corpus",
     "Example",
     "JsonLines",
+    "JsonTexts",
+    "Labelled",
+    "LabelledCorpus",
+    "Located",
     "ParallelFiles",
+    "Passage",
+    "Question",
+    "QuestionCorpus",
     "Repairs",
     "Table",
+    "Tagged",
+    "TaggedCorpus",
+    "Text",
+    "TextCorpus",
     "lines",
     "lines_of",
     "name_of",
     "paths_of",
     "read",
+    "read_labelled",
+    "read_questions",
+    "read_tagged",
+    "read_texts",
 ]

@@ -35,8 +35,8 @@ def read(corpus: Corpus, repairs: Repairs | None = None) -> Iterator[Example]:
 def paths_of(corpus: Corpus) -> tuple[Path, ...]:
     """The files of a corpus, source first."""
     match corpus:
-        case ParallelFiles(source=source, target=target):
-            return (source, target)
+        case ParallelFiles(source=source, target=target, source_trees=trees):
+            return (source, target) if trees is None else (source, target, trees)
         case Table(path=path) | JsonLines(path=path):
             return (path,)
         case _:

@@ -23,6 +23,9 @@ class ParallelFiles(Config):
     target: Path
     """The file with their translations, line by line."""
 
+    source_trees: Path | None = None
+    """A CoNLL-U file, plain or compressed, with the dependency tree of each source; for structural positions alone."""
+
 
 def read_files(corpus: ParallelFiles, repairs: Repairs) -> Iterator[Example]:
     """The pairs of lines. Raises DataError where one file ends before the other."""

@@ -14,7 +14,10 @@ from dragoman.errors import DataError
 
 
 class JsonLines(Config):
-    """A file of JSON objects, one a line, plain or .gz, .xz, .zst."""
+    """A file of JSON objects, one a line, plain or .gz, .xz, .zst.
+
+    A source may be a list of sentences; a target may be a list of texts, each of which is right.
+    """
 
     kind: Literal["jsonl"] = "jsonl"
 
@@ -29,14 +32,19 @@ class JsonLines(Config):
 
 
 def read_json_lines(corpus: JsonLines, repairs: Repairs) -> Iterator[Example]:
-    """The objects. Raises DataError at a line that is no object with both texts; a blank line is an empty pair."""
+    """The objects, one example for each target; a blank line is an empty pair.
+
+    Raises DataError at a line that is no object with both texts.
+    """
     for number, line in lines(corpus.path, repairs):
         if not line.strip():
             yield Example("", "", number)
             continue
         where = f"{corpus.path}:{number}"
         row = _object(line, where)
-        yield Example(_field(row, corpus.source_field, where), _field(row, corpus.target_field, where), number)
+        source = " ".join(_texts(row, corpus.source_field, where))
+        for target in _texts(row, corpus.target_field, where):
+            yield Example(source, target, number)
 
 
 def _object(line: str, where: str) -> Mapping[str, Any]:
@@ -50,12 +58,19 @@ def _object(line: str, where: str) -> Mapping[str, Any]:
     return row
 
 
-def _field(row: Mapping[str, Any], field: str, where: str) -> str:
-    text = row.get(field)
+def _texts(row: Mapping[str, Any], field: str, where: str) -> list[str]:
+    """The texts of a field that holds one or a list; there is one at least."""
     if field not in row:
         near = difflib.get_close_matches(field, list(row), n=1, cutoff=0.5)
         remedy = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(row) or 'none'}"
         raise DataError(f"{where}: no field {field!r}; {remedy} Set source_field and target_field.")
+    value = row[field]
+    if isinstance(value, list):
+        return [_text(one, field, where) for one in value] or [""]
+    return [_text(value, field, where)]
+
+
+def _text(text: Any, field: str, where: str) -> str:
     if not isinstance(text, str):
         raise DataError(f"{where}: field {field!r} holds {type(text).__name__}, not a text; mend or remove the line")
     if "\x00" in text:

@@ -1,4 +1,4 @@
-"""Lines of a text file, plain or compressed, as UTF-8 without surprises."""
+"""Lines of a text file, plain or compressed, as UTF-8 without surprises; Latin-1 where it is asked for."""
 
 import gzip
 import io
@@ -6,7 +6,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 from dragoman.data.corpora.repairs import Repairs
 from dragoman.errors import DataError, MissingExtraError
@@ -14,26 +14,30 @@ from dragoman.errors import DataError, MissingExtraError
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line above which a file is refused: it is no text in lines."""
 
+Encoding = Literal["utf-8", "latin-1"]
+
 _BUFFER = 2**20
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
 
 
-def lines(path: Path, repairs: Repairs | None = None) -> Iterator[tuple[int, str]]:
+def lines(path: Path, repairs: Repairs | None = None, *, encoding: Encoding = "utf-8") -> Iterator[tuple[int, str]]:
     """Number (from 1) and text of each line, split at line feeds and nowhere else.
 
     A byte order mark and carriage returns before line feeds are removed and counted in `repairs`, blank lines counted.
     Raises DataError, with file and line, where the file cannot be read, is damaged, is not UTF-8 or holds NUL.
     """
     with open_binary(path) as stream:
-        yield from lines_of(stream, path, repairs)
+        yield from lines_of(stream, path, repairs, encoding=encoding)
 
 
-def lines_of(stream: BinaryIO, name: Path, repairs: Repairs | None = None) -> Iterator[tuple[int, str]]:
+def lines_of(
+    stream: BinaryIO, name: Path, repairs: Repairs | None = None, *, encoding: Encoding = "utf-8"
+) -> Iterator[tuple[int, str]]:
     """What `lines` yields, from an open stream such as standard input, which messages call `name`."""
     repairs = Repairs() if repairs is None else repairs
     for number, raw in enumerate(_raw_lines(stream, name), start=1):
-        yield number, _text(raw, name, number, repairs)
+        yield number, _text(raw, name, number, repairs, encoding)
 
 
 def open_binary(path: Path) -> BinaryIO:
@@ -138,7 +142,7 @@ def _raw_lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
         yield raw
 
 
-def _text(raw: bytes, path: Path, number: int, repairs: Repairs) -> str:
+def _text(raw: bytes, path: Path, number: int, repairs: Repairs, encoding: Encoding) -> str:
     raw = raw.removesuffix(b"\n")
     if raw.endswith(b"\r"):
         raw = raw[:-1]
@@ -153,7 +157,7 @@ def _text(raw: bytes, path: Path, number: int, repairs: Repairs) -> str:
             f"{path}:{number}: holds a NUL byte, so it is no text; remove it, or convert it if it is UTF-16"
         )
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         place = f"byte {raw[error.start]:#04x} at position {error.start + 1}"
         remedy = "convert the file, for example: iconv -f ISO-8859-1 -t UTF-8"

@@ -1,6 +1,7 @@
 """The whole way from text to ids and back: normalisation, casing, segmentation, in one `tokenizer.json`."""
 
-from dragoman.data.tokenizer.preparation import Casing, Normalisation, Preparation
+from dragoman.data.tokenizer.decoder import Decoder
+from dragoman.data.tokenizer.preparation import Casing, Normalisation, Preparation, Whitespace
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD, UNKNOWN
 from dragoman.data.tokenizer.settings import Bpe, Characters, TokenizerSettings, Unigram, Words
 from dragoman.data.tokenizer.side import Side
@@ -14,11 +15,13 @@ __all__ = [
     "Bpe",
     "Casing",
     "Characters",
+    "Decoder",
     "Normalisation",
     "Preparation",
     "Side",
     "Tokenizer",
     "TokenizerSettings",
     "Unigram",
+    "Whitespace",
     "Words",
 ]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, assert_never
 
 import tokenizers
@@ -14,19 +14,21 @@ from dragoman.data.tokenizer.settings import Bpe, Characters, TokenizerSettings,
 from dragoman.data.tokenizer.unigram import learn_unigram
 from dragoman.errors import DataError
 
+Texts = Callable[[], Iterable[str]]
 
-def learn(texts: Iterable[str], settings: TokenizerSettings) -> Segmentation:
-    """The segmentation of a stream of texts. Raises DataError where there is no text at all."""
-    prepared = _prepared(texts, settings.preparation())
+
+def learn(texts: Texts, settings: TokenizerSettings) -> Segmentation:
+    """The segmentation of texts, which are asked for once a pass. Raises DataError where there is no text at all."""
+    preparation = settings.preparation()
     match settings:
         case Bpe():
-            learnt: Segmentation = _learn_merges(prepared, settings)
+            learnt: Segmentation = _learn_merges(lambda: _prepared(texts(), preparation), settings)
         case Unigram():
-            learnt = _learn_scores(prepared, settings)
+            learnt = _learn_scores(_prepared(texts(), preparation), settings)
         case Characters():
-            learnt = _learn_characters(prepared, settings)
+            learnt = _learn_characters(_prepared(texts(), preparation), settings)
         case Words():
-            learnt = _learn_words(prepared, settings)
+            learnt = _learn_words(_prepared(texts(), preparation), settings)
         case _:
             assert_never(settings)
     if learnt.pieces[-1] in reserved(byte_fallback=True):
@@ -39,28 +41,28 @@ def _prepared(texts: Iterable[str], preparation: Preparation) -> Iterator[str]:
         yield preparation.mark(preparation.normalise(text))
 
 
-def _learn_merges(texts: Iterable[str], settings: Bpe) -> Merges:
+def _learn_merges(texts: Texts, settings: Bpe) -> Merges:
     head = reserved(settings.byte_fallback)
     room = settings.vocabulary - len(head)
+    limit = max(1, room // 2)
     trainer = trainers.BpeTrainer(
         vocab_size=room,
         min_frequency=settings.minimum_count,
-        limit_alphabet=max(1, room // 2),
+        limit_alphabet=limit,
+        # Left to itself, the library draws lots among characters that are equally rare.
+        initial_alphabet=list(_most_frequent(_count_characters(texts()), limit)),
         special_tokens=[],
         show_progress=False,
     )
     engine = _untrained(models.BPE(), settings.preparation())
-    engine.train_from_iterator(texts, trainer)
+    engine.train_from_iterator(texts(), trainer)
     merges = tuple((str(left), str(right)) for left, right in _model_of(engine)["merges"])
     return Merges(head + _in_order(engine), merges)
 
 
 def _learn_characters(texts: Iterable[str], settings: Characters) -> Merges:
     head = reserved(settings.byte_fallback)
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
-    return Merges(head + _most_frequent(counts, settings.vocabulary - len(head)), ())
+    return Merges(head + _most_frequent(_count_characters(texts), settings.vocabulary - len(head)), ())
 
 
 def _learn_words(texts: Iterable[str], settings: Words) -> WholeWords:
@@ -73,6 +75,13 @@ def _learn_scores(texts: Iterable[str], settings: Unigram) -> Scores:
     head = reserved(settings.byte_fallback)
     learnt = learn_unigram(count_words(texts, settings.preparation()), pieces=settings.vocabulary - len(head))
     return Scores(head + tuple(learnt), (0.0,) * len(head) + tuple(learnt.values()))
+
+
+def _count_characters(texts: Iterable[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    return counts
 
 
 def count_words(texts: Iterable[str], preparation: Preparation) -> Counter[str]:

@@ -12,7 +12,7 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 """The ids with a meaning of their own, the same in every vocabulary."""
 
 SPECIALS = (" <pad>", " <unknown>", " <begin>", " <end>")
-"""Their entries hold a space, which no prepared text does: what a person writes can never become one of them."""
+"""Their entries hold ` <`, which no unit of a prepared text does: what a person writes can never become one of them."""
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 

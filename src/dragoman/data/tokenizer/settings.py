@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.tokenizer.preparation import Casing, Normalisation, Preparation
+from dragoman.data.tokenizer.preparation import Casing, Normalisation, Preparation, Whitespace
 from dragoman.data.tokenizer.segmentation import BYTES, SPECIALS
 
 
@@ -20,6 +20,9 @@ class _Common(Config):
 
     casing: Casing = "preserve"
     """Whether upper case letters stay or are lowered, on both sides."""
+
+    whitespace: Whitespace = "collapse"
+    """Whether runs of spaces, tabs and line breaks become one space, or stay as they are, as running text needs."""
 
 
 class Bpe(_Common):
@@ -117,6 +120,15 @@ class Words(_Common):
     split_digits: bool = False
     """A number is spelt digit by digit."""
 
+    @model_validator(mode="after")
+    def _can_be_written_back(self) -> Self:
+        if self.whitespace == "keep":
+            raise ValueError(
+                "whitespace = keep: whole words cannot spell the runs of spaces and the line breaks that they never "
+                "saw; choose the kind bpe, unigram or characters"
+            )
+        return self
+
     def preparation(self) -> Preparation:
         """How texts are made ready for this tokenizer."""
         return _preparation(self, split_punctuation=True, split_digits=self.split_digits)
@@ -143,7 +155,8 @@ def _preparation(
     return Preparation(
         normalisation=settings.normalisation,
         casing=settings.casing,
-        words_begin_with_space=words_begin_with_space,
+        words_begin_with_space=words_begin_with_space and settings.whitespace == "collapse",
         split_punctuation=split_punctuation,
         split_digits=split_digits,
+        whitespace=settings.whitespace,
     )

@@ -9,16 +9,17 @@ from typing import Any, Self, assert_never, final
 
 from pydantic import TypeAdapter
 
-from dragoman.data.tokenizer.learning import learn
+from dragoman.data.tokenizer.learning import Texts, learn
 from dragoman.data.tokenizer.preparation import Preparation
 from dragoman.data.tokenizer.segmentation import SPECIALS, Merges, Scores, Segmentation, WholeWords
 from dragoman.data.tokenizer.settings import TokenizerSettings
 from dragoman.data.tokenizer.side import Side
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import write_atomically
 
 FORMAT = "dragoman.tokenizer"
-VERSION = 1
+VERSION = 2
+"""Of files that keep white space; those that collapse it are as they always were, of version 1."""
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 Tree = dict[str, Any]
@@ -41,11 +42,22 @@ class Tokenizer:
         """
         preparation = settings.preparation()
         if settings.shared:
-            both = Side(learn((text for pair in pairs() for text in pair), settings), preparation)
+            both = Side(learn(lambda: (text for pair in pairs() for text in pair), settings), preparation)
             return cls(both, both, settings)
-        source = Side(learn((pair[0] for pair in pairs()), settings), preparation)
-        target = Side(learn((pair[1] for pair in pairs()), settings), preparation)
+        source = Side(learn(lambda: (pair[0] for pair in pairs()), settings), preparation)
+        target = Side(learn(lambda: (pair[1] for pair in pairs()), settings), preparation)
         return cls(source, target, settings)
+
+    @classmethod
+    def train_on_texts(cls, texts: Texts, settings: TokenizerSettings) -> Self:
+        """Learn one vocabulary from single texts, which is that of both sides; `texts` is called for every pass.
+
+        Raises DataError where there is no text, ConfigError where a vocabulary for each side is asked for.
+        """
+        if not settings.shared:
+            raise ConfigError("tokenizer.shared = false: single texts have one side, with one vocabulary; leave it out")
+        both = Side(learn(texts, settings), settings.preparation())
+        return cls(both, both, settings)
 
     @property
     def shared(self) -> bool:
@@ -62,9 +74,9 @@ class Tokenizer:
         sides = _sides(self.source, self.target)
         tree = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": 1 if self.settings.whitespace == "collapse" else VERSION,
             "fingerprint": _digest(sides),
-            "settings": self.settings.model_dump(mode="json"),
+            "settings": _without_default(self.settings.model_dump(mode="json")),
             **sides,
         }
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
@@ -98,9 +110,10 @@ def _read(path: Path) -> Tree:
         raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise DataError(f"{path}: not a tokenizer of dragoman; give the tokenizer.json of a run")
-    if tree.get("version") != VERSION:
+    if tree.get("version") not in range(1, VERSION + 1):
         raise DataError(
-            f"{path}: tokenizer of version {tree.get('version')}, but this program reads {VERSION}; update dragoman"
+            f"{path}: tokenizer of version {tree.get('version')}, but this program reads 1 to {VERSION}; "
+            "update dragoman"
         )
     return tree
 
@@ -110,7 +123,13 @@ def _sides(source: Side, target: Side) -> Tree:
 
 
 def _tree(side: Side) -> Tree:
-    return {"preparation": asdict(side.preparation), "segmentation": _segmentation_tree(side.segmentation)}
+    preparation = _without_default(asdict(side.preparation))
+    return {"preparation": preparation, "segmentation": _segmentation_tree(side.segmentation)}
+
+
+def _without_default(tree: Tree) -> Tree:
+    """Files say nothing of white space that is collapsed, as they did before it could be kept."""
+    return {key: value for key, value in tree.items() if (key, value) != ("whitespace", "collapse")}
 
 
 def _segmentation_tree(segmentation: Segmentation) -> Tree:

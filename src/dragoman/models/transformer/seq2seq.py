@@ -12,13 +12,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.errors import DataError
+from dragoman.models.transformer.state import DecoderState, Layers
+from dragoman.nn.attention import Places, Relations
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
-from dragoman.nn.cache import KeysValues
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
-from dragoman.nn.masks import causal, latest, within
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
-
-Layers = tuple[KeysValues, ...]
+from dragoman.nn.masks import within
+from dragoman.nn.positions.structural import token_depths, token_relations
+from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
 
 
 @dataclass(frozen=True)
@@ -48,43 +49,9 @@ class SourceMemory:
         return tuple(layer.pad(after=width - layer.positions) for layer in self.layers)
 
 
-@dataclass(frozen=True)
-class DecoderState:
-    """Keys and values of the target so far, `beam` rows a sentence; younger sentences are padded before their first."""
-
-    layers: Layers
-    ages: Int[Tensor, " batch"]
-    beam: int
-
-    def select(self, parents: BeamTokens) -> Self:
-        batch, beam = parents.shape
-        first = torch.arange(batch, device=parents.device)[:, None] * self.beam
-        rows = (first + parents).flatten()
-        return type(self)(tuple(layer.take(rows) for layer in self.layers), self.ages, beam)
-
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        beams = torch.arange(self.beam, device=rows.device)
-        flat = (rows[:, None] * self.beam + beams).flatten()
-        return type(self)(tuple(layer.take(flat) for layer in self.layers), self.ages[rows], self.beam)
-
-    def join(self, other: Self) -> Self:
-        assert self.beam == other.beam, "the beams of joined states are of one width"
-        width = max(self._width, other._width)
-        pairs = zip(self._padded(width), other._padded(width), strict=True)
-        layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
-        return type(self)(layers, torch.cat([self.ages, other.ages]), self.beam)
-
-    @property
-    def _width(self) -> int:
-        return self.layers[0].positions
-
-    def _padded(self, width: int) -> Layers:
-        return tuple(layer.pad(before=width - layer.positions) for layer in self.layers)
-
-
 @final
 class Seq2SeqTransformer(nn.Module):
-    """Implements `models.interfaces.Seq2Seq`."""
+    """Implements `models.interfaces.Seq2Seq`, and `ReadsTrees` where its encoder has structural positions."""
 
     def __init__(
         self,
@@ -109,72 +76,89 @@ class Seq2SeqTransformer(nn.Module):
     @property
     def maximum_length(self) -> int | None:
         """The longest sequence that the positions know, or None where they have no end."""
-        return self.target_embedding.positions.maximum_length
+        return self.target_embedding.maximum_length
 
     @property
     def device(self) -> torch.device:
         return self.unembedding.weight.device
 
-    def encode(self, source: SourceIds, lengths: Lengths) -> SourceMemory:
+    @property
+    def structural(self) -> bool:
+        """Whether the encoder must be told the dependency tree of each source."""
+        return self.source_embedding.depth is not None or self._has_relations
+
+    def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> SourceMemory:
         places = torch.arange(source.shape[1], device=source.device)[None]
         allowed = within(lengths, source.shape[1])
-        x = self.source_embedding(source, places)
+        depths, relations = self._in_trees(structure)
+        x = self.source_embedding(source, places, depths=depths)
         for block in self.encoder:
-            x = block(x, allowed)
+            x = block(x, allowed, places, relations)
         x = self.encoder_norm(x)
         return SourceMemory(tuple(block.cross_attention.keys_values(x) for block in self.decoder), lengths)
 
     def hidden(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
     ) -> Float[Tensor, "batch target size"]:
-        memory = self.encode(source, source_lengths)
+        memory = self.encode(source, source_lengths, structure)
         places = torch.arange(target.shape[1], device=target.device)[None]
         # Padding stands after the target, where the causal mask already hides it from every real position.
-        allowed = causal(target.shape[1], target.shape[1], device=target.device)
-        x, _ = self._decode(self.target_embedding(target, places), memory, None, allowed)
+        x, _ = self._decode(self.target_embedding(target, places), memory, None, allowed=None, places=places)
         return x
 
     def forward(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
     ) -> Float[Tensor, "batch target vocabulary"]:
         """Logits of what follows each position of `target`, which begins with the begin symbol."""
-        return self.unembed(self.hidden(source, source_lengths, target))
+        return self.unembed(self.hidden(source, source_lengths, target, structure))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
         return logits
 
     def start(self, memory: SourceMemory, *, beam: int) -> DecoderState:
-        batch = memory.lengths.shape[0]
-        layers = tuple(
-            KeysValues(
-                keys.new_zeros(batch * beam, keys.shape[1], 0, keys.shape[3]),
-                values.new_zeros(batch * beam, values.shape[1], 0, values.shape[3]),
-            )
-            for keys, values in ((layer.keys, layer.values) for layer in memory.layers)
+        attentions = (block.attention for block in self.decoder)
+        return DecoderState.empty(
+            attentions, size=self.unembedding.weight.shape[1], ages=torch.zeros_like(memory.lengths), beam=beam
         )
-        return DecoderState(layers, torch.zeros_like(memory.lengths), beam)
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
-        ages = state.ages + 1
-        places = state.ages.repeat_interleave(state.beam)[:, None]
-        allowed = latest(ages.repeat_interleave(state.beam), state.layers[0].positions + 1)
+        places, allowed = state.next_places(), state.next_allowed()
         x = self.target_embedding(tokens.reshape(-1, 1), places)
-        x, layers = self._decode(x, memory, state.layers, allowed)
+        x, layers = self._decode(x, memory, state.layers, allowed=allowed, places=places)
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
-        return logits, DecoderState(layers, ages, state.beam)
+        return logits, DecoderState(layers, state.ages + 1, state.beam)
+
+    @property
+    def _has_relations(self) -> bool:
+        return self.encoder[0].attention.tree is not None
+
+    def _in_trees(self, structure: Structure | None) -> tuple[Int[Tensor, "batch source"] | None, Relations | None]:
+        """What embedding and attention are to know of the trees."""
+        if structure is None:
+            if self.structural:
+                raise DataError("this network has structural positions; give the dependency tree of each source too")
+            return None, None
+        if not self.structural:
+            raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
+        depths = None if self.source_embedding.depth is None else token_depths(structure)
+        return depths, token_relations(structure) if self._has_relations else None
 
     def _decode(
         self,
         x: Float[Tensor, "rows places size"],
         memory: SourceMemory,
         past: Layers | None,
-        allowed: Bool[Tensor, "#rows 1 #places keys"],
+        *,
+        allowed: Bool[Tensor, "#rows 1 #places keys"] | None,
+        places: Places,
     ) -> tuple[Float[Tensor, "rows places size"], Layers]:
         memory_allowed = memory.allowed()
         present = []
         for number, block in enumerate(self.decoder):
             before = None if past is None else past[number]
-            x, seen = block(x, memory.layers[number], before, allowed=allowed, memory_allowed=memory_allowed)
+            x, seen = block(
+                x, memory.layers[number], before, allowed=allowed, memory_allowed=memory_allowed, places=places
+            )
             present.append(seen)
         return self.decoder_norm(x), tuple(present)

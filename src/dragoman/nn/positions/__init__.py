@@ -1,1 +1,1 @@
-"""Where a token stands: absolute positions, added to its embedding."""
+"""Where a token stands: absolute positions join its embedding, relative ones act inside self-attention."""

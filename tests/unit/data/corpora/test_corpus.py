@@ -54,6 +54,15 @@ def test_blank_lines_are_passed_on_and_counted(tmp_path):
     assert repairs.count("blank") == 1
 
 
+def test_a_source_may_be_sentences_and_a_target_several_texts(tmp_path):
+    rows = ['{"source": ["One.", "Two."], "target": ["eins", "zwei"]}', '{"source": "a", "target": []}']
+    assert list(read(objects(tmp_path, *rows))) == [
+        Example("One. Two.", "eins", 1),
+        Example("One. Two.", "zwei", 1),
+        Example("a", "", 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [("1\n2\n3\n4\n", "1\n2\n", "a.de:2: ends after 2 lines, but .*a.en has 4"), ("", "1\n", "a.en:0: .*a.de has 1")],

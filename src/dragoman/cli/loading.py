@@ -1,0 +1,38 @@
+"""A run for a verb: what it was trained for decides which verbs can use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+VERBS = {
+    "Translator": "translate",
+    "Generator": "generate",
+    "Classifier": "classify",
+    "Tagger": "classify",
+    "Answerer": "answer",
+}
+"""The verb for what a run is loaded as."""
+
+
+def load_as(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:
+    """What a run folder holds, on the device given or chosen; raises RunError where it is not of this kind."""
+    from dragoman.errors import RunError
+    from dragoman.experiment.load import load
+    from dragoman.runtime.translator import BATCH_TOKENS
+
+    loaded = load(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
+    if isinstance(loaded, kind):
+        return loaded
+    found = type(loaded).__name__
+    raise RunError(
+        f"{run}: is {_one(found)}, and this needs {_one(kind.__name__)}; "
+        f"use it with: dragoman {VERBS.get(found, 'info')} {run}"
+    )
+
+
+def _one(name: str) -> str:
+    word = name.lower()
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"

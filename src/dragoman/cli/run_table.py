@@ -1,0 +1,78 @@
+"""Runs side by side: a column each, and a row for everything that is known of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dragoman.experiment.comparison import RunFacts, ScoreOf
+
+
+def compare_runs(folders: Sequence[Path], *, as_json: bool) -> None:
+    """Print one table, or one JSON list."""
+    from rich.console import Console
+
+    from dragoman.experiment.comparison import facts_of
+
+    runs = [facts_of(folder) for folder in folders]
+    if as_json:
+        print(json.dumps([run.to_json() for run in runs], ensure_ascii=False, indent=2))
+    else:
+        Console(highlight=False).print(run_table(runs))
+
+
+def run_table(runs: Sequence[RunFacts]) -> Table:
+    """A column a run; the best of the scores that may be compared, where there are several, is in bold."""
+    from rich.table import Table
+
+    from dragoman.experiment.comparison import comparable_scores, score_of
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", style="dim", no_wrap=True)
+    for name in _short([run.run for run in runs]):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("signature", style="dim", overflow="fold", header_style="dim")
+    for name, cell in _FACTS.items():
+        table.add_row(name, *[cell(run) for run in runs])
+    for key in comparable_scores(runs):
+        found = [score_of(run, key) for run in runs]
+        table.add_row(f"{key[0]}: {key[1]}", *_in_bold(found), key[2])
+    return table
+
+
+def _short(runs: Sequence[str]) -> Sequence[str]:
+    """The folders by their last name, where that tells them apart."""
+    names = [Path(run).name for run in runs]
+    return names if len(set(names)) == len(names) else runs
+
+
+def _in_bold(scores: Sequence[ScoreOf | None]) -> list[str]:
+    there = [score for score in scores if score is not None]
+    best = (max if there[0].higher_is_better else min)(score.value for score in there) if len(there) > 1 else None
+    cells = ["" if score is None else f"{score.value:.2f}" for score in scores]
+    return [
+        f"[bold]{cell}[/bold]" if score is not None and score.value == best else cell
+        for score, cell in zip(scores, cells, strict=True)
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+_FACTS: dict[str, Callable[[RunFacts], str]] = {
+    "task": lambda run: run.task.replace("_", " "),
+    "model": lambda run: run.model,
+    "parameters": lambda run: f"{run.parameters:,}",
+    "MFLOP a token": lambda run: f"{1000 * run.gflops_a_token:,.3g}",
+    "training minutes": lambda run: _number(run.minutes, ".1f"),
+    "updates": lambda run: _number(run.updates, ","),
+    "learnt from": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
+    "a second": lambda run: f"{_number(run.tokens_per_second, ',.0f')} {run.unit}",
+    "weights": lambda run: run.weights or "not trained to the end",
+}

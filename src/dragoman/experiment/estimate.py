@@ -1,0 +1,46 @@
+"""How long a training takes at most, from what a token costs and what the device can do."""
+
+import time
+
+import torch
+from torch import nn
+
+from dragoman.experiment.build import task_of
+from dragoman.experiment.config import Experiment
+from dragoman.experiment.inventory import count_flops
+from dragoman.experiment.run import RunFolder
+from dragoman.experiment.work import Materials
+from dragoman.training.config import Epochs, TrainingConfig
+
+EFFICIENCY = 0.35
+"""Share of the measured speed of large products that a training reaches here."""
+
+
+def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *, device: torch.device) -> float:
+    """The seconds of a whole training on these materials."""
+    with torch.device("meta"):  # without numbers, for only the shapes are looked at
+        model = task_of(experiment).network(folder, device=torch.device("meta"))
+    return estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+
+
+def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:
+    """The same of a network, which may be without numbers; `tokens` are those of an epoch."""
+    length = config.length
+    seen = length.count * (tokens if isinstance(length, Epochs) else config.batch_tokens * config.accumulate)
+    return seen * training_flops(model) / _speed(device)
+
+
+def training_flops(model: nn.Module) -> float:
+    """Floating-point operations of training for each token: those of the forward pass, and twice as many backward."""
+    return 3.0 * sum(count_flops(model).values())
+
+
+def _speed(device: torch.device, *, seconds: float = 0.2) -> float:
+    """Operations a second in training, measured on a product of a size that trainings have."""
+    a, b = torch.randn(2048, 512, device=device), torch.randn(512, 2048, device=device)
+    torch.mm(a, b)
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        float(torch.mm(a, b)[0, 0])
+        count += 1
+    return EFFICIENCY * count * 2 * 2048 * 512 * 2048 / (time.perf_counter() - began)

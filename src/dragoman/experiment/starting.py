@@ -1,0 +1,78 @@
+"""Beginning with what another run has learnt: its tokenizer, its network, and the weights of that."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from dragoman.config import Tree, merge
+from dragoman.errors import ConfigError, RunError
+from dragoman.experiment.presets import preset_tree
+from dragoman.experiment.run import RunFolder
+from dragoman.experiment.settings import LanguageModelling, MaskedModelling, ReaderConfig
+from dragoman.models.weights import load_tensors, set_weights
+
+FREE = ("dropout", "predict_hidden", "segments")
+"""What of a network may differ from the one that was begun with: no weight that is kept hangs on it."""
+SEGMENTS = "embedding.segments.weight"
+"""What is learnt anew where the other network read single texts."""
+
+
+def with_start(tree: Mapping[str, Any]) -> Tree:
+    """The tree laid over tokenizer and network of the run that its key `start` names, if any.
+
+    Raises ConfigError or RunError where that is no run to begin with.
+    """
+    start = tree.get("start")
+    if not isinstance(start, str | Path):
+        return dict(tree)
+    begun = begun_with(Path(start))
+    alone = {"segments"} if getattr(begun.model, "segments", 1) == 1 else set()  # read alone, it says nothing of pairs
+    model = begun.model.model_dump(mode="json", exclude=alone)
+    taken = {"tokenizer": begun.tokenizer.model_dump(mode="json"), "model": model}
+    name = tree.get("preset")
+    below = preset_tree(name, task=tree.get("task")) if name is not None else {}
+    rest = {key: value for key, value in tree.items() if key != "preset"}
+    return merge(merge(below, taken), rest)
+
+
+def begun_with(start: Path) -> LanguageModelling | MaskedModelling:
+    """The experiment of a run to begin with. Raises RunError where it is of another task, or has not ended."""
+    folder = RunFolder(start)
+    experiment = folder.read_config()
+    if not isinstance(experiment, LanguageModelling | MaskedModelling):
+        raise RunError(
+            f"{start}: is a run of task {experiment.task}; begin with one of task masked_modelling or "
+            "language_modelling"
+        )
+    if not folder.weights.exists():
+        raise RunError(f"{start}: its training has not ended; go on with: dragoman train --resume {start}")
+    return experiment
+
+
+def weights_to_begin_with(start: Path | None, model: ReaderConfig, folder: RunFolder) -> dict[str, Tensor] | None:
+    """The weights of the run to begin with; None where there is none, or this run has weights of its own already.
+
+    Raises ConfigError where the networks differ.
+    """
+    if start is None or any(folder.checkpoints.glob("[0-9]*")):
+        return None
+    begun = begun_with(start).model
+    own, other = (config.model_dump(mode="json", exclude=set(FREE)) for config in (model, begun))
+    for key in {**other, **own}:
+        if own.get(key) != other.get(key):
+            raise ConfigError(
+                f"model.{key} = {own.get(key)!r}, but the run in {start} has {other.get(key)!r}; leave model out, "
+                "and it is taken from there"
+            )
+    return load_tensors(RunFolder(start).weights)
+
+
+def begin_with(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Set the weights of `model`, passing over what only the other network has, such as its head."""
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    begun = {name: tensor for name, tensor in tensors.items() if name in own}
+    if SEGMENTS in own and SEGMENTS not in begun:
+        begun[SEGMENTS] = own[SEGMENTS]
+    set_weights(model, begun, where=where)

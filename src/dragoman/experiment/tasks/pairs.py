@@ -1,0 +1,186 @@
+"""Pairs of texts, cleaned and turned into ids: what translators and writers of continuations learn from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from dragoman.data.cleaning import Report
+from dragoman.data.config import DataSettings
+from dragoman.data.corpora import Corpus, ParallelFiles, name_of
+from dragoman.data.preparing import Prepared, prepare
+from dragoman.data.segmenting import segment, segment_anew
+from dragoman.data.store import TextStore, TokenStore
+from dragoman.data.tokenizer import Bpe, Tokenizer, TokenizerSettings
+from dragoman.data.trees import SourceTrees, TreeStore, prepare_trees
+from dragoman.errors import DataError
+from dragoman.experiment.materials import cache_folder, check_same, listed, own_tokenizer
+from dragoman.experiment.run import RunFolder
+from dragoman.runtime.translator import LONGEST_LINE
+
+
+@final
+@dataclass(frozen=True)
+class Limits:
+    """The most tokens of either side that enter the loss on held-out text."""
+
+    source: int
+    target: int
+
+    @property
+    def shown(self) -> str:
+        """In words."""
+        return f"{self.source:,}" if self.source == self.target else f"{self.source:,} and {self.target:,}"
+
+    def within(self, texts: TextStore, tokenizer: Tokenizer) -> TokenStore:
+        """The ids of the pairs that are within."""
+        return segment(texts, tokenizer, cache_folder(), longest_source=self.source, longest_target=self.target)
+
+
+@final
+@dataclass(frozen=True)
+class Pairs:
+    """The stores of a run; `left_out` pairs were longer in tokens than the configuration allows."""
+
+    texts: Prepared
+    tokenizer: Tokenizer
+    train: TokenStore
+    valid: TokenStore
+    judged: Limits
+    left_out: int
+    notes: tuple[str, ...]
+    """Sentences to be printed."""
+    joined: bool
+    """Whether one network reads both sides, one after the other."""
+    trees: Mapping[str, SourceTrees]
+    """Those of the sources of `train`, `valid` and `test`, where they are given."""
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        return self.texts.fingerprints
+
+    @property
+    def report(self) -> Report:
+        return self.texts.report
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        too_long = f"{self.left_out:,} pairs are longer in tokens than the limits and were left out"
+        return (*self.texts.notes, *self.notes, *((too_long,) if self.left_out else ()))
+
+    @property
+    def sizes(self) -> str:
+        texts = self.texts
+        test = f", {len(texts.test):,} to test" if texts.test is not None else ""
+        return f"{len(self.train):,} pairs to learn from, {len(texts.valid):,} to validate{test}"
+
+    @property
+    def tokens(self) -> int:
+        written = int(self.train.target_lengths.sum()) + len(self.train)
+        return written + int(self.train.source_lengths.sum()) if self.joined else written
+
+    def name(self, rows: Sequence[int]) -> str:
+        """Which lines of the corpus the rows of a batch are, in words."""
+        lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows]
+        return f"{listed(lines)} of the training corpus"
+
+
+def gather_pairs(
+    data: DataSettings,
+    tokenizer_settings: TokenizerSettings,
+    folder: RunFolder,
+    *,
+    seed: int,
+    judged: Limits,
+    joined: bool = False,
+    tell: Callable[[str], None],
+) -> Pairs:
+    """Read, clean, learn the tokenizer or take the run's own, and segment.
+
+    Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
+    """
+    tell("reading and cleaning the corpus")
+    texts = prepare(data, cache_folder(), seed=seed)
+    check_same(texts.fingerprints, folder)
+    stores = _tree_stores(data, cache_folder(), tell=tell)
+    tokenizer = own_tokenizer(folder, lambda: Tokenizer.train(texts.train.pairs, tokenizer_settings), tell=tell)
+    tell("turning texts into tokens")
+    train = Limits(data.longest_source, data.longest_target).within(texts.train, tokenizer)
+    if not len(train):
+        raise DataError(
+            f"every one of the {len(texts.train):,} training pairs is longer than data.longest_source = "
+            f"{data.longest_source} or data.longest_target = {data.longest_target} tokens; "
+            "raise them, or split the text into sentences"
+        )
+    for store, corpus in ((texts.valid, data.valid or data.train), (texts.test, data.test)):
+        if store is not None and corpus is not None:
+            _refuse_endless(store, tokenizer, where=name_of(corpus))
+    valid, notes = _judged(texts, tokenizer, judged)
+    trees = _source_trees(stores, texts, tokenizer)
+    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees)
+
+
+def store_by_epoch(
+    materials: Pairs, settings: TokenizerSettings, *, seed: int
+) -> TokenStore | Callable[[int], TokenStore]:
+    """What is learnt from: one store, or under BPE dropout one for every epoch, segmented anew."""
+    if not isinstance(settings, Bpe) or not settings.dropout:
+        return materials.train
+    probability = settings.dropout
+
+    def anew(epoch: int) -> TokenStore:
+        return segment_anew(
+            materials.train,
+            materials.texts.train,
+            materials.tokenizer,
+            cache_folder(),
+            probability=probability,
+            seed=seed,
+            epoch=epoch,
+        )
+
+    return anew
+
+
+def _tree_stores(data: DataSettings, cache: Path, *, tell: Callable[[str], None]) -> dict[str, TreeStore]:
+    """The trees of each set, by line; a set that is held out of the training corpus has the lines of that."""
+    corpora: dict[str, Corpus | None] = {"train": data.train, "valid": data.valid or data.train, "test": data.test}
+    stores = {}
+    for name, corpus in corpora.items():
+        if isinstance(corpus, ParallelFiles) and corpus.source_trees is not None:
+            tell("reading the trees")
+            stores[name] = prepare_trees(corpus.source, corpus.source_trees, cache)
+    return stores
+
+
+def _source_trees(stores: Mapping[str, TreeStore], texts: Prepared, tokenizer: Tokenizer) -> dict[str, SourceTrees]:
+    sets = {"train": texts.train, "valid": texts.valid, "test": texts.test}
+    return {
+        name: SourceTrees(stores[name], store, tokenizer.source)
+        for name, store in sets.items()
+        if name in stores and store is not None
+    }
+
+
+def _judged(texts: Prepared, tokenizer: Tokenizer, limits: Limits) -> tuple[TokenStore, tuple[str, ...]]:
+    """What the validation loss is measured on, and what is to be said of it."""
+    valid = limits.within(texts.valid, tokenizer)
+    if not len(valid):
+        raise DataError(
+            f"every one of the {len(texts.valid):,} validation pairs is longer than {limits.shown} tokens; "
+            "split the text into sentences"
+        )
+    missing = len(texts.valid) - len(valid)
+    note = f"{missing:,} validation pairs are longer than {limits.shown} tokens and are left out of the validation loss"
+    return valid, (note,) if missing else ()
+
+
+def _refuse_endless(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
+    """Raises DataError where a held-out line is too long to be meant."""
+    for row, (source, _) in enumerate(texts.pairs()):
+        # Few lines need be segmented to know: tokens stand for bytes at least, but for what normalisation adds.
+        if 4 * len(source.encode()) > LONGEST_LINE and len(tokenizer.source.encode(source)) > LONGEST_LINE:
+            raise DataError(
+                f"{where}, line {texts.line(row)}: more than the {LONGEST_LINE:,} tokens that a line may have; "
+                "put one sentence or paragraph on each line"
+            )

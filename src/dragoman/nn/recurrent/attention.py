@@ -1,0 +1,67 @@
+r"""Global attention of a recurrent decoder (Luong et al., 2015, sections 3 and 3.1).
+
+$a_{ts} = \mathrm{softmax}_s\, e(h_t, \bar h_s)$ with any score $e$, $c_t = \sum_s a_{ts} \bar h_s$, and the attentional
+state $\tilde h_t = \tanh(W_c [c_t; h_t])$, from which the next word is predicted.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dragoman.nn.attend import Allowed, Attended, attend, attend_fused, in_chunks, weigh
+from dragoman.nn.attention import CHUNK
+from dragoman.nn.cache import KeysValues
+from dragoman.nn.scores import MappedQueries, Score
+
+Queries = Float[Tensor, "batch queries size"]
+Context = Float[Tensor, "batch queries value_size"]
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """What a decoder may look at: one row a sentence, in one head."""
+
+    states: KeysValues
+    """As keys, the encoder's states as the score maps them; as values, the states themselves."""
+    allowed: Bool[Tensor, "batch 1 1 source"]
+    """Which of them are no padding."""
+
+
+@final
+class SourceAttention(nn.Module):
+    """From the decoder's state to its attentional state; the queries of a sentence are its beams, or its places."""
+
+    def __init__(self, *, score: Score, size: int, value_size: int) -> None:
+        super().__init__()
+        self.score = score
+        self.combine = nn.Linear(value_size + size, size, bias=False)
+
+    def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KeysValues:
+        """Mapped once for all steps and beams."""
+        values = encoded[:, None]
+        return KeysValues(self.score.keys(values), values)
+
+    def forward(self, query: Queries, view: SourceView) -> Queries:
+        r"""$\tilde h_t = \tanh(W_c [c_t; h_t])$."""
+        return torch.tanh(self.combine(torch.cat([self.context(query, view), query], dim=2)))
+
+    def weights(self, query: Queries, view: SourceView) -> Float[Tensor, "batch queries source"]:
+        """$a_{ts}$, zero in the padding."""
+        logits = self.score.compare(self.score.queries(query[:, None]), view.states.keys)
+        return weigh(logits, view.allowed).squeeze(1)
+
+    def context(self, query: Queries, view: SourceView) -> Context:
+        r"""$c_t$, which is `weights` times the values."""
+        mapped = self.score.queries(query[:, None])
+        keys, values = view.states.keys, view.states.values
+        if self.score.scale is not None:
+            return attend_fused(mapped, keys, values, allowed=view.allowed, scale=self.score.scale).squeeze(1)
+
+        def road(some: MappedQueries, allowed: Allowed | None, _: int) -> Attended:
+            return attend(some, keys, values, allowed=allowed, compare=self.score.compare)
+
+        held = keys.shape[0] * keys.shape[2] * keys.shape[3]
+        return in_chunks(road, mapped, view.allowed, chunk=max(1, CHUNK // held)).squeeze(1)

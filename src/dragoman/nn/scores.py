@@ -1,0 +1,292 @@
+r"""How much a query asks for a key: the attention scores, which may take one another's place.
+
+| kind | score of a query $q$ and a key $k$ | source |
+|---|---|---|
+| `dot` | $q^\top k$ | Luong et al. (2015), section 3.1 |
+| `scaled_dot` | $q^\top k / \sqrt{d}$ | Vaswani et al. (2017), eq. 1 |
+| `multiplicative` | $q^\top W k$ | Luong et al. (2015), section 3.1 (`general`) |
+| `reduced_rank` | $(Uq)^\top (Vk)$ | the same with $W = U^\top V$ of low rank |
+| `additive` | $v^\top \tanh(W_1 k + W_2 q)$ | Bahdanau et al. (2015), appendix A.1.2 |
+| `cosine` | $\tau \, q^\top k / (\lVert q \rVert \lVert k \rVert)$ | Graves et al. (2014), eq. 6 |
+
+A score works in two steps, so that what depends on a key alone is computed once and kept: `queries` and `keys` map each
+side, `compare` joins them. Where joining is a scaled inner product, `scale` is its factor and fused kernels can do it.
+Every head has parameters of its own.
+"""
+
+import math
+from typing import Annotated, Literal, Protocol, assert_never, final, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import Field, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from dragoman.config import Config
+from dragoman.errors import ConfigError
+
+Queries = Float[Tensor, "rows heads queries query_size"]
+Keys = Float[Tensor, "rows key_heads keys key_size"]
+MappedQueries = Float[Tensor, "rows heads queries width"]
+MappedKeys = Float[Tensor, "rows key_heads keys width"]
+Logits = Float[Tensor, "rows heads queries keys"]
+
+
+class DotConfig(Config):
+    """The inner product as it is."""
+
+    kind: Literal["dot"] = "dot"
+
+
+class ScaledDotConfig(Config):
+    """The inner product over the square root of the size."""
+
+    kind: Literal["scaled_dot"] = "scaled_dot"
+
+
+class MultiplicativeConfig(Config):
+    """The inner product with a learnt matrix between."""
+
+    kind: Literal["multiplicative"] = "multiplicative"
+
+
+class ReducedRankConfig(Config):
+    """Multiplicative, with a matrix of low rank."""
+
+    kind: Literal["reduced_rank"] = "reduced_rank"
+    rank: PositiveInt = Field(8, description="rank of the matrix between query and key")
+
+
+class AdditiveConfig(Config):
+    """A small network with one hidden layer."""
+
+    kind: Literal["additive"] = "additive"
+    hidden_size: PositiveInt | None = Field(None, description="units of the hidden layer; none: the size of the query")
+
+
+class CosineConfig(Config):
+    """The cosine of the angle, with a learnt factor for each head."""
+
+    kind: Literal["cosine"] = "cosine"
+    scale: PositiveFloat = Field(10.0, description="the factor at the beginning")
+
+
+ScoreConfig = Annotated[
+    DotConfig | ScaledDotConfig | MultiplicativeConfig | ReducedRankConfig | AdditiveConfig | CosineConfig,
+    Field(discriminator="kind"),
+]
+
+
+@runtime_checkable
+class Score(Protocol):
+    """Both sides mapped, then compared."""
+
+    @property
+    def scale(self) -> float | None:
+        """The factor of the inner product that `compare` is, or None where it is something else."""
+        ...
+
+    def queries(self, query: Queries) -> MappedQueries:
+        """What of a query enters the comparison."""
+        ...
+
+    def keys(self, key: Keys) -> MappedKeys:
+        """What of a key enters the comparison; kept in memories and caches in place of the key."""
+        ...
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        """The scores of mapped queries and keys; key heads are shared by groups of query heads."""
+        ...
+
+
+def share(key: Float[Tensor, "rows key_heads keys width"], heads: int) -> Float[Tensor, "rows {heads} keys width"]:
+    """Each key head for its group of query heads (Ainslie et al., 2023)."""
+    groups = heads // key.shape[1]
+    return key if groups == 1 else key.repeat_interleave(groups, dim=1)
+
+
+def of_heads(
+    x: Float[Tensor, "rows heads places size"], W: Float[Tensor, "heads size width"]
+) -> Float[Tensor, "rows heads places width"]:
+    """$x W$ with a matrix a head: one product a head, where `@` would make one a row and gradients of $W$ as many."""
+    return torch.einsum("rhps,hsw->rhpw", x, W)
+
+
+def inner(query: MappedQueries, key: MappedKeys, scale: float) -> Logits:
+    """`scale` times the inner product of every query and key."""
+    return query @ share(key, query.shape[1]).transpose(-1, -2) * scale
+
+
+def dot(query: MappedQueries, key: MappedKeys) -> Logits:
+    r"""$q^\top k$."""
+    return inner(query, key, 1.0)
+
+
+def scaled_dot(query: MappedQueries, key: MappedKeys) -> Logits:
+    r"""$q^\top k / \sqrt{d}$."""
+    return inner(query, key, 1 / math.sqrt(query.shape[-1]))
+
+
+def multiplicative(query: Queries, key: Keys, W: Float[Tensor, "heads query_size key_size"]) -> Logits:
+    r"""$q^\top W k$."""
+    return dot(of_heads(query, W), key)
+
+
+def reduced_rank(
+    query: Queries,
+    key: Keys,
+    U: Float[Tensor, "heads query_size rank"],
+    V: Float[Tensor, "key_heads key_size rank"],
+) -> Logits:
+    r"""$(U^\top q)^\top (V^\top k)$."""
+    return dot(of_heads(query, U), of_heads(key, V))
+
+
+def additive(query: MappedQueries, key: MappedKeys, v: Float[Tensor, "heads width"]) -> Logits:
+    r"""$v^\top \tanh(k + q)$ of sides that are mapped already; holds `width` numbers a query and key."""
+    hidden = torch.tanh(query[:, :, :, None] + share(key, query.shape[1])[:, :, None])
+    return (hidden * v[:, None, None]).sum(dim=-1)
+
+
+def cosine(query: Queries, key: Keys, scale: Float[Tensor, " heads"]) -> Logits:
+    r"""$\tau \cos(q, k)$."""
+    return dot(F.normalize(query, dim=-1) * scale[:, None, None], F.normalize(key, dim=-1))
+
+
+@final
+class DotScore(nn.Module):
+    r"""$c \, q^\top k$ with a constant $c$: plain or scaled."""
+
+    def __init__(self, *, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return query
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return key
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        return inner(query, key, self.scale)
+
+
+@final
+class MultiplicativeScore(nn.Module):
+    r"""$q^\top W k$; queries and keys may differ in size."""
+
+    scale = 1.0
+
+    def __init__(self, *, query_size: int, key_size: int, heads: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_fan_in(heads, query_size, key_size) / math.sqrt(key_size))
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return of_heads(query, self.weight)
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return key
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        return dot(query, key)
+
+
+@final
+class ReducedRankScore(nn.Module):
+    r"""$(Uq)^\top (Vk)$; queries and keys may differ in size."""
+
+    scale = 1.0
+
+    def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, rank: int) -> None:
+        super().__init__()
+        self.query_weight = nn.Parameter(_fan_in(heads, query_size, rank) / math.sqrt(rank))
+        self.key_weight = nn.Parameter(_fan_in(key_heads, key_size, rank))
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return of_heads(query, self.query_weight)
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return of_heads(key, self.key_weight)
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        return dot(query, key)
+
+
+@final
+class AdditiveScore(nn.Module):
+    r"""$v^\top \tanh(W_1 k + W_2 q)$; queries and keys may differ in size."""
+
+    scale = None
+
+    def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, hidden_size: int) -> None:
+        super().__init__()
+        self.query_weight = nn.Parameter(_fan_in(heads, query_size, hidden_size))
+        self.key_weight = nn.Parameter(_fan_in(key_heads, key_size, hidden_size))
+        self.vector = nn.Parameter(torch.randn(heads, hidden_size) / math.sqrt(hidden_size))
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return of_heads(query, self.query_weight)
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return of_heads(key, self.key_weight)
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        return additive(query, key, self.vector)
+
+
+@final
+class CosineScore(nn.Module):
+    r"""$\tau \cos(q, k)$ with a learnt $\tau > 0$ for each head, kept as its logarithm."""
+
+    scale = 1.0
+
+    def __init__(self, *, heads: int, first_scale: float) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.full((heads,), math.log(first_scale)))
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return F.normalize(query, dim=-1) * self.log_scale.exp()[:, None, None]
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return F.normalize(key, dim=-1)
+
+    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        return dot(query, key)
+
+
+def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: int, key_heads: int) -> Score:
+    """The score with fresh parameters; raises ConfigError where it needs queries and keys of one size."""
+    if isinstance(config, DotConfig | ScaledDotConfig | CosineConfig) and query_size != key_size:
+        raise ConfigError(
+            f"the score {config.kind} needs queries and keys of one size, and they have {query_size} and {key_size}; "
+            "choose multiplicative, reduced_rank or additive, or make the sizes equal"
+        )
+    match config:
+        case DotConfig():
+            return DotScore(scale=1.0)
+        case ScaledDotConfig():
+            return DotScore(scale=1 / math.sqrt(query_size))
+        case MultiplicativeConfig():
+            return MultiplicativeScore(query_size=query_size, key_size=key_size, heads=heads)
+        case ReducedRankConfig(rank=rank):
+            return ReducedRankScore(
+                query_size=query_size, key_size=key_size, heads=heads, key_heads=key_heads, rank=rank
+            )
+        case AdditiveConfig(hidden_size=hidden_size):
+            return AdditiveScore(
+                query_size=query_size,
+                key_size=key_size,
+                heads=heads,
+                key_heads=key_heads,
+                hidden_size=hidden_size or query_size,
+            )
+        case CosineConfig(scale=scale):
+            return CosineScore(heads=heads, first_scale=scale)
+        case _:
+            assert_never(config)
+
+
+def _fan_in(heads: int, rows: int, columns: int) -> Float[Tensor, "heads rows columns"]:
+    """Entries that keep the variance of what they are multiplied with."""
+    return torch.randn(heads, rows, columns) / math.sqrt(rows)

@@ -1,0 +1,31 @@
+"""Attention below the square: patterns that reach some of the keys, or a fixed number of mixtures of them.
+
+| kind | cost for a length $n$ | for |
+|---|---|---|
+| `full` | $n^2$ | everything |
+| `window` | $n \\cdot \\mathtt{reach}$ | encoders and decoders |
+| `bigbird` | $n \\cdot (5 + \\mathtt{random}) \\cdot \\mathtt{block}$ | encoders |
+| `linformer` | $n \\cdot \\mathtt{width}$ | encoders, up to a length |
+
+Each only arranges rows and blocks for the `look` that it is handed, so that every score, dropout and fused kernel works
+as it does in full attention.
+"""
+
+from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, block_mask, random_plan
+from dragoman.nn.sparse.build import PatternConfig, build_pattern
+from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
+from dragoman.nn.sparse.window import Window, WindowConfig, band
+
+__all__ = [
+    "BigBird",
+    "BigBirdConfig",
+    "Linformer",
+    "LinformerConfig",
+    "PatternConfig",
+    "Window",
+    "WindowConfig",
+    "band",
+    "block_mask",
+    "build_pattern",
+    "random_plan",
+]

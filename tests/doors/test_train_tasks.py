@@ -1,0 +1,131 @@
+"""`dragoman train` for other tasks than translation, and what the other verbs say of their runs."""
+
+import json
+
+import pytest
+import yaml
+
+from dragoman.cli import main
+from tests.small_tasks import settings_of, write_texts
+
+FEW = ("training.length={kind: updates, count: 3}", "training.interval={kind: updates, count: 3}")
+TINY = ("model.size=12", "model.heads=2", "model.layers=1", "model.feed_forward=17", "data.context=19")
+
+
+def run(*arguments: object) -> int:
+    return main.run([str(argument) for argument in arguments], debug=True)
+
+
+def options(*assignments: str) -> list[str]:
+    return [part for assignment in assignments for part in ("--set", assignment)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with corpora, a language model, and a classifier and a tagger trained from configuration files."""
+    place = tmp_path_factory.mktemp("tasks")
+    write_texts(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
+        patch.chdir(place)
+        assert run("train", "--text", "running.txt", "--out", "writer", *options(*FEW, *TINY)) == 0
+        for task in ("classification", "tagging"):
+            tree = settings_of(task, place.relative_to(place))
+            (place / f"{task}.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+            assert run("train", f"{task}.yaml", "--data", place, "--out", task, *options(*FEW)) == 0
+    return place
+
+
+@pytest.fixture(autouse=True)
+def here(place, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(place)
+
+
+def test_a_text_is_enough_and_what_was_chosen_is_said(place, tmp_path, capsys):
+    out = tmp_path / "writer"
+    assert run("train", "--text", "running.txt", "--valid-text", "train.en", "--out", out, *options(*FEW, *TINY)) == 0
+    said = capsys.readouterr().err
+    for part in ("chosen for you", "gpt-nano", "tokens of 1 document to learn from", "tokens/s", "bits/character"):
+        assert part in said
+    assert f"dragoman generate {out} --prompt TEXT" in said
+    assert "data.held_out" not in said
+    configuration = yaml.safe_load((out / "config.yaml").read_text(encoding="utf-8"))
+    assert configuration["task"] == "language_modelling"
+    assert configuration["data"]["valid"]["path"] == "train.en"
+
+
+def test_what_was_trained_writes_and_classifies(place, capsys):
+    assert run("generate", "writer", "--prompt", "two", "--tokens", 3, "--no-stream") == 0
+    assert capsys.readouterr().out.count("\n") >= 1
+    (place / "in.txt").write_text("two dogs\na cat\n", encoding="utf-8")
+    assert run("classify", "classification", "--input", "in.txt") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_classifier_is_told_of_in_texts_a_second(place, tmp_path, capsys):
+    assert run("train", "classification.yaml", "--data", place, "--out", tmp_path / "run", *options(*FEW)) == 0
+    said = capsys.readouterr().err
+    assert "texts/s" in said
+    assert "estimated time" in said
+    assert "macro-F1" in said
+
+
+def test_the_corpora_of_a_run_in_another_folder_are_found_again(place):
+    configuration = yaml.safe_load((place / "tagging" / "config.yaml").read_text(encoding="utf-8"))
+    assert configuration["data"]["train"]["path"] == str(place / "tagged.txt")
+
+
+@pytest.mark.parametrize(("run_name", "part"), [("writer", "blocks"), ("classification", "head"), ("tagging", "head")])
+def test_info_counts_the_parts(run_name, part, capsys):
+    assert run("info", run_name) == 0
+    out = capsys.readouterr().out
+    assert f"  {part}" in out
+    assert "MFLOP" in out
+    assert "valid: " in out
+    assert run("info", run_name, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["parameters"]["total"] == sum(count for name, count in facts["parameters"].items() if name != "total")
+    assert facts["trained"] is True
+    assert facts["result"]["updates"] == 3
+
+
+def test_runs_of_several_tasks_stand_in_one_table(capsys):
+    assert run("compare", "writer", "classification", "tagging") == 0
+    lines = capsys.readouterr().out.splitlines()
+    [tasks] = [line for line in lines if line.startswith("task")]
+    assert tasks.split() == ["task", "language", "modelling", "classification", "tagging"]
+    assert sum(line.startswith("valid: ") for line in lines) == 3 + 2 + 2
+    assert run("compare", "writer", "classification", "--json") == 0
+    assert [row["task"] for row in json.loads(capsys.readouterr().out)] == ["language_modelling", "classification"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "writer", "-i", "in.txt"], "writer: is a generator, and this needs a translator; use it with: "),
+        (
+            ["generate", "tagging"],
+            "tagging: is a tagger, and this needs a generator; use it with: dragoman classify",
+        ),
+        (["evaluate", "writer", "--source", "train.en", "-r", "train.de"], "and this needs a translator"),
+        (["answer", "classification", "--question", "who", "--context", "in.txt"], "and this needs an answerer"),
+        (["train", "--resume", "writer"], "writer: its training has ended; use it with: dragoman generate writer"),
+        (["train", "--text", "running.txt", "--source", "train.en", "--target", "train.de", "--out", "x"], "leave one"),
+        (["train", "--valid-text", "running.txt", "--out", "x"], "--valid-text needs --text"),
+        (
+            ["train", "--text", "running.txt", "--out", "x", "--set", "preset=tiny"],
+            "tiny is for task translation",
+        ),
+        (["train", "--out", "x"], "give --source and --target, --text, or a configuration file"),
+        (["compare", "writer", "running.txt"], "running.txt: is no folder of a run"),
+    ],
+)
+def test_a_verb_that_does_not_fit_is_one_message(arguments, message, place, capsys):
+    (place / "in.txt").write_text("two dogs\na cat\n", encoding="utf-8")
+    assert main.run(arguments, debug=False) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err.splitlines()[-1]
+    assert not (place / "x").exists()

@@ -1,0 +1,99 @@
+"""A small decoder-only network learns associative recall: shown keys with their values, it gives the value of a key.
+
+A text is `key value key value …`, then the same keys in another order, each again followed by its value. Which key
+comes next cannot be known; its value can, and only by looking back (Olsson et al., 2022, on induction).
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.data.prompts import prompt_stream, prompts_in_order
+from dragoman.data.store import TokenStore
+from dragoman.models.transformer.build import build_causal
+from dragoman.models.transformer.causal import CausalTransformer
+from dragoman.models.transformer.config import CausalConfig, DropoutConfig, RotaryConfig
+from dragoman.training.checkpoint import Checkpoints, Progress
+from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.language import next_token
+from dragoman.training.loop import Judge, Run, train
+from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.schedules import Cosine
+from tests.learners import CPU
+
+KEYS, VALUES = range(4, 16), range(16, 28)
+PAIRS = range(3, 7)
+MODEL = CausalConfig(
+    size=64,
+    heads=4,
+    layers=2,
+    feed_forward=128,
+    positions=RotaryConfig(),
+    dropout=DropoutConfig(embedding=0.0, residual=0.0),
+)
+TRAINING = TrainingConfig(
+    length=Updates(count=1000),
+    interval=Updates(count=1000),
+    batch_tokens=1600,
+    optimiser=Adam(learning_rate=0.003),
+    schedule=Cosine(warmup=100),
+)
+Pair = tuple[list[int], list[int]]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """More would wait for each other in a network so small."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def draw(generator: random.Random) -> Pair:
+    """Shown keys with their values, and the same again in another order."""
+    shown = [(key, generator.choice(VALUES)) for key in generator.sample(KEYS, generator.choice(PAIRS))]
+    asked = generator.sample(shown, len(shown))
+    return [token for pair in shown for token in pair], [token for pair in asked for token in pair]
+
+
+@pytest.mark.slow
+def test_99_of_100_values_are_recalled(tmp_path):
+    generator = random.Random(1)
+    seen = [draw(generator) for _ in range(20_000)]
+    shown = {tuple(source) for source, _ in seen}
+    unseen = [pair for pair in (draw(generator) for _ in range(600)) if tuple(pair[0]) not in shown]
+    network = train_on(tmp_path, seen)
+    assert recalled(network, TokenStore.build(tmp_path / "unseen", unseen)) >= 0.99
+
+
+def train_on(folder: Path, pairs: list[Pair]) -> CausalTransformer:
+    with torch.random.fork_rng():
+        torch.manual_seed(TRAINING.seed)
+        network = build_causal(MODEL, vocabulary=VALUES.stop)
+    store = TokenStore.build(folder / "seen", pairs)
+    run = Run(
+        model=network,
+        optimiser=build_optimiser(TRAINING.optimiser, network),
+        stream=prompt_stream(store, budget=TRAINING.batch_tokens, seed=TRAINING.seed),
+        checkpoints=Checkpoints(folder / "checkpoints", keep=1),
+        progress=Progress(),
+    )
+    judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
+    train(run, TRAINING, objective=next_token(), judge=judge, observe=lambda _: None, device=CPU)
+    return network
+
+
+@torch.inference_mode()
+def recalled(network: CausalTransformer, store: TokenStore) -> float:
+    """The share of the values asked for to which the network gives the highest probability."""
+    network.eval()
+    right = asked = 0
+    for batch in prompts_in_order(store, budget=4096):
+        values = batch.counted & (batch.expected >= VALUES.start)
+        found = network(batch.tokens).argmax(dim=-1)
+        right += int((found == batch.expected)[values].sum())
+        asked += int(values.sum())
+    return right / asked

@@ -1,0 +1,114 @@
+"""With the weights of random Hugging Face BERTs copied over, we give the same states, words and labels."""
+
+from typing import Any
+
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+
+from dragoman.models.transformer.config import EncoderConfig, LearnedConfig
+from dragoman.models.transformer.encoder import EncoderTransformer
+from dragoman.nn.heads import SequenceHead
+from tests.copying import copy_same, stirred
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_encoder
+
+SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
+TEXTS = [[2, 19, 23, 37, 3, 11, 3], [2, 5, 7, 11, 13, 3, 41, 4, 4, 3], [2, 3]]
+SEGMENTS = [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0]]
+
+
+def their_config() -> BertConfig:
+    return BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=SIZE,
+        num_hidden_layers=3,
+        num_attention_heads=HEADS,
+        intermediate_size=HIDDEN,
+        hidden_act="gelu",
+        max_position_embeddings=PLACES,
+        type_vocab_size=2,
+        layer_norm_eps=1e-5,
+        pad_token_id=SYMBOLS.pad,
+        num_labels=5,
+    )
+
+
+def ours() -> EncoderTransformer:
+    config = EncoderConfig(
+        size=SIZE,
+        heads=HEADS,
+        feed_forward=HIDDEN,
+        layers=3,
+        activation="gelu",
+        norm_position="post",
+        norm_embedding=True,
+        scale_embedding=False,
+        segments=2,
+        positions=LearnedConfig(length=PLACES),
+        dropout=NO_DROPOUT,
+    )
+    return random_encoder(config, vocabulary=VOCABULARY)
+
+
+@torch.no_grad()
+def copy_trunk(partner: BertModel, model: EncoderTransformer) -> None:
+    embeddings = partner.embeddings
+    copy_same(embeddings.word_embeddings, model.embedding.tokens)
+    copy_same(embeddings.position_embeddings, model.embedding.positions.table)
+    copy_same(embeddings.token_type_embeddings, model.embedding.segments)
+    copy_same(embeddings.LayerNorm, model.embedding.norm)
+    for theirs, block in zip(partner.encoder.layer, model.blocks, strict=True):
+        copy_block(theirs, block)
+
+
+def copy_block(theirs: Any, block: Any) -> None:
+    own = block.attention
+    for map_, mine in (
+        (theirs.attention.self.query, own.query),
+        (theirs.attention.self.key, own.key),
+        (theirs.attention.self.value, own.value),
+        (theirs.attention.output.dense, own.output),
+        (theirs.attention.output.LayerNorm, block.around_attention.norm),
+        (theirs.intermediate.dense, block.feed_forward.inner),
+        (theirs.output.dense, block.feed_forward.outer),
+        (theirs.output.LayerNorm, block.around_feed_forward.norm),
+    ):
+        copy_same(map_, mine)
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Tokens, lengths, segments, and which places are real."""
+    tokens, lengths = rectangle(TEXTS)
+    segments, _ = rectangle(SEGMENTS)
+    return tokens, lengths, segments, torch.arange(tokens.shape[1]) < lengths[:, None]
+
+
+@torch.no_grad()
+def test_the_same_hidden_states_and_logits_of_masked_words() -> None:
+    partner, model = stirred(BertForMaskedLM, their_config()), ours()
+    copy_trunk(partner.bert, model)
+    predictions = partner.cls.predictions
+    copy_same(predictions.transform.dense, model.head.linear)
+    copy_same(predictions.transform.LayerNorm, model.head.norm)
+    model.unembedding.bias.copy_(predictions.bias)
+    tokens, lengths, segments, real = inputs()
+    options = {"attention_mask": real.long(), "token_type_ids": segments}
+    hidden = partner.bert(tokens, **options).last_hidden_state
+    torch.testing.assert_close(model.hidden(tokens, lengths, segments)[real], hidden[real], atol=1e-4, rtol=1e-4)
+    logits = partner(tokens, **options).logits
+    torch.testing.assert_close(model(tokens, lengths, segments)[real], logits[real], atol=1e-4, rtol=1e-4)
+    assert float(logits[real].std()) > 0.5
+
+
+@torch.no_grad()
+def test_the_same_labels_from_the_pooler() -> None:
+    partner, model = stirred(BertForSequenceClassification, their_config()), ours()
+    copy_trunk(partner.bert, model)
+    head = SequenceHead(size=SIZE, labels=5, pooling="first", dense=True, dropout=0.0).eval()
+    copy_same(partner.bert.pooler.dense, head.dense)
+    copy_same(partner.classifier, head.output)
+    tokens, lengths, segments, real = inputs()
+    logits = partner(tokens, attention_mask=real.long(), token_type_ids=segments).logits
+    ours_ = head(model.hidden(tokens, lengths, segments), lengths)
+    torch.testing.assert_close(ours_, logits, atol=1e-4, rtol=1e-4)
+    assert float(logits.std()) > 0.1

@@ -1,0 +1,154 @@
+"""With the projections of a random Hugging Face BigBird copied over, block-sparse attention gives the same values."""
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import BigBirdConfig, BigBirdModel
+from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdSelfAttention
+
+from dragoman.nn.attention import Full, MultiHeadAttention, Pattern
+from dragoman.nn.masks import within
+from dragoman.nn.scores import ScaledDotConfig, build_score
+from dragoman.nn.sparse import BigBird, block_mask, random_plan
+from dragoman.nn.sparse.bigbird import Plan
+
+SIZE, HEADS, BLOCK, RANDOM = 35, 5, 3, 2
+BLOCKS = 11
+PLACES = BLOCK * BLOCKS
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+CONFIG = BigBirdConfig(
+    hidden_size=SIZE,
+    num_attention_heads=HEADS,
+    block_size=BLOCK,
+    num_random_blocks=RANDOM,
+    max_position_embeddings=PLACES,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+@pytest.fixture
+def partner() -> BigBirdBlockSparseAttention:
+    """Block-sparse attention with large random weights, so that a wrong key would show."""
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        attention = BigBirdBlockSparseAttention(CONFIG, seed=3)
+        with torch.no_grad():
+            for parameter in attention.parameters():
+                parameter.copy_(torch.randn_like(parameter) * 0.4)
+    return attention.eval()
+
+
+@pytest.fixture
+def _their_generator_is_left_as_it_was() -> Iterator[None]:
+    state = np.random.get_state()  # noqa: NPY002  # they draw from the global generator
+    yield
+    np.random.set_state(state)  # noqa: NPY002
+
+
+def hidden_states(rows: int = 2) -> Tensor:
+    return torch.randn(rows, PLACES, SIZE, generator=torch.Generator().manual_seed(1)).requires_grad_()
+
+
+def theirs(partner: BigBirdBlockSparseAttention, x: Tensor, lengths: list[int]) -> tuple[Tensor, Tensor]:
+    """What they attend to, with the heads side by side, and their weights."""
+    mask = within(torch.tensor(lengths), PLACES)[:, 0, 0].float()
+    blocked, band_mask, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(mask, BLOCK)
+    return partner(x, band_mask, from_mask, to_mask, blocked, blocked)
+
+
+def ours(partner: BigBirdBlockSparseAttention, pattern: Pattern) -> MultiHeadAttention:
+    """The same projections; theirs has none behind, so ours is the identity."""
+    score = build_score(
+        ScaledDotConfig(), query_size=SIZE // HEADS, key_size=SIZE // HEADS, heads=HEADS, key_heads=HEADS
+    )
+    layer = MultiHeadAttention(
+        size=SIZE, heads=HEADS, key_value_heads=HEADS, bias=True, dropout=0.0, score=score, pattern=pattern
+    ).eval()
+    for name in ("query", "key", "value"):
+        getattr(layer, name).load_state_dict(getattr(partner, name).state_dict())
+    with torch.no_grad():
+        layer.output.weight.copy_(torch.eye(SIZE))
+        layer.output.bias.zero_()
+    return layer
+
+
+def with_plan(partner: BigBirdBlockSparseAttention, plan: Plan) -> MultiHeadAttention:
+    return ours(partner, BigBird(block=BLOCK, random=RANDOM, draw=lambda blocks, heads: plan))
+
+
+def assert_same(partner: BigBirdBlockSparseAttention, layer: MultiHeadAttention, lengths: list[int]) -> None:
+    """Values at every real place, and the gradient of the input."""
+    x = hidden_states()
+    real = within(torch.tensor(lengths), PLACES)
+    mine, other = layer(x, layer.keys_values(x), real), theirs(partner, x, lengths)[0]
+    torch.testing.assert_close(mine[real[:, 0, 0]], other[real[:, 0, 0]], **CLOSE)
+    towards = torch.randn(mine.shape, generator=torch.Generator().manual_seed(2)) * real[:, 0, 0, :, None]
+    gradients = [torch.autograd.grad(output, x, towards)[0] for output in (mine, other)]
+    torch.testing.assert_close(*gradients, **CLOSE)
+
+
+LENGTHS = pytest.mark.parametrize("lengths", [[PLACES, PLACES], [PLACES, PLACES - 1], [PLACES - 2, PLACES - 1]])
+"""Padding within the last block: their last block is that of the batch, ours that of the row."""
+
+
+@LENGTHS
+def test_with_our_random_blocks(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
+    plan = random_plan(BLOCKS, HEADS, random=RANDOM, seed=5)
+    with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
+        assert_same(partner, with_plan(partner, plan), lengths)
+
+
+@LENGTHS
+@pytest.mark.usefixtures("_their_generator_is_left_as_it_was")
+def test_with_their_random_blocks(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
+    """They draw while training, anew for every layer and head; there is no dropout in it."""
+    partner.train()
+    drawn = []
+    draw = partner._bigbird_block_rand_mask_with_head
+    with patch.object(
+        partner, "_bigbird_block_rand_mask_with_head", lambda **how: drawn.append(draw(**how)) or drawn[-1]
+    ):
+        theirs(partner, hidden_states(), lengths)
+    plan = torch.from_numpy(np.stack(drawn[0])).long()
+    assert plan.shape == (HEADS, BLOCKS - 2, RANDOM)
+    assert not torch.equal(plan[0], plan[1])
+    assert_same(partner, with_plan(partner, plan), lengths)
+
+
+@LENGTHS
+def test_their_evaluation_mode_counts_the_first_block_again(
+    partner: BigBirdBlockSparseAttention, lengths: list[int]
+) -> None:
+    zeros = torch.zeros(HEADS, BLOCKS - 2, RANDOM, dtype=torch.long)
+    assert_same(partner, with_plan(partner, zeros), lengths)
+
+
+def test_they_look_where_our_dense_mask_says(partner: BigBirdBlockSparseAttention) -> None:
+    plan = random_plan(BLOCKS, HEADS, random=RANDOM, seed=5)
+    with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
+        values, weights = theirs(partner, hidden_states(), [PLACES, PLACES])
+    mask = block_mask(PLACES, block=BLOCK, plan=plan)
+    assert torch.equal(weights > 0, mask.expand_as(weights))
+    dense = partner_in_full(partner)
+    additive = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)[None]
+    torch.testing.assert_close(dense(hidden_states(), attention_mask=additive)[0], values, **CLOSE)
+
+
+def partner_in_full(partner: BigBirdBlockSparseAttention) -> BigBirdSelfAttention:
+    dense = BigBirdSelfAttention(CONFIG).eval()
+    dense.load_state_dict(partner.state_dict())
+    return dense
+
+
+def test_few_blocks_are_full_attention_for_both(partner: BigBirdBlockSparseAttention) -> None:
+    places = BLOCK * (4 + RANDOM)
+    x = hidden_states()[:, :places]
+    layer = ours(partner, BigBird(block=BLOCK, random=RANDOM, draw=lambda *_: pytest.fail("nothing is left to draw")))
+    expected = partner_in_full(partner)(x)[0]
+    torch.testing.assert_close(layer(x, layer.keys_values(x), None), expected, **CLOSE)
+    full = ours(partner, Full(causal=False))
+    torch.testing.assert_close(full(x, full.keys_values(x), None), expected, **CLOSE)

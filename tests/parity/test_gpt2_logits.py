@@ -1,0 +1,77 @@
+"""With the weights of a random Hugging Face `GPT2LMHeadModel` copied over, we give the same logits."""
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from dragoman.models.transformer.causal import CausalTransformer
+from dragoman.models.transformer.config import CausalConfig, LearnedConfig
+from tests.copying import copy_linear, copy_same, stirred
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_causal
+
+SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
+TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4], [2]]
+
+
+def gpt2() -> GPT2LMHeadModel:
+    config = GPT2Config(
+        vocab_size=VOCABULARY,
+        n_positions=PLACES,
+        n_embd=SIZE,
+        n_layer=3,
+        n_head=HEADS,
+        n_inner=HIDDEN,
+        activation_function="gelu_new",
+        bos_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.end,
+        pad_token_id=SYMBOLS.pad,
+    )
+    return stirred(GPT2LMHeadModel, config)
+
+
+def ours() -> CausalTransformer:
+    config = CausalConfig(
+        size=SIZE,
+        heads=HEADS,
+        feed_forward=HIDDEN,
+        layers=3,
+        activation="gelu_tanh",
+        scale_embedding=False,
+        positions=LearnedConfig(length=PLACES),
+        dropout=NO_DROPOUT,
+    )
+    return random_causal(config, vocabulary=VOCABULARY)
+
+
+@torch.no_grad()
+def copy_weights(partner: GPT2LMHeadModel, model: CausalTransformer) -> None:
+    """Their maps are stored with a row an input, those of queries, keys and values as one."""
+    copy_same(partner.transformer.wte, model.embedding.tokens)
+    copy_same(partner.transformer.wpe, model.embedding.positions.table)
+    copy_same(partner.transformer.ln_f, model.norm)
+    model.unembedding.bias.zero_()
+    for theirs, block in zip(partner.transformer.h, model.blocks, strict=True):
+        weights = theirs.attn.c_attn.weight.t().chunk(3)
+        biases = theirs.attn.c_attn.bias.chunk(3)
+        own = block.attention
+        for weight, bias, map_ in zip(weights, biases, (own.query, own.key, own.value), strict=True):
+            copy_linear(weight, bias, map_)
+        for conv, map_ in (
+            (theirs.attn.c_proj, own.output),
+            (theirs.mlp.c_fc, block.feed_forward.inner),
+            (theirs.mlp.c_proj, block.feed_forward.outer),
+        ):
+            copy_linear(conv.weight.t(), conv.bias, map_)
+        copy_same(theirs.ln_1, block.around_attention.norm)
+        copy_same(theirs.ln_2, block.around_feed_forward.norm)
+
+
+@torch.no_grad()
+def test_the_same_logits() -> None:
+    partner, model = gpt2(), ours()
+    copy_weights(partner, model)
+    tokens, lengths = rectangle(TEXTS)
+    real = torch.arange(tokens.shape[1]) < lengths[:, None]
+    theirs = partner(tokens, attention_mask=real.long(), use_cache=False).logits
+    torch.testing.assert_close(model(tokens)[real], theirs[real], atol=1e-4, rtol=1e-4)
+    assert float(theirs[real].std()) > 0.5

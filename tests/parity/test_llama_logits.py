@@ -1,0 +1,84 @@
+"""With the weights of a random Hugging Face `LlamaForCausalLM` copied over, we give the same logits: rotary positions,
+RMSNorm, gated feed-forward, grouped heads, an unembedding of its own."""
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from dragoman.models.transformer.causal import CausalTransformer
+from dragoman.models.transformer.config import CausalConfig, RotaryConfig
+from tests.copying import copy_same, stirred
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_causal
+
+SIZE, HEADS, HIDDEN, VOCABULARY, BASE = 36, 6, 53, 43, 500.0
+TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4, 9, 9, 31], [2]]
+
+
+def llama(key_value_heads: int) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=SIZE,
+        intermediate_size=HIDDEN,
+        num_hidden_layers=3,
+        num_attention_heads=HEADS,
+        num_key_value_heads=key_value_heads,
+        rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": BASE},
+        tie_word_embeddings=False,
+        bos_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.end,
+        pad_token_id=SYMBOLS.pad,
+    )
+    return stirred(LlamaForCausalLM, config)
+
+
+def ours(key_value_heads: int) -> CausalTransformer:
+    config = CausalConfig(
+        size=SIZE,
+        heads=HEADS,
+        key_value_heads=key_value_heads,
+        feed_forward=HIDDEN,
+        layers=3,
+        activation="silu",
+        gated=True,
+        norm="rms",
+        bias=False,
+        scale_embedding=False,
+        positions=RotaryConfig(base=BASE),
+        tie=False,
+        dropout=NO_DROPOUT,
+    )
+    return random_causal(config, vocabulary=VOCABULARY)
+
+
+@torch.no_grad()
+def copy_weights(partner: LlamaForCausalLM, model: CausalTransformer) -> None:
+    copy_same(partner.model.embed_tokens, model.embedding.tokens)
+    model.norm.weight.copy_(partner.model.norm.weight)
+    model.unembedding.weight.copy_(partner.lm_head.weight)
+    for theirs, block in zip(partner.model.layers, model.blocks, strict=True):
+        for map_, own in (
+            (theirs.self_attn.q_proj, block.attention.query),
+            (theirs.self_attn.k_proj, block.attention.key),
+            (theirs.self_attn.v_proj, block.attention.value),
+            (theirs.self_attn.o_proj, block.attention.output),
+            (theirs.mlp.gate_proj, block.feed_forward.inner),
+            (theirs.mlp.up_proj, block.feed_forward.gate),
+            (theirs.mlp.down_proj, block.feed_forward.outer),
+        ):
+            copy_same(map_, own)
+        block.around_attention.norm.weight.copy_(theirs.input_layernorm.weight)
+        block.around_feed_forward.norm.weight.copy_(theirs.post_attention_layernorm.weight)
+
+
+@pytest.mark.parametrize("key_value_heads", [6, 2, 1])
+@torch.no_grad()
+def test_the_same_logits(key_value_heads: int) -> None:
+    partner, model = llama(key_value_heads), ours(key_value_heads)
+    copy_weights(partner, model)
+    tokens, lengths = rectangle(TEXTS)
+    real = torch.arange(tokens.shape[1]) < lengths[:, None]
+    theirs = partner(tokens, attention_mask=real.long(), use_cache=False).logits
+    torch.testing.assert_close(model(tokens)[real], theirs[real], atol=1e-4, rtol=1e-4)
+    assert float(theirs[real].std()) > 0.5

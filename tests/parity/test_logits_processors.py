@@ -1,0 +1,81 @@
+"""Our filters of logits against Hugging Face's, on random logits."""
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList
+from transformers.generation.logits_process import (
+    MinPLogitsWarper,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
+
+from dragoman.decoding import SamplingSettings
+from dragoman.decoding.sampling import filtered
+
+ROWS, VOCABULARY = 13, 997
+SETTINGS = {
+    "temperature": [0.3, 0.9, 1.7],
+    "top_k": [1, 5, 101, 2000],
+    "top_p": [0.05, 0.5, 0.97],
+    "min_p": [0.02, 0.3],
+    "typical": [0.1, 0.6, 0.95],
+    "repetition_penalty": [0.7, 1.2, 3.0],
+    "no_repeat_ngram": [1, 2, 3],
+}
+THEIRS = {
+    "repetition_penalty": RepetitionPenaltyLogitsProcessor,
+    "no_repeat_ngram": NoRepeatNGramLogitsProcessor,
+    "temperature": TemperatureLogitsWarper,
+    "top_k": TopKLogitsWarper,
+    "top_p": TopPLogitsWarper,
+    "min_p": MinPLogitsWarper,
+    "typical": TypicalLogitsWarper,
+}
+"""In the order in which `generate` applies them."""
+
+
+def random_logits(seed: int) -> tuple[Tensor, Tensor]:
+    """Logits of rather different sharpness, and histories of few words, so that they repeat."""
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = torch.linspace(0.1, 6.0, ROWS)[:, None]
+    logits = sharpness * torch.randn(ROWS, VOCABULARY, generator=generator)
+    return logits, torch.randint(4, 11, (ROWS, 29), generator=generator)
+
+
+def agree(ours: Tensor, theirs: Tensor) -> None:
+    """On what is left (at least a token), and on the logits of it."""
+    assert torch.equal(ours.isfinite(), theirs.isfinite())
+    assert ours.isfinite().any(dim=1).all()
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values], ids=str
+)
+def test_each_filter_is_theirs(name: str, value: float) -> None:
+    for seed in range(3):
+        logits, said = random_logits(seed)
+        theirs = THEIRS[name](value)(said, logits)
+        agree(filtered(logits, said, settings=SamplingSettings(**{name: value}), pad=0), theirs)
+        assert value == 2000 or not torch.equal(theirs, logits)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0.7, "top_k": 53, "top_p": 0.9},
+        {"temperature": 1.3, "top_p": 0.8, "min_p": 0.05},
+        {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "temperature": 0.8, "top_k": 211, "typical": 0.9},
+        {"repetition_penalty": 1.1, "temperature": 2.0, "top_k": 307, "top_p": 0.95, "min_p": 0.01, "typical": 0.5},
+    ],
+    ids=lambda settings: "+".join(settings),
+)
+def test_several_filters_are_theirs_in_their_order(settings: dict[str, float]) -> None:
+    logits, said = random_logits(5)
+    chain = LogitsProcessorList(THEIRS[name](settings[name]) for name in THEIRS if name in settings)
+    agree(filtered(logits, said, settings=SamplingSettings(**settings), pad=0), chain(said, logits))

@@ -1,0 +1,52 @@
+"""Relative positions against eqs. 3 to 5 of Shaw et al. (2018), one pair of places after another."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.models.transformer.build import build_self_attention
+from dragoman.models.transformer.config import CausalConfig, RelativeConfig, SelfAttentionConfig
+from dragoman.nn.attention import Full, MultiHeadAttention
+
+SIZE, HEADS, PLACES, REACH = 15, 3, 11, 2
+
+
+def layer(*, causal: bool, values: bool) -> MultiHeadAttention:
+    config = CausalConfig(size=SIZE, heads=HEADS, positions=RelativeConfig(reach=REACH, values=values))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return build_self_attention(config, SelfAttentionConfig(), None, Full(causal=causal)).eval()
+
+
+def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
+    r"""$e_{ij} = x_i W^Q (x_j W^K + a^K_{ij})^\top / \sqrt{d_z}$, $z_i = \sum_j \alpha_{ij} (x_j W^V + a^V_{ij})$."""
+    size = SIZE // HEADS
+    of_keys, of_values = own.distances.of_keys, own.distances.of_values
+    outputs = []
+    for head in range(HEADS):
+        part = slice(head * size, (head + 1) * size)
+        query, key, value = ((map_(x))[:, part] for map_ in (own.query, own.key, own.value))
+        rows = []
+        for i in range(len(x)):
+            seen = [j for j in range(len(x)) if j <= i or not causal]
+            clipped = [max(-REACH, min(REACH, j - i)) + REACH for j in seen]
+            scores = [query[i] @ (key[j] + of_keys[c]) / math.sqrt(size) for j, c in zip(seen, clipped, strict=True)]
+            weights = torch.stack(scores).softmax(dim=0)
+            added = [
+                value[j] if of_values is None else value[j] + of_values[c] for j, c in zip(seen, clipped, strict=True)
+            ]
+            rows.append(sum(weight * one for weight, one in zip(weights, added, strict=True)))
+        outputs.append(torch.stack(rows))
+    return own.output(torch.cat(outputs, dim=-1))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("values", [False, True])
+@torch.no_grad()
+def test_the_equations_of_the_paper(causal: bool, values: bool) -> None:
+    own = layer(causal=causal, values=values)
+    x = torch.randn(PLACES, SIZE, generator=torch.Generator().manual_seed(2))
+    ours = own(x[None], own.keys_values(x[None]), None)[0]
+    torch.testing.assert_close(ours, by_the_paper(own, x, causal=causal), atol=1e-5, rtol=1e-5)

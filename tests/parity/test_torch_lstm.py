@@ -1,0 +1,152 @@
+"""PyTorch's own recurrent modules, with the same weights, give the same states, outputs and gradients."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
+from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
+from dragoman.nn.recurrent.cells import CellWeights, advance, from_input, parts_of
+from dragoman.nn.recurrent.encoder import read_by_steps
+from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
+from tests.fakes import SYMBOLS, rectangle
+from tests.recurrent_networks import NO_DROPOUT, random_recurrent
+
+CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+MODULES = {"lstm": nn.LSTM, "gru": nn.GRU}
+STEPS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
+CLOSE = {"atol": 1e-5, "rtol": 1e-4}
+SIZE, EMBEDDING, VOCABULARY = 14, 11, 43
+SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3]]
+TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4], []]
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def ours(**options) -> Seq2SeqRecurrent:
+    chosen = {"size": SIZE, "embedding_size": EMBEDDING, "tie": "none", "dropout": NO_DROPOUT} | options
+    return random_recurrent(RecurrentConfig(**chosen), source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+
+
+@CELLS
+def test_a_cell(cell):
+    """Ten steps of one cell."""
+    theirs = STEPS[cell](EMBEDDING, SIZE)
+    weights = CellWeights(theirs.weight_ih, theirs.weight_hh, theirs.bias_ih, theirs.bias_hh)
+    state = tuple(random(3, SIZE, seed=part) for part in range(parts_of(cell)))
+    other = state if cell == "lstm" else state[0]
+    for place in range(10):
+        x = random(3, EMBEDDING, seed=100 + place)
+        state = advance(cell, weights, from_input(cell, weights, x), state)
+        other = theirs(x, other)
+        torch.testing.assert_close(state, other if cell == "lstm" else (other,), **CLOSE)
+
+
+@torch.no_grad()
+def stacked(mine: list[nn.RNNBase], kind: type[nn.RNNBase], *, both_ways: bool) -> nn.RNNBase:
+    """One module of theirs with several layers, from several of one layer."""
+    first = mine[0]
+    twin = kind(first.input_size, first.hidden_size, len(mine), batch_first=True, bidirectional=both_ways)
+    for number, layer in enumerate(mine):
+        for name, parameter in layer.named_parameters():
+            getattr(twin, name.replace("_l0", f"_l{number}")).copy_(parameter)
+    return twin
+
+
+def gradients(output: Tensor, of: list[Tensor]) -> list[Tensor]:
+    return torch.autograd.grad(output, of, random(*output.shape, seed=7), retain_graph=True)
+
+
+@CELLS
+@pytest.mark.parametrize("road", ["fast", "slow"])
+def test_the_encoder(cell, road, monkeypatch):
+    """Three layers both ways over sentences of different lengths, on either road."""
+    encoder = ours(cell=cell, encoder_layers=3).encoder
+    if road == "slow":
+        for layer in encoder.layers:
+            monkeypatch.setattr(layer, "forward", lambda *inputs, layer=layer: read_by_steps(layer, *inputs))
+    twin = stacked([layer.layer for layer in encoder.layers], MODULES[cell], both_ways=True)
+    lengths, x = torch.tensor([3, 7, 1, 5]), random(4, 7, EMBEDDING).requires_grad_()
+    outputs, last = twin(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    theirs, _ = pad_packed_sequence(outputs, batch_first=True)
+    encoded = encoder(x, lengths)
+    torch.testing.assert_close(encoded.states, theirs, **CLOSE)
+    for part, other in enumerate(last if cell == "lstm" else (last,)):
+        mine = torch.stack([layer[part] for layer in encoded.last])
+        both_ways = other.unflatten(0, (3, 2)).transpose(1, 2).flatten(2)
+        torch.testing.assert_close(mine, both_ways, **CLOSE)
+    torch.testing.assert_close(gradients(encoded.states, [x]), gradients(theirs, [x]), **CLOSE)
+
+
+@CELLS
+@pytest.mark.parametrize("road", ["at once", "step by step"])
+def test_the_decoder_without_attention(cell, road):
+    """Three layers from left to right, from the states in which the encoder ended."""
+    model = ours(cell=cell, decoder_layers=3, attention=NoAttentionConfig())
+    twin = stacked([layer.layer for layer in model.decoder.layers], MODULES[cell], both_ways=False)
+    memory = model.encode(*rectangle(SOURCES))
+    embedded = random(3, 7, EMBEDDING).requires_grad_()
+    parts = tuple(torch.stack(layers) for layers in zip(*memory.first, strict=True))
+    theirs, _ = twin(embedded, parts if cell == "lstm" else parts[0])
+    if road == "at once":
+        mine = model.decoder(embedded, memory.first, None)
+    else:
+        cells, columns = memory.first, []
+        for place in range(7):
+            taken = model.decoder.from_embedding(embedded[:, place])
+            output, cells = model.decoder.advance(taken, cells, fed=None, view=None)
+            columns.append(output)
+        mine = torch.stack(columns, dim=1)
+    torch.testing.assert_close(mine, theirs, **CLOSE)
+    learnt = [embedded, model.encoder.layers[0].layer.weight_hh_l0, model.bridges[0].hidden.weight]
+    torch.testing.assert_close(gradients(mine, learnt), gradients(theirs, learnt), **CLOSE)
+
+
+def written_out(model: Seq2SeqRecurrent, cell: str, weigh_words) -> Tensor:
+    """Hidden states of Luong et al. (2015) with input feeding, one sentence and one place after the other."""
+    step = STEPS[cell](EMBEDDING + SIZE, SIZE)
+    decoder, weights = model.decoder, CellWeights.of(model.decoder.layers[0].layer)
+    step.weight_ih.data = torch.cat([weights.input, decoder.feed.weight], dim=1)
+    step.weight_hh.data, step.bias_ih.data, step.bias_hh.data = weights.hidden, weights.input_bias, weights.hidden_bias
+    rows = []
+    for source, target in zip(SOURCES, TARGETS, strict=True):
+        words = model.source_embedding.tokens.weight[source] * EMBEDDING**0.5
+        states, last = model.encoder.layers[0].layer(words[None])
+        ends = [torch.cat(list(part[:, 0])) for part in (last if cell == "lstm" else (last,))]
+        state = [torch.tanh(model.bridges[0].hidden(ends[0]))]
+        state += [linear(end) for linear, end in zip(model.bridges[0].rest, ends[1:], strict=True)]
+        attentional, outputs = torch.zeros(SIZE), []
+        for word in [SYMBOLS.begin, *target]:
+            x = torch.cat([model.target_embedding.tokens.weight[word] * EMBEDDING**0.5, attentional])
+            after = step(x, tuple(state) if cell == "lstm" else state[0])
+            state = list(after) if cell == "lstm" else [after]
+            context = weigh_words(model, state[0], states[0]) @ states[0]
+            attentional = torch.tanh(decoder.attention.combine.weight @ torch.cat([context, state[0]]))
+            outputs.append(attentional)
+        rows.append(torch.stack(outputs))
+    return torch.cat(rows)
+
+
+def scaled_dot(model: Seq2SeqRecurrent, query: Tensor, states: Tensor) -> Tensor:
+    return (states @ query / SIZE**0.5).softmax(dim=0)
+
+
+def additive(model: Seq2SeqRecurrent, query: Tensor, states: Tensor) -> Tensor:
+    score = model.decoder.attention.score
+    hidden = torch.tanh(states @ score.key_weight[0] + query @ score.query_weight[0])
+    return (hidden @ score.vector[0]).softmax(dim=0)
+
+
+@CELLS
+@pytest.mark.parametrize(("score", "weigh_words"), [(ScaledDotConfig(), scaled_dot), (AdditiveConfig(), additive)])
+@torch.no_grad()
+def test_the_whole_network_with_attention_and_input_feeding(cell, score, weigh_words):
+    model = ours(cell=cell, attention=score)
+    source, lengths = rectangle(SOURCES)
+    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    real = torch.arange(target.shape[1]) < target_lengths[:, None]
+    mine = model.hidden(source, lengths, target)[real]
+    torch.testing.assert_close(mine, written_out(model, cell, weigh_words), **CLOSE)

@@ -1,0 +1,37 @@
+"""Texts as ids in memory, for tests of what is learnt from running text."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dragoman.data.epochs import EpochStream
+from dragoman.data.packing import TextBatch
+from dragoman.data.store import Ragged
+from dragoman.data.tokenizer import BEGIN, END
+
+
+def ragged(texts: Sequence[Sequence[int]]) -> Ragged:
+    values = np.array([index for text in texts for index in text], dtype=np.uint16)
+    return Ragged(values, np.array([len(text) for text in texts], dtype=np.int64))
+
+
+def packed(texts: Sequence[Sequence[int]]) -> list[int]:
+    """The packed text by its definition."""
+    return [index for text in texts for index in (BEGIN, *text, END)]
+
+
+def one_epoch(stream: EpochStream[TextBatch]) -> list[TextBatch]:
+    """All batches up to the next epoch."""
+    number, batches = stream.position["epoch"], []
+    while stream.position["epoch"] == number:
+        batches.append(next(stream))
+    return batches
+
+
+def predictions(batch: TextBatch) -> list[tuple[int, int, int]]:
+    """Of each place of windows that counts: its place in the packed text, its token and what is expected of it."""
+    found = []
+    for row, start in enumerate(batch.rows.tolist()):
+        for column in batch.counted[row].nonzero()[:, 0].tolist():
+            found.append((start + column, int(batch.tokens[row, column]), int(batch.expected[row, column])))
+    return found

@@ -1,0 +1,110 @@
+"""What a recurrent network's configuration refuses, and with which words."""
+
+import pytest
+
+from dragoman.config import kinds_of, parse
+from dragoman.errors import ConfigError
+from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
+from dragoman.nn.scores import AdditiveConfig, CosineConfig
+
+NONE = {"kind": "none"}
+
+
+def refusal(**tree):
+    with pytest.raises(ConfigError) as caught:
+        parse(RecurrentConfig, tree, where="recipe.yaml")
+    return str(caught.value)
+
+
+def test_every_score_and_none_may_be_chosen():
+    assert kinds_of(RecurrentConfig.model_fields["attention"].annotation) == [
+        "none",
+        "dot",
+        "scaled_dot",
+        "multiplicative",
+        "reduced_rank",
+        "additive",
+        "cosine",
+    ]
+
+
+def test_attention_is_chosen_by_kind():
+    assert parse(RecurrentConfig, {}).attention == AdditiveConfig()
+    assert parse(RecurrentConfig, {"attention": NONE}).attention == NoAttentionConfig()
+    assert parse(RecurrentConfig, {"attention": {"hidden_size": 7}}).attention == AdditiveConfig(hidden_size=7)
+    assert parse(RecurrentConfig, {"attention": {"kind": "cosine"}}).attention == CosineConfig()
+    assert "Did you mean additive?" in refusal(attention={"kind": "aditive"})
+    assert "attention.rank: no such key. It belongs to kind reduced_rank" in refusal(attention={"rank": 3})
+
+
+def test_widths_that_are_not_given_follow_the_decoder():
+    config = RecurrentConfig(size=14)
+    assert (config.width_of_encoder, config.width_of_embedding) == (14, 14)
+    config = RecurrentConfig(size=7, encoder_size=10, embedding_size=11, tie="none")
+    assert (config.width_of_encoder, config.width_of_embedding) == (10, 11)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [({}, True), ({"attention": NONE}, False), ({"input_feeding": False}, False), ({"input_feeding": True}, True)],
+)
+def test_input_feeding_goes_with_attention_unless_it_is_chosen(tree, expected):
+    assert parse(RecurrentConfig, tree).feeds_input is expected
+
+
+def test_input_feeding_without_attention_is_refused():
+    assert parse(RecurrentConfig, {"attention": NONE, "input_feeding": False}).feeds_input is False
+    assert refusal(attention=NONE, input_feeding=True) == (
+        "recipe.yaml: model.input_feeding = true has no effect without attention: the state that would be fed is in "
+        "the cell already; leave it out, or choose a model.attention"
+    )
+
+
+def test_an_encoder_that_cannot_be_halved_is_refused():
+    assert "model.size = 7 cannot be halved between the encoder's two directions; choose an even" in refusal(size=7)
+    assert "model.encoder_size = 9 cannot be halved" in refusal(size=14, encoder_size=9)
+    assert parse(RecurrentConfig, {"size": 7, "encoder_size": 10}).width_of_encoder == 10
+
+
+@pytest.mark.parametrize("kind", ["dot", "scaled_dot", "cosine"])
+def test_scores_of_one_size_refuse_two(kind):
+    assert parse(RecurrentConfig, {"size": 14, "attention": {"kind": kind}}).attention.kind == kind
+    assert refusal(size=14, encoder_size=10, attention={"kind": kind}) == (
+        f"recipe.yaml: model.attention.kind = {kind} compares states of one size, but model.encoder_size = 10 and "
+        "model.size = 14; leave encoder_size out, or choose multiplicative, reduced_rank or additive"
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "multiplicative", "reduced_rank", "additive"])
+def test_the_others_take_two_sizes(kind):
+    tree = {"size": 14, "encoder_size": 10, "attention": {"kind": kind}}
+    assert parse(RecurrentConfig, tree).width_of_encoder == 10
+
+
+@pytest.mark.parametrize("tie", ["all", "target"])
+def test_words_of_another_width_cannot_be_tied(tie):
+    assert f"model.tie = {tie} needs words as wide as the decoder's states" in refusal(
+        size=14, embedding_size=10, tie=tie
+    )
+    assert parse(RecurrentConfig, {"size": 14, "embedding_size": 14, "tie": tie}).tie == tie
+
+
+def test_dropout_between_single_layers_is_refused():
+    assert "model.dropout.layers = 0.3 has no effect between single layers" in refusal(dropout={"layers": 0.3})
+    tree = {"decoder_layers": 2, "dropout": {"layers": 0.3}}
+    assert parse(RecurrentConfig, tree).dropout.layers == 0.3
+
+
+@pytest.mark.parametrize("key", ["size", "encoder_size", "embedding_size", "encoder_layers", "decoder_layers"])
+def test_no_size_is_zero(key):
+    assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
+
+
+@pytest.mark.parametrize("place", ["embedding", "layers", "output"])
+@pytest.mark.parametrize("probability", [-0.1, 1.0])
+def test_a_probability_lies_in_its_range(place, probability):
+    assert f"dropout.{place} = {probability}: " in refusal(dropout={place: probability})
+
+
+def test_a_key_is_answered_with_the_nearest():
+    assert refusal(encoder_layer=3) == "recipe.yaml: encoder_layer: no such key. Did you mean encoder_layers?"

@@ -1,0 +1,113 @@
+"""What the decoder of a recurrent network gets of a source, and what a step keeps."""
+
+import pytest
+import torch
+
+from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
+from dragoman.models.recurrent.seq2seq import RecurrentMemory
+from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
+from tests.fakes import SYMBOLS, rectangle
+from tests.recurrent_networks import NO_DROPOUT, random_recurrent
+
+VOCABULARY = 19
+SOURCES = [[5, 11, 7, 13, 3], [17, 3], [9, 5, 3]]
+
+
+def network(**options):
+    config = RecurrentConfig(**{"size": 10, "encoder_layers": 2, "decoder_layers": 2, "dropout": NO_DROPOUT} | options)
+    return random_recurrent(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@torch.no_grad()
+def test_the_bottleneck_is_as_narrow_for_a_long_source_as_for_a_short_one(cell):
+    """Nothing of the source but these numbers reaches the decoder: others in their place make another source."""
+    model = network(attention=NoAttentionConfig(), cell=cell)
+    long, short = (model.encode(*rectangle([source])) for source in (SOURCES[0] * 5, SOURCES[1]))
+    for memory in (long, short):
+        assert memory.seen is None
+        assert memory.view() is None
+        assert [[part.shape for part in layer] for layer in memory.first] == [[(1, 10)] * len(long.first[0])] * 2
+    exchanged = RecurrentMemory(None, short.first, long.lengths)
+    tokens = torch.full((1, 1), SYMBOLS.begin)
+    logits = [model.step(tokens, memory, model.start(memory, beam=1))[0] for memory in (exchanged, short, long)]
+    assert torch.equal(logits[0], logits[1])
+    assert not torch.equal(logits[1], logits[2])
+
+
+@torch.no_grad()
+def test_with_attention_every_state_of_the_encoder_stays_in_sight():
+    model = network(attention=AdditiveConfig(hidden_size=7))
+    memory = model.encode(*rectangle(SOURCES))
+    assert memory.seen.values.shape == (3, 1, 5, 10)
+    assert memory.seen.keys.shape == (3, 1, 5, 7)
+    places = torch.arange(5)[None]
+    encoded = model.encoder(model.source_embedding(rectangle(SOURCES)[0], places), memory.lengths)
+    torch.testing.assert_close(memory.seen.values[:, 0], encoded.states)
+    torch.testing.assert_close(memory.seen.keys[:, 0], encoded.states @ model.decoder.attention.score.key_weight[0])
+
+
+@pytest.mark.parametrize("attention", [AdditiveConfig(), NoAttentionConfig()])
+@torch.no_grad()
+def test_a_state_is_of_one_size_at_every_age_and_holds_no_source(attention):
+    model = network(attention=attention)
+    memory = model.encode(*rectangle(SOURCES))
+    state = model.start(memory, beam=7)
+    for _ in range(3):
+        _, state = model.step(torch.full((3, 7), 5), memory, state)
+        shapes = {part.shape for layer in state.cells for part in layer}
+        assert shapes == {(3, 7, 10)}
+        assert state.fed is None if attention.kind == "none" else state.fed.shape == (3, 7, 10)
+
+
+@torch.no_grad()
+def test_input_feeding_tells_the_next_step_where_it_looked():
+    """The same states, but another output before: only then does the next step differ."""
+    for feeds in (True, False):
+        model = network(input_feeding=feeds)
+        memory = model.encode(*rectangle(SOURCES))
+        _, state = model.step(torch.full((3, 1), SYMBOLS.begin), memory, model.start(memory, beam=1))
+        assert (state.fed is not None) == feeds
+        if feeds:
+            plain, _ = model.step(torch.full((3, 1), 5), memory, state)
+            other, _ = model.step(torch.full((3, 1), 5), memory, type(state)(state.cells, state.fed + 1))
+            assert (plain != other).any(dim=-1).all()
+
+
+@torch.no_grad()
+def test_an_alignment_is_read_from_a_state_and_changes_nothing():
+    model = network()
+    memory = model.encode(*rectangle(SOURCES))
+    _, state = model.step(torch.full((3, 2), SYMBOLS.begin), memory, model.start(memory, beam=2))
+    expected, _ = model.step(torch.full((3, 2), 5), memory, state)
+    weights = model.alignment(memory, state)
+    logits = model.decoder.attention.score
+    query = logits.queries(state.cells[-1][0][:, None])
+    for row, length in enumerate(memory.lengths.tolist()):
+        scores = logits.compare(query[row : row + 1], memory.seen.keys[row : row + 1, :, :length])[0, 0]
+        torch.testing.assert_close(weights[row, :, :length], scores.softmax(dim=1))
+        assert not weights[row, :, length:].any()
+    again, _ = model.step(torch.full((3, 2), 5), memory, state)
+    assert torch.equal(expected, again)
+
+
+def test_every_parameter_learns():
+    for attention in (AdditiveConfig(), NoAttentionConfig()):
+        model = network(attention=attention, tie="none")
+        target, _ = rectangle([[SYMBOLS.begin, 5, 7], [SYMBOLS.begin], [SYMBOLS.begin, 9]])
+        model(*rectangle(SOURCES), target).square().sum().backward()
+        still = [name for name, one in model.named_parameters() if one.grad is None or not one.grad.any()]
+        assert still == []
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("attention", [AdditiveConfig(), ScaledDotConfig(), NoAttentionConfig()])
+def test_in_half_precision_it_is_nearly_the_same(cell, attention):
+    model = network(cell=cell, attention=attention)
+    target, _ = rectangle([[SYMBOLS.begin, 5, 7], [SYMBOLS.begin], [SYMBOLS.begin, 9]])
+    plain = model.hidden(*rectangle(SOURCES), target)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model.hidden(*rectangle(SOURCES), target)
+    torch.testing.assert_close(half.float(), plain, atol=0.1, rtol=0.1)
+    half.float().sum().backward()
+    assert all(bool(one.grad.isfinite().all()) for one in model.parameters() if one.grad is not None)

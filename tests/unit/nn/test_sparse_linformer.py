@@ -1,0 +1,88 @@
+"""Linformer: the equation in loops, its end, and how little work is done."""
+
+import math
+
+import pytest
+import torch
+
+from dragoman.errors import DataError
+from dragoman.nn.masks import within
+from dragoman.nn.sparse import Linformer
+from tests.largest import Largest
+from tests.looks import CountingLook, dense_look, inputs
+
+
+def linformer(*, width=3, length=13, seed=1):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Linformer(width=width, length=length).double()
+
+
+def by_equation(pattern, query, key, value, lengths):
+    """softmax(q (E K)^T / sqrt(d)) F V for one row, head and query after another."""
+    groups = query.shape[1] // key.shape[1]
+    output = torch.zeros(*query.shape[:3], value.shape[3], dtype=query.dtype)
+    for row, length in enumerate(lengths):
+        for head in range(query.shape[1]):
+            E, F = pattern.of_keys.detach(), pattern.of_values.detach()
+            keys = [sum(E[mixture, n] * key[row, head // groups, n] for n in range(length)) for mixture in range(3)]
+            values = [sum(F[mixture, n] * value[row, head // groups, n] for n in range(length)) for mixture in range(3)]
+            for place in range(query.shape[2]):
+                scores = [math.exp(float(query[row, head, place] @ one) / math.sqrt(query.shape[3])) for one in keys]
+                for score, one in zip(scores, values, strict=True):
+                    output[row, head, place] += score / sum(scores) * one
+    return output
+
+
+@pytest.mark.parametrize("key_heads", [1, 3])
+@pytest.mark.parametrize("places", [1, 2, 7, 13])
+def test_the_equation(places, key_heads):
+    query, key, value = (x.detach() for x in inputs(queries=places, key_heads=key_heads))
+    pattern = linformer()
+    expected = by_equation(pattern, query, key, value, [places, places])
+    torch.testing.assert_close(pattern(dense_look, query, key, value, None), expected)
+    lengths = [max(1, places // 2), places]
+    expected = by_equation(pattern, query, key, value, lengths)
+    padded = pattern(dense_look, query, key, value, within(torch.tensor(lengths), places))
+    torch.testing.assert_close(padded, expected)
+
+
+def test_it_looks_at_so_many_mixtures_and_no_more():
+    look = CountingLook()
+    linformer(length=101)(look, *inputs(queries=101), None)
+    assert look.calls == [(2, 101, 3)]
+
+
+def test_both_mixtures_are_learnt():
+    pattern = linformer()
+    query, key, value = inputs(queries=7)
+    pattern(dense_look, query, key, value, None).square().sum().backward()
+    for mixture in (pattern.of_keys, pattern.of_values):
+        assert (mixture.grad[:, :7] != 0).all()
+        assert (mixture.grad[:, 7:] == 0).all()
+    assert [tuple(parameter.shape) for parameter in pattern.parameters()] == [(3, 13), (3, 13)]
+
+
+def test_a_sequence_beyond_the_end_is_refused_with_the_remedy():
+    with pytest.raises(DataError, match=r"14 places, but the pattern linformer was built for 13.*pattern\.length"):
+        linformer()(dense_look, *inputs(queries=14), None)
+
+
+def test_a_row_of_nothing_but_padding_receives_zeros():
+    query, key, value = inputs(queries=7)
+    attended = linformer()(dense_look, query, key, value, within(torch.tensor([0, 7]), 7))
+    assert (attended[0] == 0).all()
+
+
+def test_nothing_of_the_size_of_the_square_is_ever_made():
+    query, key, value = inputs(rows=1, heads=1, queries=2048)
+    with Largest() as largest:
+        linformer(width=8, length=2048)(dense_look, query, key, value, None).square().sum().backward()
+    assert largest.bytes <= 8 * 2048 * 8
+
+
+def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
+    with pytest.raises(AssertionError, match="without a cache"):
+        linformer()(dense_look, *inputs(queries=1, keys=11), None)
+    with pytest.raises(AssertionError, match="padding alone"):
+        linformer()(dense_look, *inputs(queries=11), torch.ones(1, 1, 11, 11, dtype=torch.bool))

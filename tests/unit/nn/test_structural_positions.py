@@ -1,0 +1,147 @@
+"""Places in a tree, against their definition."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.nn.positions.relative import RelativePositions
+from dragoman.nn.positions.sinusoidal import sinusoids
+from dragoman.nn.positions.structural import (
+    DepthPositions,
+    TreeRelations,
+    ancestry,
+    depths,
+    token_depths,
+    token_relations,
+    tree_relations,
+)
+from dragoman.shapes import Structure
+from tests.trees import Heads, depth, forests, relation, way_up
+
+some_forests = st.lists(forests(most=11), min_size=1, max_size=3)
+
+
+def padded(forests: list[Heads]) -> torch.Tensor:
+    """The heads from word 0 on, with padding after them."""
+    width = max(map(len, forests))
+    return torch.tensor([[0, *heads, *[0] * (width - len(heads))] for heads in forests])
+
+
+def sentence() -> torch.Tensor:
+    """Bush(1) held(2) a(3) talk(4) with(5) Sharon(6): held is the root, with hangs on held."""
+    return torch.tensor([[0, 2, 0, 4, 2, 2, 5]])
+
+
+def test_depths_and_relations_of_a_sentence():
+    assert depths(sentence()).tolist() == [[0, 2, 1, 3, 2, 2, 3]]
+    of_talk = tree_relations(sentence())[0, 4].tolist()
+    # above all, Bush before it in another branch, held above it, a below it, itself, with and Sharon behind it
+    assert of_talk == [-2, -4, -1, 1, 0, 4, 5]
+
+
+@given(some_forests)
+def test_depths_are_ways_up(forests: list[Heads]) -> None:
+    found = depths(padded(forests))
+    for row, heads in enumerate(forests):
+        assert found[row, : len(heads) + 1].tolist() == [depth(heads, word) for word in range(len(heads) + 1)]
+
+
+@given(some_forests)
+def test_what_is_above_a_word_stands_on_its_way_up(forests: list[Heads]) -> None:
+    found = ancestry(padded(forests))
+    for row, heads in enumerate(forests):
+        for word in range(len(heads) + 1):
+            assert found[row, word].nonzero()[:, 0].tolist() == sorted(way_up(heads, word))
+
+
+@given(some_forests)
+def test_relations_are_those_of_the_definition(forests: list[Heads]) -> None:
+    found = tree_relations(padded(forests))
+    for row, heads in enumerate(forests):
+        words = range(len(heads) + 1)
+        expected = [[relation(heads, first, second) for second in words] for first in words]
+        assert found[row, : len(words), : len(words)].tolist() == expected
+
+
+@given(some_forests)
+def test_a_relation_seen_from_the_other_side_is_its_opposite(forests: list[Heads]) -> None:
+    found = tree_relations(padded(forests))
+    assert torch.equal(found, -found.transpose(1, 2))
+
+
+@given(st.integers(1, 40))
+def test_a_word_hangs_as_deep_as_there_are_words(words: int) -> None:
+    """The deepest of trees, where doubling must go furthest."""
+    assert depths(torch.arange(words + 1)[None].sub(1).clamp(min=0)).tolist() == [[*range(words + 1)]]
+
+
+def test_the_tokens_of_a_word_stand_where_it_stands():
+    structure = Structure(words=torch.tensor([[1, 1, 2, 0, 0]]), heads=torch.tensor([[0, 2, 0]]))
+    assert token_depths(structure).tolist() == [[2, 2, 1, 0, 0]]
+    assert token_relations(structure)[0].tolist() == [
+        [0, 0, -1, -2, -2],
+        [0, 0, -1, -2, -2],
+        [1, 1, 0, -1, -1],
+        [2, 2, 1, 0, 0],
+        [2, 2, 1, 0, 0],
+    ]
+
+
+def test_depths_join_positions_in_a_layer():
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        positions = DepthPositions(size=6, bias=True)
+    places, found = sinusoids(torch.arange(3)[None], 6), torch.tensor([[2, 1, 0], [1, 1, 0]])
+    joined = positions(places, found)
+    for row in range(2):
+        for place in range(3):
+            both = torch.cat([places[0, place], sinusoids(found[row, place], 6)])
+            expected = torch.tanh(positions.join.weight @ both + positions.join.bias)
+            torch.testing.assert_close(joined[row, place], expected)
+
+
+def with_vectors(positions, seed: int = 3):
+    torch.nn.init.normal_(positions.of_keys, generator=torch.Generator().manual_seed(seed))
+    return positions
+
+
+def queries(*, rows: int, places: int) -> torch.Tensor:
+    return torch.randn(rows, 3, places, 5, generator=torch.Generator().manual_seed(2))
+
+
+def test_a_relation_adds_its_vector_to_the_keys():
+    positions = with_vectors(TreeRelations(reach=2, head_size=5, scale=0.5))
+    relations = torch.tensor([[[0, 7, -1], [2, 0, 1], [-2, -3, 0]], [[0, 0, 0], [0, 0, 5], [0, -5, 0]]])
+    query = queries(rows=2, places=3)
+    bias = positions.bias(query, relations, before=0)
+    for row in range(2):
+        for i in range(3):
+            for j in range(3):
+                vector = positions.of_keys[max(-2, min(2, int(relations[row, i, j]))) + 2]
+                torch.testing.assert_close(bias[row, :, i, j], 0.5 * query[row, :, i] @ vector)
+    torch.testing.assert_close(positions.bias(query[:, :, 1:], relations, before=1), bias[:, :, 1:])
+
+
+@pytest.mark.parametrize("reach", [2, 9])
+def test_in_a_chain_relations_are_distances(reach):
+    """Each word hangs on the one before it; word 0 is the first place here."""
+    chain = torch.arange(7)[None].sub(1).clamp(min=0)
+    tree = with_vectors(TreeRelations(reach=reach, head_size=5, scale=0.5))
+    sequence = with_vectors(RelativePositions(reach=reach, head_size=5, scale=0.5, adds_values=False))
+    query = queries(rows=1, places=7)
+    torch.testing.assert_close(
+        tree.bias(query, tree_relations(chain), before=0), sequence.bias(query, keys=7, before=0)
+    )
+
+
+def test_in_a_flat_tree_only_the_side_counts():
+    """Every word is a root; between words there are but three relations, which are distances of a reach of one."""
+    flat = tree_relations(torch.zeros(1, 7, dtype=torch.long))[:, 1:, 1:]
+    assert flat.unique().tolist() == [-2, 0, 2]
+    tree = with_vectors(TreeRelations(reach=4, head_size=5, scale=0.5))
+    sequence = RelativePositions(reach=1, head_size=5, scale=0.5, adds_values=False)
+    with torch.no_grad():
+        sequence.of_keys.copy_(tree.of_keys[[2, 4, 6]])
+    query = queries(rows=1, places=6)
+    torch.testing.assert_close(tree.bias(query, flat, before=0), sequence.bias(query, keys=6, before=0))

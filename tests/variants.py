@@ -1,0 +1,103 @@
+"""Every attention that can be configured: scores, positions and patterns, and which of them go together.
+
+The table is written down here by hand, so that the tests judge what the configuration refuses.
+"""
+
+from itertools import product
+
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from dragoman.models.transformer.config import (
+    AlibiConfig,
+    AttentionRoles,
+    BucketedConfig,
+    CrossAttentionConfig,
+    LearnedConfig,
+    NoPositionsConfig,
+    PositionsConfig,
+    RelativeConfig,
+    RotaryConfig,
+    SelfAttentionConfig,
+    SinusoidalConfig,
+)
+from dragoman.nn.attention import FullConfig
+from dragoman.nn.scores import (
+    AdditiveConfig,
+    CosineConfig,
+    DotConfig,
+    MultiplicativeConfig,
+    ReducedRankConfig,
+    ScaledDotConfig,
+)
+from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, WindowConfig
+
+SCORES: dict[str, BaseModel] = {
+    "dot": DotConfig(),
+    "scaled_dot": ScaledDotConfig(),
+    "multiplicative": MultiplicativeConfig(),
+    "reduced_rank": ReducedRankConfig(rank=3),
+    "additive": AdditiveConfig(hidden_size=5),
+    "cosine": CosineConfig(scale=2.0),
+}
+POSITIONS: dict[str, list[PositionsConfig]] = {
+    "sinusoidal": [SinusoidalConfig(), SinusoidalConfig(join="concatenate")],
+    "learned": [LearnedConfig(length=53), LearnedConfig(length=53, join="concatenate")],
+    "relative": [RelativeConfig(reach=3), RelativeConfig(reach=3, values=False)],
+    "bucketed": [BucketedConfig(buckets=8, furthest=7)],
+    "rotary": [RotaryConfig(base=11.0)],
+    "alibi": [AlibiConfig()],
+    "none": [NoPositionsConfig()],
+}
+PATTERNS: dict[str, BaseModel] = {
+    "full": FullConfig(),
+    "window": WindowConfig(reach=2),
+    "bigbird": BigBirdConfig(),
+    "linformer": LinformerConfig(width=3, length=53),
+}
+SCORES_BESIDE = dict.fromkeys(POSITIONS, tuple(SCORES)) | {
+    "rotary": ("dot", "scaled_dot", "cosine"),
+    "relative": ("dot", "scaled_dot", "multiplicative"),
+}
+POSITIONS_BESIDE = dict.fromkeys(PATTERNS, tuple(POSITIONS)) | {
+    "bigbird": ("sinusoidal", "learned", "rotary", "none"),
+    "linformer": ("sinusoidal", "learned", "none"),
+}
+OF_ENCODERS_ALONE = ("bigbird", "linformer")
+
+
+def goes_together(score: str, positions: str, pattern: str, *, masked: bool) -> bool:
+    """Whether a self-attention of these makes sense."""
+    return (
+        score in SCORES_BESIDE[positions]
+        and positions in POSITIONS_BESIDE[pattern]
+        and not (masked and pattern in OF_ENCODERS_ALONE)
+    )
+
+
+def every_combination() -> list[tuple[str, str, str, bool]]:
+    """Score, positions, pattern, and whether the future is masked."""
+    return list(product(SCORES, POSITIONS, PATTERNS, (False, True)))
+
+
+@st.composite
+def self_attentions(
+    draw: st.DrawFn, positions: str, *, masked: bool, patterns: tuple[str, ...] = ("full", "window", "linformer")
+) -> SelfAttentionConfig:
+    """One that goes with the positions."""
+    scores = [name for name in SCORES if goes_together(name, positions, "full", masked=masked)]
+    some = [name for name in patterns if goes_together("dot", positions, name, masked=masked)]
+    return SelfAttentionConfig(
+        score=SCORES[draw(st.sampled_from(scores))], pattern=PATTERNS[draw(st.sampled_from(some))]
+    )
+
+
+@st.composite
+def attentions(draw: st.DrawFn) -> tuple[PositionsConfig, AttentionRoles]:
+    """Positions, and three attentions that go with them."""
+    kind = draw(st.sampled_from(list(POSITIONS)))
+    return draw(st.sampled_from(POSITIONS[kind])), AttentionRoles(
+        encoder=draw(self_attentions(kind, masked=False)),
+        decoder=draw(self_attentions(kind, masked=True)),
+        cross=CrossAttentionConfig(score=draw(st.sampled_from(list(SCORES.values())))),
+    )
