@@ -23,26 +23,39 @@ def compare_runs(folders: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([run.to_json() for run in runs], ensure_ascii=False, indent=2))
     else:
-        Console(highlight=False).print(run_table(runs))
+        console = Console(highlight=False)
+        console.print(run_table(runs))
+        for number, signature in enumerate(_signatures(runs), start=1):
+            console.print(f"({number}) {signature}", style="dim", soft_wrap=True, markup=False)
 
 
 def run_table(runs: Sequence[RunFacts]) -> Table:
-    """A column a run; the best of the scores that may be compared, where there are several, is in bold."""
+    """A column a run; the best of the scores that may be compared, where there are several, is in bold.
+
+    The number behind a score is that of its signature.
+    """
     from rich.table import Table
 
     from dragoman.experiment.comparison import comparable_scores, score_of
 
+    signatures = _signatures(runs)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", style="dim", no_wrap=True)
     for name in _short([run.run for run in runs]):
         table.add_column(name, justify="right", overflow="fold")
-    table.add_column("signature", style="dim", overflow="fold", header_style="dim")
     for name, cell in _FACTS.items():
         table.add_row(name, *[cell(run) for run in runs])
     for key in comparable_scores(runs):
         found = [score_of(run, key) for run in runs]
-        table.add_row(f"{key[0]}: {key[1]}", *_in_bold(found), key[2])
+        table.add_row(f"{key[0]}: {key[1]} ({signatures.index(key[2]) + 1})", *_in_bold(found))
     return table
+
+
+def _signatures(runs: Sequence[RunFacts]) -> list[str]:
+    """Those of all scores, each once."""
+    from dragoman.experiment.comparison import comparable_scores
+
+    return list(dict.fromkeys(signature for _, _, signature in comparable_scores(runs)))
 
 
 def _short(runs: Sequence[str]) -> Sequence[str]:

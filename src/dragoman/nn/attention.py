@@ -54,6 +54,11 @@ class Look(Protocol):
 class Pattern(Protocol):
     """Which keys a query may reach; the queries are the last of the keys, or of another sequence."""
 
+    @property
+    def maximum_length(self) -> int | None:
+        """The longest sequence that it knows, or None where there is no end."""
+        ...
+
     def __call__(
         self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
     ) -> Attended: ...
@@ -68,6 +73,8 @@ class FullConfig(Config):
 @final
 class Full:
     """Every key that is allowed; with `causal`, none that comes later."""
+
+    maximum_length: int | None = None
 
     def __init__(self, *, causal: bool) -> None:
         self.causal = causal

@@ -1,6 +1,6 @@
 """The blocks that encoder and decoder repeat: sublayers, each with a residual connection and a norm around it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, final
 
 from jaxtyping import Bool, Float
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from dragoman.nn.attention import MultiHeadAttention, Places, Reachable, Relations
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.dropout import Dropout
+from dragoman.nn.embedding import TokenEmbedding
 from dragoman.nn.feedforward import FeedForward
 
 Positions = Float[Tensor, "rows positions size"]
@@ -57,6 +58,12 @@ class EncoderBlock(nn.Module):
 
         x = self.around_attention(x, look_around)
         return self.around_feed_forward(x, self.feed_forward)
+
+
+def longest_sequence(embedding: TokenEmbedding, blocks: Iterable[EncoderBlock]) -> int | None:
+    """The longest sequence that positions and patterns know, or None where there is no end."""
+    limits = [embedding.maximum_length, *(block.attention.pattern.maximum_length for block in blocks)]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @final

@@ -9,9 +9,16 @@ from torch import nn
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import DropoutConfig, LearnedConfig, TransformerConfig
+from dragoman.models.transformer.config import (
+    AttentionRoles,
+    DropoutConfig,
+    LearnedConfig,
+    SelfAttentionConfig,
+    TransformerConfig,
+)
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.dropout import Dropout
+from dragoman.nn.sparse import LinformerConfig
 
 SMALL = {"size": 15, "heads": 3, "feed_forward": 19, "encoder_layers": 2, "decoder_layers": 3}
 
@@ -154,6 +161,14 @@ def test_a_network_knows_where_its_positions_end():
     assert model(torch.full((1, 7), 5), torch.tensor([7]), target).shape == (1, 3, 17)
     with pytest.raises(DataError, match="position 7"):
         model(torch.full((1, 8), 5), torch.tensor([8]), target)
+
+
+def test_the_shortest_of_positions_and_patterns_is_the_longest_sequence():
+    linformer = SelfAttentionConfig(pattern=LinformerConfig(width=3, length=11))
+    roles = AttentionRoles(encoder=linformer)
+    assert build(attention=roles).maximum_length == 11
+    assert build(attention=roles, positions=LearnedConfig(length=7)).maximum_length == 7
+    assert build(attention=roles, positions=LearnedConfig(length=13)).maximum_length == 11
 
 
 def test_a_seed_makes_a_network():

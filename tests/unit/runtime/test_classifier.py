@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from dragoman.data.labelling import Labels
 from dragoman.data.tokenizer import Characters, Side, Tokenizer
 from dragoman.models.headed import Headed
-from dragoman.models.transformer.config import DropoutConfig, EncoderConfig, LearnedConfig
+from dragoman.models.transformer.config import DropoutConfig, EncoderConfig, LearnedConfig, SelfAttentionConfig
 from dragoman.nn.heads import SequenceHead
+from dragoman.nn.sparse import LinformerConfig
 from dragoman.runtime import Classifier, ReadingWarning
 from tests.networks import random_encoder
 
 TEXTS = ["two dogs play.", "", "  ", "a cat", "dogs, dogs, dogs", "μία γάτα 猫", "a", "by the sea, two dogs and a cat"]
+MIXED = SelfAttentionConfig(pattern=LinformerConfig(width=5, length=7))
 LABELS = Labels(("bad", "good", "none"))
 
 
@@ -63,7 +65,7 @@ def test_of_equally_probable_labels_the_first_is_taken(side):
     assert (one.label, one.probability) == ("bad", pytest.approx(1 / 3))
 
 
-@pytest.mark.parametrize("limit", [{"longest": 7}, {"positions": LearnedConfig(length=7)}])
+@pytest.mark.parametrize("limit", [{"longest": 7}, {"positions": LearnedConfig(length=7)}, {"attention": MIXED}])
 def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
     options = {key: value for key, value in limit.items() if key == "longest"}
     model = network(side, **{key: value for key, value in limit.items() if key != "longest"})

@@ -9,7 +9,13 @@ from dragoman.data.tokenizer import Characters, Tokenizer, Words
 from dragoman.decoding import LengthLimit, SearchSettings, score_hypotheses
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+from dragoman.models.transformer.config import (
+    AttentionRoles,
+    LearnedConfig,
+    SelfAttentionConfig,
+    TransformerConfig,
+)
+from dragoman.nn.sparse import LinformerConfig
 from dragoman.runtime import TranslationWarning, Translator
 from tests.fakes import SYMBOLS, PrefixNetwork, rectangle
 
@@ -23,6 +29,7 @@ TEXTS = [
     "a",
     "dogs, dogs, dogs",
 ]
+MIXED = AttentionRoles(encoder=SelfAttentionConfig(pattern=LinformerConfig(width=5, length=12)))
 SHORT = SearchSettings(beam=3, best=2, maximum_length=LengthLimit(factor=0.5, offset=3))
 
 
@@ -32,15 +39,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(lambda: pairs, Characters(shared=False))
 
 
-def translator(tokenizer: Tokenizer, *, positions=None, **options) -> Translator:
+def translator(tokenizer: Tokenizer, *, choices=None, **options) -> Translator:
     config = TransformerConfig(
-        size=12,
-        heads=2,
-        feed_forward=19,
-        encoder_layers=1,
-        decoder_layers=1,
-        tie="none",
-        positions=positions or SinusoidalConfig(),
+        size=12, heads=2, feed_forward=19, encoder_layers=1, decoder_layers=1, tie="none", **(choices or {})
     )
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -91,14 +92,14 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
     assert not best.hypothesis.finished
 
 
-@pytest.mark.parametrize("positions", [None, LearnedConfig(length=12)])
-def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, positions):
-    """Either because it is asked for, or because the network knows no more positions."""
-    longest = 11 if positions is None else 512
+@pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(length=12)}, {"attention": MIXED}])
+def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, choices):
+    """Either because it is asked for, or because the network's positions or a pattern of its encoder know no more."""
+    longest = 512 if choices else 11
     pieces = ["two dogs", "play by", "the sea."]
     wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=11))
     length = len(tokenizer.source.encode(" ".join(pieces)))
-    small = translator(tokenizer, positions=positions, longest_piece=longest)
+    small = translator(tokenizer, choices=choices, longest_piece=longest)
     with pytest.warns(TranslationWarning) as caught:
         [_, [whole]] = small.hypotheses(["a cat", " ".join(pieces)], wanted)
     assert any(f"line 2: {length} tokens are too long" in str(one.message) for one in caught)
@@ -194,7 +195,9 @@ def test_what_cannot_be_scored_is_refused(tokenizer):
     with pytest.raises(DataError, match="2 sources but 1 targets"):
         translator(tokenizer).score(["a", "b"], ["c"])
     with pytest.raises(DataError, match="line 2: 22 tokens, more than the 12"):
-        translator(tokenizer, positions=LearnedConfig(length=12)).score(["a", "b"], ["c", "eine Katze am Meer an"])
+        translator(tokenizer, choices={"positions": LearnedConfig(length=12)}).score(
+            ["a", "b"], ["c", "eine Katze am Meer an"]
+        )
 
 
 def test_calls_that_cannot_be_meant_are_refused(tokenizer):

@@ -1,4 +1,4 @@
-"""Running text: documents out of a text file or out of JSON objects, streamed in passages."""
+"""Running text: documents out of a text file, JSON objects or labelled texts, streamed in passages."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.corpora.fields import parse_object, text_of
+from dragoman.data.corpora.labelled import LabelledLines, LabelledTable, read_labelled
 from dragoman.data.corpora.opening import lines
 from dragoman.data.corpora.repairs import Repairs
 
@@ -57,7 +58,8 @@ class JsonTexts(Config):
     """The field of the text."""
 
 
-TextCorpus = Annotated[Text | JsonTexts, Field(discriminator="kind")]
+TextCorpus = Annotated[Text | JsonTexts | LabelledLines | LabelledTable, Field(discriminator="kind")]
+"""Of labelled texts the label is passed over, and each text is a document."""
 
 
 def read_texts(corpus: TextCorpus, repairs: Repairs | None = None) -> Iterator[Passage]:
@@ -77,6 +79,9 @@ def read_texts(corpus: TextCorpus, repairs: Repairs | None = None) -> Iterator[P
             return (Passage(text, number, begins=True) for number, text in lines(path, repairs) if text.strip())
         case JsonTexts():
             return _from_objects(corpus, repairs)
+        case LabelledLines() | LabelledTable():
+            found = read_labelled(corpus, repairs)
+            return (Passage(one.text, one.line, begins=True) for one in found if one.text.strip())
         case _:
             assert_never(corpus)
 

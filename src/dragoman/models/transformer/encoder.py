@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dragoman.nn.blocks import EncoderBlock
+from dragoman.nn.blocks import EncoderBlock, longest_sequence
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feedforward import ActivationName, activate
 from dragoman.nn.masks import within
@@ -55,8 +55,8 @@ class EncoderTransformer(nn.Module):
 
     @property
     def maximum_length(self) -> int | None:
-        """The longest sequence that the positions know, or None where they have no end."""
-        return self.embedding.maximum_length
+        """The longest sequence that positions and patterns know, or None where there is no end."""
+        return longest_sequence(self.embedding, self.blocks)
 
     @property
     def device(self) -> torch.device:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dragoman.errors import DataError
 from dragoman.models.transformer.state import DecoderState, Layers
 from dragoman.nn.attention import Places, Relations
-from dragoman.nn.blocks import DecoderBlock, EncoderBlock
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, longest_sequence
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import within
 from dragoman.nn.positions.structural import token_depths, token_relations
@@ -75,8 +75,8 @@ class Seq2SeqTransformer(nn.Module):
 
     @property
     def maximum_length(self) -> int | None:
-        """The longest sequence that the positions know, or None where they have no end."""
-        return self.target_embedding.maximum_length
+        """The longest sequence, of sources and of targets, that positions and patterns know; None without an end."""
+        return longest_sequence(self.target_embedding, self.encoder)
 
     @property
     def device(self) -> torch.device:

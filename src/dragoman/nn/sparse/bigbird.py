@@ -109,6 +109,8 @@ def block_mask(places: int, *, block: int, plan: Plan) -> Bool[Tensor, "key_head
 class BigBird:
     """Two looks: of the first and last block of each row at everything, and of each other block at what it sees."""
 
+    maximum_length: int | None = None
+
     def __init__(self, *, block: int, random: int, draw: Draw) -> None:
         """`draw` must name `random` blocks; one that it names twice counts twice."""
         self.block = block

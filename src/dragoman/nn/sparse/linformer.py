@@ -45,19 +45,24 @@ class Linformer(nn.Module):
 
     def __init__(self, *, width: int, length: int) -> None:
         super().__init__()
-        self.maximum_length = length
+        self.length = length
         self.of_keys = nn.Parameter(torch.empty(width, length))
         self.of_values = nn.Parameter(torch.empty(width, length))
         for mixture in (self.of_keys, self.of_values):
             nn.init.xavier_uniform_(mixture)
 
+    @property
+    def maximum_length(self) -> int | None:
+        """The places for which there are mixtures."""
+        return self.length
+
     def forward(
         self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
     ) -> Attended:
         places = key.shape[2]
-        if places > self.maximum_length:
+        if places > self.length:
             raise DataError(
-                f"a sequence has {places} places, but the pattern linformer was built for {self.maximum_length}; "
+                f"a sequence has {places} places, but the pattern linformer was built for {self.length}; "
                 "shorten the input, or train with a larger pattern.length"
             )
         assert query.shape[2] == places, "Linformer is for sequences that look at themselves, without a cache"
@@ -66,4 +71,4 @@ class Linformer(nn.Module):
         return look(query, keys, values, allowed=None, causal=False, before=None)
 
     def extra_repr(self) -> str:
-        return f"width={self.of_keys.shape[0]}, length={self.maximum_length}"
+        return f"width={self.of_keys.shape[0]}, length={self.length}"

@@ -54,6 +54,8 @@ def band(
 class Window:
     """Attention within reach; keys that no query reaches, such as the distant past of a cache, are left alone."""
 
+    maximum_length: int | None = None
+
     def __init__(self, *, reach: int, causal: bool) -> None:
         self.reach = reach
         self.causal = causal

@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.config import Config, parse
 from dragoman.data.corpora import JsonTexts, Passage, Repairs, Text, TextCorpus, read_texts
+from dragoman.data.corpora.labelled import LabelledLines, LabelledTable
 from dragoman.data.corpora.running import PASSAGE
 from dragoman.errors import ConfigError, DataError
 
@@ -99,6 +100,15 @@ def test_compressed_text_is_read_and_mended(tmp_path):
     assert (repairs.count("bom"), repairs.count("crlf")) == (1, 3)
 
 
+def test_of_labelled_texts_each_is_a_document_without_its_label(tmp_path):
+    (tmp_path / "a.txt").write_text("1 a warm film\n\n0 dull\n")
+    (tmp_path / "a.tsv").write_text("text\tlabel\na warm film\tgood\n \tbad\n")
+    both = [Passage("a warm film", 1, begins=True), Passage("dull", 3, begins=True)]
+    assert list(read_texts(LabelledLines(path=tmp_path / "a.txt"))) == both
+    table = LabelledTable(path=tmp_path / "a.tsv", header=True)
+    assert list(read_texts(table)) == [Passage("a warm film", 2, begins=True)]
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -122,6 +132,9 @@ def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path):
 def test_the_kind_is_chosen_in_configuration():
     assert parse(Holder, {"corpus": {"kind": "text", "path": "a", "documents": "line"}}).corpus.documents == "line"
     assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "a"}}).corpus, JsonTexts)
+    assert isinstance(
+        parse(Holder, {"corpus": {"kind": "lines", "path": "a", "encoding": "latin-1"}}).corpus, LabelledLines
+    )
     with pytest.raises(ConfigError, match=r"corpus\.documents"):
         parse(Holder, {"corpus": {"kind": "text", "path": "a", "documents": "page"}})
 
