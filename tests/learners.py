@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, BatchStream
+from dragoman.data.batching import Batch, pair_stream
 from dragoman.data.store import TokenStore
 from dragoman.models.transformer.build import build_seq2seq
 from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
@@ -41,7 +41,7 @@ def build_run(folder: Path, config: TrainingConfig, *, model: TransformerConfig 
     return Run(
         model=network,
         optimiser=build_optimiser(config.optimiser, network),
-        stream=BatchStream(store, budget=BUDGET, seed=config.seed),
+        stream=pair_stream(store, budget=BUDGET, seed=config.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep),
         progress=Progress(),
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching import BatchStream, collate, fill, plan
+from dragoman.data.batching import collate, fill, pair_stream, plan
 from dragoman.data.corpora import Example, JsonLines, ParallelFiles, read
 from dragoman.data.fingerprints import KeySet
 from dragoman.data.holding_out import key_of, threshold
@@ -97,10 +97,10 @@ def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, tak
     with TemporaryDirectory() as folder:
         pairs = [([5 + n] * a, [7 + n] * b) for n, (a, b) in enumerate(sizes)]
         store = TokenStore.build(Path(folder) / "tokens", pairs)
-        whole = BatchStream(store, budget=101, seed=seed)
+        whole = pair_stream(store, budget=101, seed=seed)
         for _ in range(taken):
             next(whole)
-        resumed = BatchStream(store, budget=101, seed=seed)
+        resumed = pair_stream(store, budget=101, seed=seed)
         resumed.seek(json.loads(json.dumps(whole.position)))
         for _ in range(5):
             expected, found = next(whole), next(resumed)

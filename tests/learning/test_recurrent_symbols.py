@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import BatchStream
+from dragoman.data.batching import pair_stream
 from dragoman.data.store import TokenStore
 from dragoman.models.recurrent.build import build_recurrent
 from dragoman.models.recurrent.config import RecurrentConfig, RecurrentDropoutConfig
@@ -58,7 +58,7 @@ def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence_]]) -> Seq2SeqR
     run = Run(
         model=network,
         optimiser=build_optimiser(TRAINING.optimiser, network),
-        stream=BatchStream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
+        stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=1),
         progress=Progress(),
     )

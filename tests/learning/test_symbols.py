@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import BatchStream, batches_in_order
+from dragoman.data.batching import batches_in_order, pair_stream
 from dragoman.data.store import TokenStore
 from dragoman.decoding import SearchSettings, search
 from dragoman.models.interfaces import Symbols
@@ -83,7 +83,7 @@ def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]]) -> Seq2
     run = Run(
         model=network,
         optimiser=build_optimiser(TRAINING.optimiser, network),
-        stream=BatchStream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
+        stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=1),
         progress=Progress(),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import BatchStream, batches_in_order
+from dragoman.data.batching import batches_in_order, pair_stream
 from dragoman.data.corpora import Example
 from dragoman.data.segmenting import segment
 from dragoman.data.store import TextStore, TokenStore
@@ -108,7 +108,7 @@ class Corpus:
         run = Run(
             model=network,
             optimiser=build_optimiser(TRAINING.optimiser, network),
-            stream=BatchStream(
+            stream=pair_stream(
                 store, budget=TRAINING.batch_tokens, seed=1, trees=trees if network.structural else None
             ),
             checkpoints=Checkpoints(self.folder / "checkpoints", keep=1),

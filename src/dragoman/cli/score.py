@@ -198,13 +198,14 @@ class _Totals:
 
     def sentence(self) -> str:
         """Lines, tokens, and the perplexity of a token; end symbols count as tokens."""
+        from dragoman.evaluation import perplexity
+
         if not self._tokens:
             return "0 lines"
         each = self._log_prob / self._tokens
-        perplexity = f"{math.exp(-each):,.4f}" if each > -700 else "beyond 1e304"
         return (
             f"{self._lines:,} lines, {self._tokens:,} tokens with end symbols: log-probability {self._log_prob:,.3f}, "
-            f"{each:.4f} a token, perplexity {perplexity}"
+            f"{each:.4f} a token, perplexity {perplexity(-each):,.4f}"
         )
 
 

@@ -1,6 +1,6 @@
 """Batches of sentences of like length under a budget of tokens, shuffled anew every epoch from the seed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self, final
 
@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dragoman.data.epochs import Epoch, EpochStream, Rows
 from dragoman.data.store import Ragged, TokenStore
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD
 from dragoman.data.trees import SourceTrees
 from dragoman.errors import DataError
 from dragoman.shapes import Lengths, SourceIds, Structure, TargetIds
 
-Rows = NDArray[np.int64]
 LengthsOfAll = NDArray[np.int32]
 
 
@@ -136,76 +136,21 @@ def batches_in_order(store: TokenStore, *, budget: int, trees: SourceTrees | Non
         yield collate(store, rows, trees)
 
 
-@final
-class BatchStream:
-    """Batches for ever, epoch after epoch; `position` and `seek` let training go on where it stopped."""
+def pair_stream(
+    store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int, trees: SourceTrees | None = None
+) -> EpochStream[Batch]:
+    """Batches of pairs for ever, epoch after epoch.
 
-    def __init__(
-        self,
-        store: TokenStore | Callable[[int], TokenStore],
-        *,
-        budget: int,
-        seed: int,
-        trees: SourceTrees | None = None,
-    ) -> None:
-        """`store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs.
+    `store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs. `budget`
+    bounds the padded tokens of a batch on each side. Raises DataError where there is no example.
+    """
 
-        `budget` bounds the padded tokens of a batch on each side. Raises DataError where there is no example.
-        """
-        self._trees = trees
-        self._store_of = store if callable(store) else lambda _: store
-        self._budget = budget
-        self._seed = seed
-        self._epoch = -1
-        self._index = 0
-        self._enter(0)
+    def epoch(number: int) -> Epoch[Batch]:
+        own = store(number) if callable(store) else store
+        batches = plan(own.source_lengths, own.target_lengths, budget=budget, seed=seed, epoch=number)
+        return Epoch(batches, lambda _, rows: collate(own, rows, trees))
 
-    @property
-    def position(self) -> dict[str, int]:
-        """The `epoch` and `batch` that come next; after the last batch of an epoch, the first of the next."""
-        if self._index == len(self._batches):
-            return {"epoch": self._epoch + 1, "batch": 0}
-        return {"epoch": self._epoch, "batch": self._index}
-
-    def seek(self, position: Mapping[str, int]) -> None:
-        """Go to a position that the same store, budget and seed gave. Raises DataError where there is no such batch."""
-        epoch, index = position["epoch"], position["batch"]
-        self._enter(epoch)
-        if not 0 <= index < len(self._batches):
-            raise DataError(
-                f"the stream has {len(self._batches)} batches in epoch {epoch}, none with index {index}: the data, "
-                "the tokenizer or the budget changed since the checkpoint; train in a new run folder"
-            )
-        self._index = index
-
-    def batches_per_epoch(self) -> int:
-        """Batches of this epoch; under BPE dropout another one may have a few more or less."""
-        return len(self._batches)
-
-    @property
-    def fill(self) -> Fill:
-        """How much of this epoch's batches is tokens rather than padding."""
-        return fill(self._batches, self._store.source_lengths, self._store.target_lengths)
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        if self._index == len(self._batches):
-            self._enter(self._epoch + 1)
-        rows = self._batches[self._index]
-        self._index += 1
-        return collate(self._store, rows, self._trees)
-
-    def _enter(self, epoch: int) -> None:
-        if epoch != self._epoch:
-            store = self._store_of(epoch)
-            lengths = store.source_lengths, store.target_lengths
-            batches = plan(*lengths, budget=self._budget, seed=self._seed, epoch=epoch)
-            if not batches:
-                raise DataError("there is no example to make batches of; check the corpus and the report of cleaning")
-            self._store, self._batches, self._epoch = store, batches, epoch
-        self._index = 0
+    return EpochStream(epoch)
 
 
 def _by_length(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, generator: np.random.Generator) -> Rows:

@@ -3,7 +3,7 @@
 from dragoman.evaluation.classification import ClassScores, Confusion, classification_scores, confusion
 from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
 from dragoman.evaluation.report import paired_rows, score_rows, sentence_rows
-from dragoman.evaluation.scores import Score, check_aligned, corpus_score, sentence_scores
+from dragoman.evaluation.scores import Score, check_aligned, corpus_score, perplexity, sentence_scores
 from dragoman.evaluation.significance import Paired, compare
 from dragoman.evaluation.spans import exact_match, span_f1, span_scores
 
@@ -26,6 +26,7 @@ __all__ = [
     "corpus_score",
     "exact_match",
     "paired_rows",
+    "perplexity",
     "score_rows",
     "sentence_rows",
     "sentence_scores",

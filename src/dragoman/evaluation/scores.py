@@ -4,6 +4,7 @@ References stand as sacreBLEU has them: one sequence of sentences for each trans
 translator `k` made of sentence `i`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,3 +72,11 @@ def _score(measured: Measured, tool: Measure, metric: Metric) -> Score:
         detail=measured._verbose,
         higher_is_better=higher_is_better(metric),
     )
+
+
+def perplexity(nats: float) -> float:
+    """$e^H$ of a cross-entropy in nats: among so many equally likely words one would be as much in doubt.
+
+    Infinite where floats end.
+    """
+    return math.exp(nats) if nats < 700 else math.inf

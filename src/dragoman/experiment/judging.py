@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 
-from dragoman.evaluation import Score
+from dragoman.evaluation import Score, perplexity
 from dragoman.training.loop import Judge
 from dragoman.training.update import B, Objective
 
@@ -29,7 +29,7 @@ class Likelihood:
     @property
     def perplexity(self) -> float:
         """As many equally likely choices would leave one as much in doubt; infinite where floats end."""
-        return math.exp(self.loss) if self.loss < 700 else math.inf
+        return perplexity(self.loss)
 
     def bits_per(self, units: int) -> float:
         """Bits for each of so many units of the text, which unlike tokens are the same for every tokenizer."""

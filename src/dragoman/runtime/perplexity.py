@@ -8,6 +8,7 @@ from typing import Any, final
 import torch
 
 from dragoman.decoding import Hypothesis, Window, score_tokens, windows
+from dragoman.evaluation import perplexity
 from dragoman.models.interfaces import Causal, Symbols
 from dragoman.runtime.batches import batches_by_length, rectangle
 
@@ -31,7 +32,7 @@ class Perplexity:
     @property
     def perplexity(self) -> float:
         """Of how many equally probable tokens a choice would cost as much; infinite beyond 1e304."""
-        return math.exp(self.nats_per_token) if self.nats_per_token < 700 else math.inf
+        return perplexity(self.nats_per_token)
 
     @property
     def bits_per_byte(self) -> float:

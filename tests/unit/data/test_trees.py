@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.batching import BatchStream, batches_in_order, collate
+from dragoman.data.batching import batches_in_order, collate, pair_stream
 from dragoman.data.corpora import Example
 from dragoman.data.corpora.conllu import fault_of
 from dragoman.data.segmenting import segment, segment_anew
@@ -177,7 +177,7 @@ def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp
         chances = {"probability": 0.7, "seed": 1, "epoch": epoch}
         return segment_anew(store, texts, tokenizer, tmp_path / "cache", **chances)
 
-    stream = BatchStream(anew, budget=1000, seed=1, trees=beside)
+    stream = pair_stream(anew, budget=1000, seed=1, trees=beside)
     seen = set()
     for _ in range(3):
         batch = next(stream)

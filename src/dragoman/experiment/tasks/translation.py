@@ -10,7 +10,8 @@ from typing import assert_never, final
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, BatchStream, batches_in_order
+from dragoman.data.batching import Batch, batches_in_order, pair_stream
+from dragoman.data.epochs import EpochStream
 from dragoman.data.store import TextStore
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.data.trees import SourceTrees
@@ -108,12 +109,12 @@ def build_network(experiment: Translation, tokenizer: Tokenizer, *, device: torc
     return model.to(device)
 
 
-def build_stream(experiment: Translation, materials: Pairs) -> BatchStream:
+def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch]:
     """The batches of a training."""
     seed = experiment.training.seed
     store = store_by_epoch(materials, experiment.tokenizer, seed=seed)
     trees = materials.trees.get("train")
-    return BatchStream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees)
+    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees)
 
 
 def translation_scores(

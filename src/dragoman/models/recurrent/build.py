@@ -1,13 +1,12 @@
 """From settings to a recurrent network: the parts list."""
 
 import math
-from typing import assert_never
 
 from torch import nn
 
-from dragoman.errors import ConfigError
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
+from dragoman.models.tying import word_tables
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.recurrent.attention import SourceAttention
 from dragoman.nn.recurrent.decoder import Bridge, RecurrentDecoder, RecurrentLayer
@@ -17,7 +16,13 @@ from dragoman.nn.scores import build_score
 
 def build_recurrent(config: RecurrentConfig, *, source_vocabulary: int, target_vocabulary: int) -> Seq2SeqRecurrent:
     """A network with fresh weights, drawn from the ambient generator; raises ConfigError where sizes cannot be tied."""
-    source, target, last = _embeddings(config, source_vocabulary, target_vocabulary)
+    source, target, last = word_tables(
+        config.tie,
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        embedding_size=config.width_of_embedding,
+        size=config.size,
+    )
     model = Seq2SeqRecurrent(
         source_embedding=_build_embedding(config, source),
         target_embedding=_build_embedding(config, target),
@@ -63,29 +68,6 @@ def build_attention(config: RecurrentConfig) -> SourceAttention | None:
 
 def _build_embedding(config: RecurrentConfig, tokens: nn.Embedding) -> TokenEmbedding:
     return TokenEmbedding(tokens=tokens, positions=None, dropout=config.dropout.embedding)
-
-
-def _embeddings(
-    config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int
-) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
-    """The embeddings of source and target and the one whose weight unembeds."""
-    source = nn.Embedding(source_vocabulary, config.width_of_embedding)
-    match config.tie:
-        case "all":
-            if source_vocabulary != target_vocabulary:
-                raise ConfigError(
-                    f"model.tie = all needs one vocabulary for both sides, but they hold {source_vocabulary} and "
-                    f"{target_vocabulary} entries; set tokenizer.shared=true or model.tie=target"
-                )
-            return source, source, source
-        case "target":
-            target = nn.Embedding(target_vocabulary, config.width_of_embedding)
-            return source, target, target
-        case "none":
-            target = nn.Embedding(target_vocabulary, config.width_of_embedding)
-            return source, target, nn.Embedding(target_vocabulary, config.size)
-        case _:
-            assert_never(config.tie)
 
 
 def _initialise(model: Seq2SeqRecurrent) -> None:

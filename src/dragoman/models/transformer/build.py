@@ -6,7 +6,6 @@ from typing import assert_never
 import torch
 from torch import nn
 
-from dragoman.errors import ConfigError
 from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.models.transformer.config import (
     AlibiConfig,
@@ -25,6 +24,7 @@ from dragoman.models.transformer.config import (
 )
 from dragoman.models.transformer.encoder import EncoderTransformer, MaskedWordHead
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.tying import word_tables
 from dragoman.nn.attention import Full, MultiHeadAttention, Pattern
 from dragoman.nn.blocks import CausalBlock, DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
@@ -44,7 +44,13 @@ from dragoman.nn.sparse import build_pattern
 
 def build_seq2seq(config: TransformerConfig, *, source_vocabulary: int, target_vocabulary: int) -> Seq2SeqTransformer:
     """A network with fresh weights, drawn from the ambient generator; raises ConfigError where sizes cannot be tied."""
-    source, target, last = _embeddings(config, source_vocabulary, target_vocabulary)
+    source, target, last = word_tables(
+        config.tie,
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        embedding_size=config.size,
+        size=config.size,
+    )
     around_source, around_target = _shared_bias(config, past_only=False), _shared_bias(config, past_only=True)
     model = Seq2SeqTransformer(
         source_embedding=build_embedding(config, source, reads_trees=True),
@@ -266,29 +272,6 @@ def _masked_word_head(config: EncoderConfig) -> MaskedWordHead | None:
         activation=config.activation,
         norm=build_norm(config.norm, config.size),
     )
-
-
-def _embeddings(
-    config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
-) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
-    """The embeddings of source and target and the one whose weight unembeds."""
-    source = nn.Embedding(source_vocabulary, config.size)
-    match config.tie:
-        case "all":
-            if source_vocabulary != target_vocabulary:
-                raise ConfigError(
-                    f"model.tie = all needs one vocabulary for both sides, but they hold {source_vocabulary} and "
-                    f"{target_vocabulary} entries; set tokenizer.shared=true or model.tie=target"
-                )
-            return source, source, source
-        case "target":
-            target = nn.Embedding(target_vocabulary, config.size)
-            return source, target, target
-        case "none":
-            target = nn.Embedding(target_vocabulary, config.size)
-            return source, target, nn.Embedding(target_vocabulary, config.size)
-        case _:
-            assert_never(config.tie)
 
 
 @torch.no_grad()
