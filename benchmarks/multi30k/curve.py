@@ -1,13 +1,9 @@
-"""Take from run folders what may be published: configuration, metrics, scores, and a plot of the curves.
+"""The curves of the published runs beside this file: loss and validation BLEU against updates.
 
-    python benchmarks/multi30k/publish.py tokenised=runs/multi30k raw=runs/multi30k-raw
-
-Neither weights nor texts are taken. Every run becomes a folder beside this file; the plot shows all of them.
+    python benchmarks/multi30k/curve.py
 """
 
 import json
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +13,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-PUBLISHED = ("config.yaml", "metrics.jsonl", "scores.json", "environment.json")
 COLOURS = ("#1b6ca8", "#c8553d", "#4f7942", "#7b5ea7")
 
 
 def main() -> None:
-    runs = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    if not runs:
-        sys.exit(__doc__)
-    for name, folder in runs.items():
-        publish(Path(folder), HERE / name)
     plot({path.name: read(path / "metrics.jsonl") for path in sorted(HERE.iterdir()) if path.is_dir()})
-
-
-def publish(run: Path, into: Path) -> None:
-    into.mkdir(exist_ok=True)
-    for name in PUBLISHED:
-        shutil.copyfile(run / name, into / name)
-    config = into / "config.yaml"
-    root = str(corpus_root(config.read_text()))
-    config.write_text(config.read_text().replace(f"{root}/", ""))
-
-
-def corpus_root(config: str) -> Path:
-    """The folder above the corpora, which says something about the machine only."""
-    first = next(line for line in config.splitlines() if line.strip().startswith("source:"))
-    path = Path(first.split(":", 1)[1].strip())
-    return next(parent.parent for parent in path.parents if parent.name == "multi30k")
 
 
 def read(metrics: Path) -> list[dict[str, Any]]:
