@@ -54,7 +54,7 @@ def plot(runs: dict[str, list[dict[str, Any]]]) -> None:
             label=name,
         )
     left.set(xlabel="update", ylabel="negative log-likelihood a token (nats)", ylim=(1, 6.5))
-    right.set(xlabel="minutes of training on 2 cores", ylabel="validation BLEU, greedy", ylim=(0, None))
+    right.set(xlabel="minutes of training", ylabel="validation BLEU, greedy", ylim=(0, None))
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
