@@ -1,6 +1,6 @@
 """The curves of the published runs beside this file: loss and validation BLEU against updates.
 
-    python benchmarks/multi30k/curve.py
+python benchmarks/multi30k/curve.py
 """
 
 import json

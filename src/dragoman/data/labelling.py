@@ -1,7 +1,7 @@
 """From labelled texts to ids and batches. A text is read between BEGIN and END."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
@@ -20,11 +20,13 @@ from dragoman.data.epochs import Rows
 from dragoman.data.parts import Keys, Parts, read_parts
 from dragoman.data.store import Ragged
 from dragoman.data.streams import padded, ragged
-from dragoman.data.tokenizer import BEGIN, END, PAD, Side
+from dragoman.data.tokenizer import BEGIN, END, PAD
 from dragoman.errors import DataError
 from dragoman.files import write_atomically
 from dragoman.shapes import Lengths
 
+Encode = Callable[[Sequence[str]], list[list[int]]]
+"""From texts to ids, such as `Side.encode_batch`."""
 FORMAT = "dragoman.labels"
 VERSION = 1
 
@@ -165,10 +167,10 @@ class LabelledIds:
     """Texts left out because their label is none of those that are told apart."""
 
     @classmethod
-    def build(cls, examples: Sequence[Labelled], side: Side, labels: Labels, *, longest: int) -> Self:
-        """Encode; texts of other labels than `labels` are left out, for no loss can be taken of them."""
+    def build(cls, examples: Sequence[Labelled], encode: Encode, labels: Labels, *, longest: int) -> Self:
+        """Texts of other labels than `labels` are left out, for no loss can be taken of them."""
         known = [(example, found) for example in examples if (found := labels.find(example.label)) is not None]
-        encoded = side.encode_batch([example.text for example, _ in known])
+        encoded = encode([example.text for example, _ in known])
         return cls(
             tokens=ragged([between_symbols(ids, longest=longest) for ids in encoded]),
             labels=np.array([label for _, label in known], dtype=np.int64),

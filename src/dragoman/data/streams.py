@@ -3,7 +3,7 @@
 What an example is made of is the matter of the set it belongs to; here only its length counts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -46,23 +46,29 @@ def padded(side: Ragged, rows: Rows, *, padding: int) -> Ids:
     return rectangle
 
 
-def example_stream(examples: Encoded[B], *, budget: int, seed: int) -> EpochStream[B]:
+def example_stream(examples: Encoded[B] | Callable[[int], Encoded[B]], *, budget: int, seed: int) -> EpochStream[B]:
     """Batches for ever; their padded tokens are within `budget`, and `seed` orders them, epoch by epoch.
 
-    Raises DataError where there is no example, and where one is longer than the budget.
+    `examples` are the same in all epochs, or follow from the epoch (from 0), as BPE dropout needs. Raises DataError
+    where there is no example, and where one is longer than the budget.
     """
-    lengths = examples.lengths
+
+    def epoch(number: int) -> Epoch[B]:
+        own = examples(number) if callable(examples) else examples
+        _refuse_beyond(own.lengths, budget)
+        widths = _without_symbol(own.lengths)
+        batches = plan(widths, widths, budget=budget, seed=seed, epoch=number)
+        return Epoch(batches, lambda _, rows: own.collate(rows))
+
+    return EpochStream(epoch)
+
+
+def _refuse_beyond(lengths: LengthsOfAll, budget: int) -> None:
     if len(lengths) and lengths.max() > budget:
         raise DataError(
             f"example {int(lengths.argmax())}: its {int(lengths.max()):,} tokens exceed the budget of {budget:,} a "
             "batch; raise training.batch_tokens, or have fewer tokens read: data.longest, or data.windows.longest"
         )
-
-    def epoch(number: int) -> Epoch[B]:
-        batches = plan(_without_symbol(lengths), _without_symbol(lengths), budget=budget, seed=seed, epoch=number)
-        return Epoch(batches, lambda _, rows: examples.collate(rows))
-
-    return EpochStream(epoch)
 
 
 def batches_once(examples: Encoded[B], *, budget: int) -> Iterator[B]:

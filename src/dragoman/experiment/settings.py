@@ -151,7 +151,7 @@ class Classification(Config):
 
     @model_validator(mode="after")
     def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
+        require_one_vocabulary(self.tokenizer, dropout=True)
         require_places(self.model, self.data.longest, what="the longest text", remedy="lower data.longest")
         if self.model.kind == "causal" and self.head.pooling == "first":
             raise ValueError(

@@ -71,7 +71,7 @@ def test_what_is_too_long_loses_its_end_and_no_symbol(longest, expected):
 
 
 def test_a_batch_holds_texts_between_symbols(side):
-    ids = LabelledIds.build(EXAMPLES[:3], side, LABELS, longest=4)
+    ids = LabelledIds.build(EXAMPLES[:3], side.encode_batch, LABELS, longest=4)
     one, two = side.encode("one two")
     batch = ids.collate(np.array([2, 0]))
     assert batch.tokens.tolist() == [[BEGIN, one, two, END], [BEGIN, one, END, PAD]]
@@ -85,12 +85,14 @@ def test_a_batch_holds_texts_between_symbols(side):
 
 
 def test_texts_of_labels_never_learnt_are_left_out_and_counted(side):
-    ids = LabelledIds.build([*EXAMPLES[:2], Labelled("one", "z", 9), EXAMPLES[3]], side, LABELS, longest=99)
+    ids = LabelledIds.build(
+        [*EXAMPLES[:2], Labelled("one", "z", 9), EXAMPLES[3]], side.encode_batch, LABELS, longest=99
+    )
     assert (len(ids), ids.unknown, ids.lines) == (3, 1, (1, 2, 4))
 
 
 def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
-    ids = LabelledIds.build(EXAMPLES, side, LABELS, longest=99)
+    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
     stream = example_stream(ids, budget=19, seed=1)
     epoch = [next(stream) for _ in range(stream.batches_per_epoch())]
     assert sorted(row for batch in epoch for row in batch.rows) == list(range(25))
@@ -106,8 +108,31 @@ def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
     assert [batch.rows.tolist() for batch in epoch] != [next(stream).rows.tolist() for _ in epoch]
 
 
+def test_a_stream_may_take_its_texts_anew_each_epoch(side):
+    """As BPE dropout does: what an epoch holds follows from its number alone, wherever the stream comes from."""
+
+    def spelt(epoch: int) -> LabelledIds:
+        def encode(texts):
+            return [ids * (1 + (row + epoch) % 2) for row, ids in enumerate(side.encode_batch(texts))]
+
+        return LabelledIds.build(EXAMPLES, encode, LABELS, longest=99)
+
+    stream = example_stream(spelt, budget=31, seed=1)
+    epochs = []
+    for number in range(3):
+        epochs.append([])
+        while stream.position["epoch"] == number:
+            epochs[-1].append(next(stream).tokens.tolist())
+    lengths = [sum(sum(map(bool, row)) for batch in batches for row in batch) for batches in epochs]
+    assert lengths == [int(spelt(number).lengths.sum()) for number in range(3)]
+    assert lengths[0] == lengths[2] != lengths[1]
+    other = example_stream(spelt, budget=31, seed=1)
+    other.seek({"epoch": 1, "batch": 1})
+    assert [next(other).tokens.tolist() for _ in epochs[1][1:]] == epochs[1][1:]
+
+
 def test_all_texts_come_once_by_length(side):
-    ids = LabelledIds.build(EXAMPLES, side, LABELS, longest=99)
+    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
     batches = list(batches_once(ids, budget=19))
     lengths = [length for batch in batches for length in batch.lengths.tolist()]
     assert lengths == sorted(lengths)
@@ -116,11 +141,11 @@ def test_all_texts_come_once_by_length(side):
 
 
 def test_what_no_batch_can_be_made_of_is_refused(side):
-    ids = LabelledIds.build(EXAMPLES, side, LABELS, longest=99)
+    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
     with pytest.raises(DataError, match=r"example 3: its 6 tokens exceed the budget of 5 a batch"):
         example_stream(ids, budget=5, seed=1)
     with pytest.raises(DataError, match="no example"):
-        example_stream(LabelledIds.build([], side, LABELS, longest=99), budget=5, seed=1)
+        example_stream(LabelledIds.build([], side.encode_batch, LABELS, longest=99), budget=5, seed=1)
 
 
 def test_the_settings_lead_to_the_files(tmp_path):
@@ -142,6 +167,6 @@ def test_sst_2_becomes_batches(shared_data):
     assert 6900 < len(parts.train) <= 6920  # a few sentences stand in the test text too
     side = Tokenizer.train(lambda: [(one.text, one.text) for one in parts.train[:500]], Words()).source
     labels = Labels.learn(one.label for one in parts.train)
-    ids = LabelledIds.build(parts.train, side, labels, longest=256)
+    ids = LabelledIds.build(parts.train, side.encode_batch, labels, longest=256)
     assert (len(ids), ids.cut, ids.unknown) == (len(parts.train), 0, 0)
     assert sum(len(batch) for batch in batches_once(ids, budget=4096)) == len(ids)

@@ -97,6 +97,20 @@ def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
     assert differing <= {"metrics.jsonl", "README.md", "scores.json"}
 
 
+def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place, tmp_path):
+    settings = settings_of("classification", place)
+    settings |= {"tokenizer": {"kind": "bpe", "vocabulary": 61, "byte_fallback": False, "dropout": 0.3}}
+    plain = {**settings, "tokenizer": {**settings["tokenizer"], "dropout": 0.0}}
+    for name, tree in (("whole", settings), ("plain", plain)):
+        fit_in(tmp_path / name, tree)
+    answers = iter([False, False, True])
+    with pytest.raises(InterruptionError):
+        fit_in(tmp_path / "broken", settings, interrupted=lambda: next(answers))
+    fit_in(tmp_path / "broken", settings)
+    whole, broken, without = (hashes(tmp_path / name)["model.safetensors"] for name in ("whole", "broken", "plain"))
+    assert whole == broken != without
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_it_costs_is_known(place, tmp_path, name):
     folder = RunFolder(place / name)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dragoman.data.corpora.labelled import Labelled
-from dragoman.data.labelling import LabelBatch, LabelledIds, Labels, read_labelled_parts
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.labelling import Encode, LabelBatch, LabelledIds, Labels, read_labelled_parts
+from dragoman.data.tokenizer import Bpe, Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
 from dragoman.experiment.materials import check_same
@@ -61,8 +62,8 @@ class ClassificationTask:
         )
         labels = own_labels(folder, (one.label for one in parts.train))
         tell("turning texts into tokens")
-        encode = partial(LabelledIds.build, side=tokenizer.source, labels=labels, longest=longest)
-        train, valid = encode(parts.train), encode(parts.valid)
+        build = partial(LabelledIds.build, labels=labels, longest=longest)
+        train, valid = (build(part, tokenizer.source.encode_batch) for part in (parts.train, parts.valid))
         require_examples(train, valid)
         cut = f"{train.cut:,} texts to learn from have more than {longest:,} tokens; their ends are not read"
         unknown = f"{valid.unknown:,} validation texts have a label that is never learnt; they count as wrong"
@@ -76,7 +77,18 @@ class ClassificationTask:
             notes=(*((cut,) if train.cut else ()), *((unknown,) if valid.unknown else ())),
             labels=labels,
             weights=weights,
+            anew=self._anew(partial(build, parts.train), tokenizer),
         )
+
+    def _anew(
+        self, build: Callable[[Encode], LabelledIds], tokenizer: Tokenizer
+    ) -> Callable[[int], LabelledIds] | None:
+        """Under BPE dropout, what is learnt from in each epoch."""
+        settings, seed = self.experiment.tokenizer, self.experiment.training.seed
+        if not isinstance(settings, Bpe) or not settings.dropout:
+            return None
+        encode = partial(tokenizer.source.encode_with_dropout, probability=settings.dropout)
+        return lambda epoch: build(partial(encode, generator=np.random.default_rng([seed, epoch])))
 
     def work(self, materials: Examples[Labelled, LabelBatch], *, device: torch.device) -> Work[LabelBatch]:
         tokenizer, labels = materials.tokenizer, materials.labels

@@ -55,6 +55,8 @@ class Examples(Generic[T, B]):
     """What is told apart; nothing where answers are looked for."""
     weights: Mapping[str, Tensor] | None
     """What the network begins with, if not with chance."""
+    anew: Callable[[int], Encoded[B]] | None = None
+    """What is learnt from in an epoch, where its texts are segmented anew each time."""
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
@@ -186,7 +188,7 @@ def work_on(
     judge = Judge(validate, deciding=deciding, higher_is_better=True)
     return Work(
         model=model,
-        stream=example_stream(examples.train, budget=training.batch_tokens, seed=training.seed),
+        stream=example_stream(examples.anew or examples.train, budget=training.batch_tokens, seed=training.seed),
         objective=objective(training.label_smoothing),
         judge=judge,
         last_judge=judge,
