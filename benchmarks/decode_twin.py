@@ -26,7 +26,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.corpora import lines
 from dragoman.decoding import Average, Gnmt, Hypothesis, Raw, SearchSettings
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 from dragoman.runtime import Translator
 from dragoman.runtime.batches import batches_by_length
 
