@@ -189,9 +189,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
 
-    from dragoman.experiment.load import load
+    from dragoman.experiment.load import load_in_pytorch
 
-    translator = load(asked.run, device=asked.device)
+    translator = load_in_pytorch(asked.run, device=asked.device)
     settings = SearchSettings(beam=asked.beam)
     texts = [text for _, text in islice(lines(asked.source), asked.lines) if text.strip()]
     roads = {
