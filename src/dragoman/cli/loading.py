@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
+from dragoman.cli.options import ComputeName
+
 T = TypeVar("T")
 
 VERBS = {
@@ -17,13 +19,20 @@ VERBS = {
 """The verb for what a run is loaded as."""
 
 
-def load_as(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:
+def load_as(
+    kind: type[T],
+    run: Path,
+    *,
+    device: str | None = None,
+    compute: ComputeName = ComputeName.AUTO,
+    batch_tokens: int | None = None,
+) -> T:
     """What a run folder holds, on the device given or chosen; raises RunError where it is not of this kind."""
     from dragoman.errors import RunError
     from dragoman.experiment.load import load
     from dragoman.runtime.translator import BATCH_TOKENS
 
-    loaded = load(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS)
+    loaded = load(run, device=device, compute=compute.value, batch_tokens=batch_tokens or BATCH_TOKENS)
     if isinstance(loaded, kind):
         return loaded
     found = type(loaded).__name__

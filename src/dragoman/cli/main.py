@@ -18,6 +18,7 @@ from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.score import score
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, info):
+for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, export, info):
     app.command()(verb)
 
 

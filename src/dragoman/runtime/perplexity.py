@@ -9,8 +9,10 @@ import torch
 
 from dragoman.decoding import Hypothesis, Window, score_tokens, windows
 from dragoman.evaluation import perplexity
-from dragoman.models.interfaces import Causal, Symbols
-from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.models.interfaces import Causal
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.rectangles import rectangle
 
 
 @final
