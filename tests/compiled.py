@@ -8,6 +8,7 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
+from dragoman.models.transformer.build import build_causal, build_seq2seq
 from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.models.transformer.config import (
     AlibiConfig,
@@ -99,19 +100,40 @@ AnyConfig = TransformerConfig | CausalConfig
 
 
 def network_of(config: AnyConfig, seed: int = 0) -> Network:
-    """A PyTorch model with random weights."""
+    """A PyTorch model whose weights are all random."""
     if isinstance(config, CausalConfig):
         return random_causal(config, vocabulary=VOCABULARY, seed=seed)
-    source = VOCABULARY if config.tie == "all" else SOURCE_VOCABULARY
-    return random_transformer(config, source_vocabulary=source, target_vocabulary=VOCABULARY, seed=seed)
+    return random_transformer(
+        config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY, seed=seed
+    )
+
+
+def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
+    """One whose numbers stay at the scale of trained models: as training begins, with every weight moved a little."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if isinstance(config, CausalConfig):
+            network: Network = build_causal(config, vocabulary=VOCABULARY)
+        else:
+            network = build_seq2seq(config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY)
+        for parameter in network.parameters():
+            parameter.data += 0.02 * torch.randn_like(parameter)
+    return network.eval()
+
+
+def source_vocabulary(config: AnyConfig) -> int:
+    """Tokens that `encode` knows."""
+    if isinstance(config, CausalConfig) or config.tie == "all":
+        return VOCABULARY
+    return SOURCE_VOCABULARY
 
 
 def described(config: AnyConfig) -> dict[str, Any]:
     """The configuration as the core is given it."""
     if isinstance(config, CausalConfig):
         return {**config.model_dump(), "vocabulary": VOCABULARY}
-    source = VOCABULARY if config.tie == "all" else SOURCE_VOCABULARY
-    return {**config.model_dump(), "source_vocabulary": source, "target_vocabulary": VOCABULARY}
+    sizes = {"source_vocabulary": source_vocabulary(config), "target_vocabulary": VOCABULARY}
+    return {**config.model_dump(), **sizes}
 
 
 def arrays(network: nn.Module) -> dict[str, np.ndarray]:

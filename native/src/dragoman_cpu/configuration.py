@@ -9,7 +9,18 @@ _ABSOLUTE = ("sinusoidal", "learned")
 _POSITIONS = (*_ABSOLUTE, "rotary", "alibi", "bucketed", "none")
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 _STACK = {
-    *("kind", "size", "heads", "key_value_heads", "feed_forward", "activation", "gated", "norm", "norm_position", "bias"),
+    *(
+        "kind",
+        "size",
+        "heads",
+        "key_value_heads",
+        "feed_forward",
+        "activation",
+        "gated",
+        "norm",
+        "norm_position",
+        "bias",
+    ),
     *("positions", "scale_embedding", "norm_embedding", "dropout", "attention", "tie"),
 }
 _KEYS = {
@@ -43,7 +54,7 @@ def accepts(config: Mapping[str, Any]) -> str | None:
 def settings_of(config: Mapping[str, Any]) -> Settings:
     """What the core is told; raises ValueError for a configuration that is not accepted or not complete."""
     if not isinstance(config, Mapping):
-        raise ValueError(f"the configuration is a {type(config).__name__}, and must be a mapping")  # noqa: TRY004
+        raise ValueError(f"the configuration is a {type(config).__name__}, and must be a mapping")
     try:
         reason = accepts(config)
         if reason is None:
@@ -133,7 +144,7 @@ def _count(config: Mapping[str, Any], key: str) -> int:
 def _switch(config: Mapping[str, Any], key: str) -> bool:
     value = config[key]
     if not isinstance(value, bool):
-        raise ValueError(f"configuration: {key} = {value!r} must be true or false")  # noqa: TRY004
+        raise ValueError(f"configuration: {key} = {value!r} must be true or false")
     return value
 
 

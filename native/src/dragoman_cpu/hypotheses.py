@@ -56,7 +56,7 @@ class State:
         return np.array(self.core.ages, dtype=np.int32)
 
     def select(self, parents: ArrayLike) -> Self:
-        """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; raises IndexError for others than it has."""
+        """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; raises IndexError where it has none."""
         return type(self)(self.core.select(whole_numbers(parents, axes=2, name="parents")))
 
     def keep(self, rows: ArrayLike) -> Self:
