@@ -10,13 +10,18 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 endif
 
-.DEFAULT_GOAL := help
-.PHONY: demo test check bench docs clean help
+# The compiled core needs a C++17 compiler; without one dragoman runs on PyTorch alone.
+COMPILER := $(shell for name in $(CXX) c++ g++ clang++; do \
+	echo 'static_assert(__cplusplus >= 201703L);' | $$name -std=c++17 -x c++ -fsyntax-only - 2>/dev/null && echo $$name && break; done)
+NATIVE := $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*.*pp native/src/kernels/* native/src/dragoman_cpu/*)
 
-demo: $(VENV)/demo.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
+.DEFAULT_GOAL := help
+.PHONY: demo test check sanitize bench docs clean help
+
+demo: $(VENV)/demo.stamp $(VENV)/core.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
 	$(BIN)/dragoman demo $(DEMO)
 
-test: $(VENV)/dev.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
+test: $(VENV)/dev.stamp $(VENV)/core.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(TESTS)
 
 check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated documentation: what CI runs beside the tests
@@ -25,6 +30,13 @@ check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated docu
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+
+sanitize: $(VENV)/dev.stamp ## run the compiled core's own tests under the address and undefined-behaviour sanitizers
+ifeq ($(COMPILER),)
+	@echo "No C++17 compiler: the compiled core is not checked under sanitizers."
+else
+	@CXX=$(COMPILER) native/sanitize "$(CURDIR)/$(BIN)"
+endif
 
 bench: $(VENV)/dev.stamp ## time beam search beside its slow twin (RUN=runs/en-de SOURCE=test.en)
 	@test -n "$(RUN)" && test -n "$(SOURCE)" || { \
@@ -35,12 +47,12 @@ docs: $(VENV)/dev.stamp ## write the generated pages of the documentation
 	$(BIN)/python docs/generate.py
 
 clean: ## remove the virtual environment, caches and builds; runs/ stays
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist native/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests docs benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## say what the targets do
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
-		printf 'make %-6s  %s\n' "$$name" "$$text"; done
+		printf 'make %-8s  %s\n' "$$name" "$$text"; done
 
 $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); the first time this takes a few minutes."
@@ -51,6 +63,15 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); the first time this takes a few minutes."
 	@$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/core.stamp: $(NATIVE) constraints.txt | $(BIN)/python
+ifeq ($(COMPILER),)
+	@echo "No C++17 compiler: the compiled core is left out, and dragoman runs on PyTorch alone."
+else
+	@echo "Building the compiled core with $(COMPILER); the first time this takes a minute."
+	@CXX=$(COMPILER) PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(INSTALL) ./native
+	@touch $@
+endif
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

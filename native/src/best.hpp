@@ -1,0 +1,53 @@
+// The k best continuations and their log-probabilities, in one go over the vocabulary.
+//
+// Logits are looked at group by group while they are at hand and never kept: a group leaves its largest and a sum for the
+// normaliser, and is searched only where its largest could be among the best.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "pass.hpp"
+
+namespace dragoman {
+
+struct Candidate {
+    float logit;
+    std::int32_t token;
+
+    /// Ties go to the lower token.
+    bool operator<(const Candidate& other) const {
+        return logit > other.logit || (logit == other.logit && token < other.token);
+    }
+};
+
+/// Of some rows; made before a pass, used by all members of it.
+class Best {
+public:
+    Best(const Linear& unembedding, std::size_t vocabulary, std::size_t k, std::vector<std::int32_t> forbidden,
+         std::size_t rows, std::size_t members);
+
+    /// One member's part; the pass's operand is ready. Results are in `log_probs` and `tokens`, k a row.
+    void find(const Pass& pass, const Kernels& kernels, float* log_probs, std::int32_t* tokens);
+
+    /// Whether a logit was not finite; the results mean nothing then.
+    bool broken() const { return broken_.load(); }
+
+private:
+    using Heap = std::vector<Candidate>;
+
+    Heap& heap(std::size_t member, std::size_t row) { return heaps_[member * rows_ + row]; }
+    void forbid(std::size_t number, float* logits) const;
+    void search(const float* logits, std::size_t number, Heap& heap) const;
+    bool finish(std::size_t row, std::size_t members, float normaliser, float* log_probs, std::int32_t* tokens);
+
+    const Linear& unembedding_;
+    const std::size_t vocabulary_, k_, rows_;
+    const std::vector<std::int32_t> forbidden_;
+    std::vector<Heap> heaps_;
+    std::vector<GroupSummary> summaries_;
+    Buffer<float> logits_;
+    std::atomic<bool> broken_{false};
+};
+
+}  // namespace dragoman

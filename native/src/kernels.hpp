@@ -1,0 +1,124 @@
+// What the instruction sets have in common: one table of functions each, chosen when a model is loaded.
+//
+// Every function gives a number the same bits whatever else it computes beside it: rows are independent, and the order of
+// the additions of one output is fixed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shapes.hpp"
+
+namespace dragoman {
+
+/// Rows ready to be multiplied, in the arithmetic of the weights.
+struct Operand {
+    const void* data;
+    /// One factor a row, for int8.
+    const float* scale;
+    /// Numbers from one row to the next, which is the depth of the product too.
+    std::size_t depth;
+};
+
+/// A weight, packed in groups of 64 columns (its outputs).
+struct Packed {
+    const void* data;
+    /// For each column: factor (int8), what the offset of the operand adds to the sum (int8), and bias.
+    const float* scale;
+    const std::int32_t* compensation;
+    const float* bias;
+    std::size_t depth;
+};
+
+/// `rows` rows times the columns of one group: y = x W + b.
+using Product = void (*)(const Operand& x, std::size_t rows, const Packed& weight, std::size_t group_number, float* y,
+                         std::size_t y_stride);
+
+/// One row of `count` numbers made ready to be multiplied.
+using Prepare = void (*)(const float* x, std::size_t count, void* operand, float* scale);
+
+struct Arithmetic {
+    Product product;
+    Prepare prepare;
+    std::size_t bytes;
+    /// Numbers of one column that stand beside each other in a packed weight.
+    std::size_t interleave;
+};
+
+enum class Activation { relu, gelu, gelu_tanh, silu };
+
+struct NormWeights {
+    const float* weight;
+    const float* bias;
+    /// Real numbers, and those with the zeros after them.
+    std::size_t size, width;
+};
+using Norm = void (*)(const float* x, const NormWeights& weights, float* y);
+
+/// Keys and values of one head, of places that follow one another: keys in blocks of 16 places, transposed.
+template <class Number>
+struct BlockKeys {
+    const Number* keys;
+    const Number* values;
+    std::size_t value_stride, places, head_size;
+};
+
+/// Keys and values of one head, each place where it happens to be.
+struct ScatteredKeys {
+    const std::byte* const* slots;
+    std::size_t places, keys_at, values_at;
+};
+
+/// What is added to the scores: number `key` of query q is at `first[q * stride + key]`.
+struct ScoreBias {
+    const float* first;
+    std::ptrdiff_t stride;
+};
+
+struct Queries {
+    const float* first;
+    std::size_t stride, count;
+};
+
+template <class Number>
+using LookAtBlocks = void (*)(const Queries& queries, const BlockKeys<Number>& seen, float scale, ScoreBias bias,
+                              float* scratch, float* attended, std::size_t attended_stride, std::size_t head_width);
+using LookAtScattered = void (*)(const float* query, const ScatteredKeys& seen, float scale, const float* bias,
+                                 float* scratch, float* attended, std::size_t head_width);
+
+/// What is kept of the logits of one group: enough for the normaliser and to know whether to look closer.
+struct GroupSummary {
+    float largest, smallest;
+    /// Sum of the exponentials of what is below the largest.
+    float total;
+};
+
+/// How the numbers of a cache are stored, and the functions that read them.
+template <class Number>
+struct Looks {
+    /// Which numbers these are, for templates; never called.
+    static Number* number();
+    LookAtBlocks<Number> at_blocks;
+    LookAtScattered at_scattered;
+    void (*write)(const float* x, std::size_t count, Number* cache);
+    /// Sixteen keys (fewer at the end) side by side.
+    void (*transpose)(const float* keys, std::size_t stride, std::size_t places, std::size_t head_size, Number* block);
+};
+
+struct Kernels {
+    const char* name;
+    Arithmetic int8, bfloat16, float32;
+    /// Whether int8 operands keep their offset of 128 in the product, so that weights must make up for it.
+    bool offset_stays;
+    Norm layer_norm, rms_norm;
+    void (*add)(float* x, const float* y, std::size_t count);
+    /// f(x), times the gate where there is one.
+    void (*activate)(Activation name, const float* x, const float* gate, std::size_t count, float* y);
+    Looks<float> in_float32;
+    Looks<Bfloat16> in_bfloat16;
+    void (*summarise)(const float* logits, std::size_t rows, GroupSummary* summaries, std::size_t stride);
+    /// log of the sum of exponentials over all groups; NaN or infinite where a logit is.
+    float (*normaliser)(const GroupSummary* summaries, std::size_t groups);
+};
+
+}  // namespace dragoman

@@ -1,0 +1,85 @@
+// AVX-512 with VNNI. Products of bfloat16 are in a file of their own, for processors that have the instruction.
+#include "lanes_avx512.hpp"
+
+#define FLOAT_TILE_HEIGHT 6
+#define FLOAT_TILE_WIDTH 4
+#include "products.hpp"
+
+#include "avx512_bfloat16.hpp"
+#include "tables.hpp"
+
+namespace dragoman {
+namespace {
+
+/// Four products of unsigned and signed bytes into each of 16 sums. Operands keep their offset of 128.
+struct Int8 {
+    using Number = std::uint8_t;
+    using Weight = std::int8_t;
+    using Sum = __m512i;
+    using Columns = __m512i;
+    static constexpr std::size_t depth = 4, interleave = 4;
+    static constexpr int height = 6, width = 4;
+    static constexpr bool offset_stays = true;
+    static Sum nothing() { return _mm512_setzero_si512(); }
+    static Columns columns(const Weight* w) { return _mm512_load_si512(w); }
+    static __m512i numbers(const Number* x) {
+        std::int32_t four;
+        __builtin_memcpy(&four, x, sizeof(four));
+        return _mm512_set1_epi32(four);
+    }
+    static Sum added(Sum sum, __m512i x, Columns w) { return _mm512_dpbusd_epi32(sum, x, w); }
+    static void finish(const Sum* sums, int height, int width, const float* row_scale, const Packed& weight,
+                       std::size_t column, float* y, std::size_t y_stride) {
+        for (int c = 0; c < width; c++, column += lanes, y += lanes) {
+            Lanes bias = load(weight.bias + column), scale = load(weight.scale + column);
+            __m512i compensation = _mm512_load_si512(weight.compensation + column);
+            for (int r = 0; r < height; r++) {
+                Lanes whole = {_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[r * width + c], compensation))};
+                store(y + r * y_stride, fused(whole, scale * spread(row_scale[r]), bias));
+            }
+        }
+    }
+};
+
+/// Two products into each of 16 sums, the second number of a pair first, as the instruction for them does it.
+struct WidenedBfloat16 {
+    using Number = Bfloat16;
+    using Weight = Bfloat16;
+    using Sum = Lanes;
+    struct Columns {
+        Lanes even, odd;
+    };
+    static constexpr std::size_t depth = 2, interleave = 2;
+    static constexpr int height = 6, width = 2;
+    static Sum nothing() { return spread(0.0f); }
+    static Columns split(__m512i pairs) {
+        __m512i upper = _mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+        return {{_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))}, {_mm512_castsi512_ps(upper)}};
+    }
+    static Columns columns(const Weight* w) { return split(_mm512_load_si512(w)); }
+    static Columns numbers(const Number* x) {
+        std::int32_t pair;
+        __builtin_memcpy(&pair, x, sizeof(pair));
+        return split(_mm512_set1_epi32(pair));
+    }
+    static Sum added(Sum sum, Columns x, Columns w) { return fused(x.even, w.even, fused(x.odd, w.odd, sum)); }
+    static void finish(const Sum* sums, int height, int width, const float*, const Packed& weight, std::size_t column,
+                       float* y, std::size_t y_stride) {
+        finish_plain(sums, height, width, weight, column, y, y_stride);
+    }
+};
+
+}  // namespace
+}  // namespace dragoman
+
+#include "table.hpp"
+
+namespace dragoman {
+
+Kernels avx512_kernels(bool has_bfloat16) {
+    Kernels kernels = table<Int8, WidenedBfloat16>("avx512_vnni");
+    if (has_bfloat16) kernels.bfloat16.product = avx512_bfloat16_product;
+    return kernels;
+}
+
+}  // namespace dragoman

@@ -1,0 +1,129 @@
+// Attention of queries to the keys and values of one head, over exactly the places there are.
+#pragma once
+
+#include <limits>
+
+#include "rows.hpp"
+
+namespace dragoman {
+namespace {
+
+constexpr float lowest = -std::numeric_limits<float>::infinity();
+
+/// Scores into weights that sum to one; what stands after `places` up to the next 16 is overwritten with zeros.
+inline void soften(float* scores, std::size_t places) {
+    Lanes most = spread(lowest);
+    for (std::size_t i = 0; i < places; i += lanes) {
+        Lanes some = first(places - i, load(scores + i), spread(lowest));
+        store(scores + i, some);
+        most = larger(most, some);
+    }
+    Lanes peak = spread(largest(most)), total = spread(0.0f);
+    for (std::size_t i = 0; i < places; i += lanes) {
+        Lanes weights = exponential(load(scores + i) - peak);
+        store(scores + i, weights);
+        total = total + weights;
+    }
+    Lanes share = spread(1.0f / sum(total));
+    for (std::size_t i = 0; i < places; i += lanes) store(scores + i, load(scores + i) * share);
+}
+
+/// A few queries at a time, which read every key and value once together.
+template <class Number, int queries>
+void look_at_blocks_together(const float* query, std::size_t query_stride, const BlockKeys<Number>& seen, float scale,
+                             ScoreBias bias, float* scores, float* attended, std::size_t attended_stride,
+                             std::size_t head_width) {
+    std::size_t width = rounded_up(seen.places, lanes);
+    for (std::size_t place = 0; place < seen.places; place += lanes) {
+        Lanes products[queries];
+        for (int q = 0; q < queries; q++) products[q] = spread(0.0f);
+        const Number* block = seen.keys + place * seen.head_size;
+        for (std::size_t d = 0; d < seen.head_size; d++) {
+            Lanes keys = load(block + d * lanes);
+#pragma GCC unroll 4
+            for (int q = 0; q < queries; q++) products[q] = fused(spread(query[q * query_stride + d]), keys, products[q]);
+        }
+        for (int q = 0; q < queries; q++) {
+            Lanes score = products[q] * spread(scale);
+            if (bias.first != nullptr) score = score + load(bias.first + q * bias.stride + place);
+            store(scores + q * width + place, score);
+        }
+    }
+    for (int q = 0; q < queries; q++) soften(scores + q * width, seen.places);
+    for (std::size_t d = 0; d < head_width; d += lanes) {
+        Lanes totals[queries];
+        for (int q = 0; q < queries; q++) totals[q] = spread(0.0f);
+        for (std::size_t place = 0; place < seen.places; place++) {
+            Lanes values = load(seen.values + place * seen.value_stride + d);
+#pragma GCC unroll 4
+            for (int q = 0; q < queries; q++) totals[q] = fused(spread(scores[q * width + place]), values, totals[q]);
+        }
+        for (int q = 0; q < queries; q++) store(attended + q * attended_stride + d, totals[q]);
+    }
+}
+
+template <class Number>
+void look_at_blocks(const Queries& queries, const BlockKeys<Number>& seen, float scale, ScoreBias bias, float* scratch,
+                    float* attended, std::size_t attended_stride, std::size_t head_width) {
+    std::size_t q = 0;
+    for (; q + 4 <= queries.count; q += 4) {
+        look_at_blocks_together<Number, 4>(queries.first + q * queries.stride, queries.stride, seen, scale, bias, scratch,
+                                           attended + q * attended_stride, attended_stride, head_width);
+        if (bias.first != nullptr) bias.first += 4 * bias.stride;
+    }
+    for (; q < queries.count; q++) {
+        look_at_blocks_together<Number, 1>(queries.first + q * queries.stride, queries.stride, seen, scale, bias, scratch,
+                                           attended + q * attended_stride, attended_stride, head_width);
+        if (bias.first != nullptr) bias.first += bias.stride;
+    }
+}
+
+template <class Number>
+void look_at_scattered(const float* query, const ScatteredKeys& seen, float scale, const float* bias, float* scores,
+                       float* attended, std::size_t head_width) {
+    for (std::size_t block = 0; block < seen.places; block += lanes) {
+        Lanes products[lanes];
+        std::size_t here = seen.places - block < lanes ? seen.places - block : lanes;
+        for (std::size_t i = 0; i < lanes; i++) products[i] = spread(0.0f);
+        for (std::size_t i = 0; i < here; i++) {
+            const Number* key = reinterpret_cast<const Number*>(seen.slots[block + i] + seen.keys_at);
+            for (std::size_t d = 0; d < head_width; d += lanes) {
+                products[i] = fused(load(query + d), load(key + d), products[i]);
+            }
+        }
+        Lanes score = sums(products) * spread(scale);
+        if (bias != nullptr) score = score + load(bias + block);
+        store(scores + block, score);
+    }
+    soften(scores, seen.places);
+    for (std::size_t d = 0; d < head_width; d += lanes) {
+        Lanes total = spread(0.0f);
+        for (std::size_t place = 0; place < seen.places; place++) {
+            const Number* value = reinterpret_cast<const Number*>(seen.slots[place] + seen.values_at);
+            total = fused(spread(scores[place]), load(value + d), total);
+        }
+        store(attended + d, total);
+    }
+}
+
+template <class Number>
+void write_numbers(const float* x, std::size_t count, Number* cache) {
+    for (std::size_t i = 0; i < count; i += lanes) store(cache + i, load(x + i));
+}
+
+template <class Number>
+void transpose(const float* keys, std::size_t stride, std::size_t places, std::size_t head_size, Number* block) {
+    for (std::size_t d = 0; d < head_size; d++) {
+        float side_by_side[lanes] = {};
+        for (std::size_t place = 0; place < places; place++) side_by_side[place] = keys[place * stride + d];
+        store(block + d * lanes, load(side_by_side));
+    }
+}
+
+template <class Number>
+constexpr Looks<Number> looks() {
+    return {look_at_blocks<Number>, look_at_scattered<Number>, write_numbers<Number>, transpose<Number>};
+}
+
+}  // namespace
+}  // namespace dragoman

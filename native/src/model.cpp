@@ -1,0 +1,316 @@
+#include "model.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace dragoman {
+
+namespace {
+
+/// Rows of one pass: enough to make good use of a weight that was fetched, few enough to stay near the processor.
+constexpr std::size_t rows_at_once = 512;
+constexpr std::size_t largest_beam = std::size_t{1} << 20;
+constexpr int most_threads = 1024;
+
+int checked_threads(int threads) {
+    if (threads < 0 || threads > most_threads) {
+        throw std::invalid_argument("threads = " + std::to_string(threads) + " must be from 0 (all cores) to " +
+                                    std::to_string(most_threads));
+    }
+    return threads == 0 ? usable_cores() : threads;
+}
+
+const Settings& checked(const Settings& settings) {
+    settings.check();
+    return settings;
+}
+
+std::size_t checked_token(std::int32_t token, std::size_t vocabulary) {
+    if (token < 0 || static_cast<std::size_t>(token) >= vocabulary) {
+        throw std::out_of_range("token " + std::to_string(token) + " is not in a vocabulary of " + std::to_string(vocabulary));
+    }
+    return static_cast<std::size_t>(token);
+}
+
+std::vector<std::size_t> checked_lengths(const Ids& ids, const std::vector<std::int64_t>& lengths, std::size_t vocabulary) {
+    if (lengths.size() != ids.rows) {
+        throw std::invalid_argument(std::to_string(lengths.size()) + " lengths for " + std::to_string(ids.rows) + " rows");
+    }
+    std::vector<std::size_t> checked;
+    for (std::size_t row = 0; row < ids.rows; row++) {
+        if (lengths[row] < 1 || static_cast<std::uint64_t>(lengths[row]) > ids.columns) {
+            throw std::invalid_argument("row " + std::to_string(row) + " has a length of " + std::to_string(lengths[row]) +
+                                        ", which must be from 1 to the " + std::to_string(ids.columns) + " places there are");
+        }
+        checked.push_back(static_cast<std::size_t>(lengths[row]));
+        for (std::size_t place = 0; place < checked.back(); place++) checked_token(ids.at(row, place), vocabulary);
+    }
+    return checked;
+}
+
+/// `work(first, last)` for stretches of pieces that have at most so many rows together, or are one piece.
+template <class Rows, class Work>
+void in_portions(std::size_t pieces, const Rows& rows, const Work& work) {
+    for (std::size_t first = 0, last = 0; first < pieces; first = last) {
+        std::size_t together = 0;
+        while (last < pieces && (last == first || together + rows(last) <= rows_at_once)) together += rows(last++);
+        work(first, last);
+    }
+}
+
+Workspace workspace(const Settings& settings, const Heads& heads, std::size_t memory_width) {
+    Workspace space;
+    std::size_t hidden = padded(settings.feed_forward), queries = padded(heads.queries * heads.width);
+    space.width = padded(settings.size);
+    space.attended_width = queries;
+    space.widest_operand = std::max({space.width, hidden, queries});
+    space.widest_product = std::max({padded((heads.queries + 2 * heads.keys) * heads.width),
+                                     settings.gated ? 2 * hidden : hidden, memory_width});
+    return space;
+}
+
+}  // namespace
+
+Model::Model(const Settings& settings, Weights& weights, Compute compute, int threads,
+             const std::optional<std::string>& instruction_set)
+    : settings_(checked(settings)),
+      compute_(compute),
+      kernels_(kernels_of(instruction_set)),
+      heads_(settings_, compute),
+      slots_(std::make_shared<Slots>(heads_.slot_bytes(settings_.decoder_layers))),
+      team_(checked_threads(threads)) {
+    Loading loading{settings_, kernels_, compute, weights};
+    unembedding_ = unembedding_of(loading);
+    if (!settings_.causal) encoder_.emplace(loading, unembedding_);
+    decoder_.emplace(loading, unembedding_);
+    weights.finish();
+    space_ = workspace(settings_, heads_, encoder_ ? encoder_->memory_width() : 0);
+}
+
+Memory Model::encode(const Ids& ids, const std::vector<std::int64_t>& lengths) {
+    std::size_t vocabulary = settings_.causal ? settings_.target_vocabulary : settings_.source_vocabulary;
+    std::vector<std::size_t> checked = checked_lengths(ids, lengths, vocabulary);
+    std::lock_guard<std::mutex> lock(busy_);
+    if (!settings_.causal) return encode_sources(ids, checked);
+    auto read = std::make_shared<const State>(read_prompts(ids, checked));
+    return Memory({}, std::vector<std::int32_t>(lengths.begin(), lengths.end()), std::move(read), slots_);
+}
+
+Memory Model::encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths) {
+    std::vector<std::shared_ptr<const Sentence>> sentences;
+    std::vector<Sentence*> written;
+    for (std::size_t places : lengths) {
+        std::size_t numbers = settings_.decoder_layers * heads_.memory_layer(places);
+        auto sentence = std::make_shared<Sentence>(Sentence{places, Buffer<std::byte>(numbers * heads_.number_bytes())});
+        written.push_back(sentence.get());
+        sentences.push_back(std::move(sentence));
+    }
+    in_portions(lengths.size(), [&](std::size_t i) { return lengths[i]; },
+                [&](std::size_t first, std::size_t last) { read_sources(ids, written, first, last); });
+    return Memory(std::move(sentences), std::vector<std::int32_t>(lengths.begin(), lengths.end()), nullptr, slots_);
+}
+
+void Model::read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last) {
+    std::vector<std::int32_t> tokens;
+    std::vector<Stretch> stretches;
+    std::size_t longest = 0;
+    for (std::size_t number = first; number < last; number++) {
+        std::size_t places = sentences[number]->places;
+        stretches.push_back({tokens.size(), places});
+        longest = std::max(longest, places);
+        tokens.insert(tokens.end(), &ids.at(number, 0), &ids.at(number, 0) + places);
+    }
+    std::vector<Sentence*> some(sentences.begin() + static_cast<std::ptrdiff_t>(first),
+                                sentences.begin() + static_cast<std::ptrdiff_t>(last));
+    encoder_->reach(longest);
+    space_.reserve(tokens.size(), static_cast<std::size_t>(team_.size()), longest, rounded_up(longest, lanes) * heads_.size);
+    team_.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, space_, member, tokens.size());
+        encoder_->read(pass, tokens, stretches, some);
+    });
+}
+
+State Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths) {
+    // A chain of slots for each prompt, place by place: what one `after` makes is the next one's past.
+    std::vector<std::size_t> firsts, ages;
+    std::size_t total = 0, longest = 0;
+    for (std::size_t length : lengths) {
+        firsts.push_back(total);
+        ages.push_back(length - 1);
+        total += length - 1;
+        longest = std::max(longest, length - 1);
+    }
+    decoder_->reach(longest);
+    std::vector<std::int32_t> chain(total, Slots::none), ends(lengths.size(), Slots::none);
+    for (std::size_t place = 0; place < longest; place++) {
+        std::vector<std::int32_t> parents;
+        std::vector<std::size_t> rows;
+        for (std::size_t row = 0; row < lengths.size(); row++) {
+            if (place >= ages[row]) continue;
+            rows.push_back(row);
+            parents.push_back(ends[row]);
+        }
+        std::vector<std::int32_t> made = slots_->after(parents);
+        slots_->release(parents);  // each is held by the next
+        for (std::size_t i = 0; i < rows.size(); i++) chain[firsts[rows[i]] + place] = ends[rows[i]] = made[i];
+    }
+    State read(Held(slots_, ends), ages, 1);
+    in_portions(ages.size(), [&](std::size_t i) { return ages[i]; },
+                [&](std::size_t first, std::size_t last) { read_prompts(ids, ages, chain, first, last); });
+    return read;
+}
+
+void Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& ages, const std::vector<std::int32_t>& chain,
+                         std::size_t first, std::size_t last) {
+    std::size_t before = 0, longest = 0;
+    for (std::size_t row = 0; row < first; row++) before += ages[row];
+    Steps steps;
+    steps.paths.among_rows = true;
+    std::vector<std::size_t> starts;
+    for (std::size_t row = first; row < last; row++) {
+        std::size_t start = steps.tokens.size();
+        longest = std::max(longest, ages[row]);
+        for (std::size_t place = 0; place < ages[row]; place++) {
+            steps.tokens.push_back(ids.at(row, place));
+            steps.paths.places.push_back(place);
+            steps.paths.own.push_back(slots_->data(chain[before + start + place]));
+            steps.addresses.push_back(steps.paths.own.back());
+            starts.push_back(start);
+        }
+    }
+    if (steps.tokens.empty()) return;
+    for (std::size_t start : starts) steps.paths.slots.push_back(steps.addresses.data() + start);
+    space_.reserve(steps.tokens.size(), static_cast<std::size_t>(team_.size()), longest, 0);
+    team_.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
+        decoder_->go_on(pass, steps);
+    });
+}
+
+State Model::start(const Memory& memory, std::size_t beam) const {
+    if (beam < 1 || beam > largest_beam) {
+        throw std::invalid_argument("beam = " + std::to_string(beam) + " must be from 1 to " + std::to_string(largest_beam));
+    }
+    if (memory.model() != slots_) throw std::invalid_argument("the memory is of another model");
+    if (memory.read() != nullptr) {
+        std::vector<std::int32_t> same(memory.lengths().size() * beam, 0);
+        return memory.read()->select({same.data(), memory.lengths().size(), beam});
+    }
+    std::vector<std::int32_t> nowhere(memory.lengths().size() * beam, Slots::none);
+    return State(Held(slots_, std::move(nowhere)), std::vector<std::size_t>(memory.lengths().size(), 0), beam);
+}
+
+void Model::check_step(const Ids& tokens, const Memory& memory, const State& state) const {
+    if (memory.model() != slots_ || state.held().slots() != slots_) {
+        throw std::invalid_argument("memory and state must be of this model");
+    }
+    if (memory.lengths().size() != state.sentences()) {
+        throw std::invalid_argument("the memory holds " + std::to_string(memory.lengths().size()) +
+                                    " sentences, and the state " + std::to_string(state.sentences()));
+    }
+    if (tokens.rows != state.sentences() || tokens.columns != state.beam()) {
+        throw std::invalid_argument("tokens are " + std::to_string(tokens.rows) + " x " + std::to_string(tokens.columns) +
+                                    ", and the state has " + std::to_string(state.sentences()) + " sentences with beams of " +
+                                    std::to_string(state.beam()));
+    }
+    for (std::size_t i = 0; i < tokens.rows * tokens.columns; i++) checked_token(tokens.data[i], settings_.target_vocabulary);
+}
+
+Steps Model::steps_of(const Ids& tokens, const Memory& memory, const State& next, std::size_t first, std::size_t last) const {
+    Steps steps;
+    std::size_t beam = next.beam();
+    steps.beam = beam;
+    std::vector<std::size_t> starts;
+    for (std::size_t sentence = first; sentence < last; sentence++) {
+        std::size_t age = next.ages()[sentence];
+        if (!settings_.causal) steps.sentences.push_back(memory.sentences()[sentence].get());
+        for (std::size_t row = sentence * beam; row < (sentence + 1) * beam; row++) {
+            std::int32_t slot = next.held().numbers()[row];
+            steps.tokens.push_back(tokens.data[row]);
+            steps.paths.places.push_back(age - 1);
+            steps.paths.own.push_back(slots_->data(slot));
+            starts.push_back(steps.addresses.size());
+            steps.addresses.resize(steps.addresses.size() + age);
+            for (std::size_t place = age; place-- > 0; slot = slots_->before(slot)) {
+                steps.addresses[starts.back() + place] = slots_->data(slot);
+            }
+        }
+    }
+    for (std::size_t start : starts) steps.paths.slots.push_back(steps.addresses.data() + start);
+    return steps;
+}
+
+template <class Finish>
+State Model::go_on(const Ids& tokens, const Memory& memory, const State& state, const Finish& finish) {
+    check_step(tokens, memory, state);
+    std::lock_guard<std::mutex> lock(busy_);
+    std::vector<std::size_t> ages = state.ages();
+    std::size_t oldest = 0, longest = 0, beam = state.beam();
+    for (std::size_t& age : ages) oldest = std::max(oldest, ++age);
+    for (const auto& sentence : memory.sentences()) longest = std::max(longest, sentence->places);
+    decoder_->reach(oldest);
+    State next(Held(slots_, slots_->after(state.held().numbers())), std::move(ages), beam);
+    in_portions(state.sentences(), [&](std::size_t) { return beam; }, [&](std::size_t first, std::size_t last) {
+        Steps steps = steps_of(tokens, memory, next, first, last);
+        space_.reserve(steps.tokens.size(), static_cast<std::size_t>(team_.size()), std::max(oldest, longest), 0);
+        finish(steps, first * beam);
+    });
+    return next;
+}
+
+State Model::step(const Ids& tokens, const Memory& memory, const State& state, Table<float> logits) {
+    if (logits.rows != tokens.rows * tokens.columns || logits.columns != settings_.target_vocabulary) {
+        throw std::invalid_argument("the logits need one row a token, of the vocabulary's size");
+    }
+    Buffer<float> some;
+    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
+        std::size_t rows = steps.tokens.size();
+        some.reserve(static_cast<std::size_t>(team_.size()) * rows * group);
+        team_.run([&](const Team::Member& member) {
+            Pass pass(settings_, kernels_, compute_, space_, member, rows);
+            decoder_->go_on(pass, steps);
+            float* mine = some.data() + static_cast<std::size_t>(member.number) * rows * group;
+            auto [first, last] = member.share(unembedding_.groups());
+            for (std::size_t number = first; number < last; number++) {
+                unembedding_.group_product(pass.operand(unembedding_.depth()), rows, number, mine, group);
+                std::size_t here = std::min(group, logits.columns - number * group);
+                for (std::size_t row = 0; row < rows; row++) {
+                    std::copy_n(mine + row * group, here, &logits.at(before + row, number * group));
+                }
+            }
+        });
+    });
+}
+
+State Model::best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
+                  Table<float> log_probs, Table<std::int32_t> ids) {
+    std::vector<std::int32_t> without;
+    for (std::int64_t token : forbidden) {
+        if (token < 0 || static_cast<std::size_t>(token) >= settings_.target_vocabulary) {
+            throw std::out_of_range("forbidden token " + std::to_string(token) + " is not in a vocabulary of " +
+                                    std::to_string(settings_.target_vocabulary));
+        }
+        without.push_back(static_cast<std::int32_t>(token));
+    }
+    std::sort(without.begin(), without.end());
+    without.erase(std::unique(without.begin(), without.end()), without.end());
+    std::size_t k = ids.columns, allowed = settings_.target_vocabulary - without.size();
+    if (k < 1 || k > allowed) {
+        throw std::invalid_argument("k = " + std::to_string(k) + " must be from 1 to the " + std::to_string(allowed) +
+                                    " tokens that are allowed");
+    }
+    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
+        Best best(unembedding_, settings_.target_vocabulary, k, without, steps.tokens.size(),
+                  static_cast<std::size_t>(team_.size()));
+        team_.run([&](const Team::Member& member) {
+            Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
+            decoder_->go_on(pass, steps);
+            best.find(pass, kernels_, log_probs.data + before * k, ids.data + before * k);
+        });
+        if (best.broken()) {
+            throw std::domain_error("a logit is not finite; the weights hold numbers that are too large");
+        }
+    });
+}
+
+}  // namespace dragoman

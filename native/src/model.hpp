@@ -1,0 +1,66 @@
+// A loaded model: what may be asked of it, from any thread, one after the other.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "best.hpp"
+#include "decoder.hpp"
+#include "encoder.hpp"
+#include "hypotheses.hpp"
+#include "instruction_set.hpp"
+
+namespace dragoman {
+
+class Model {
+public:
+    /// Throws std::invalid_argument where settings and weights do not make a model.
+    Model(const Settings& settings, Weights& weights, Compute compute, int threads,
+          const std::optional<std::string>& instruction_set);
+
+    /// Read sources, or prompts but for their last tokens.
+    Memory encode(const Ids& ids, const std::vector<std::int64_t>& lengths);
+    State start(const Memory& memory, std::size_t beam) const;
+    /// All logits of what follows `tokens`, one row a hypothesis.
+    State step(const Ids& tokens, const Memory& memory, const State& state, Table<float> logits);
+    /// The k best that are not forbidden, with their log-probabilities; throws std::domain_error where logits are not
+    /// finite.
+    State best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
+               Table<float> log_probs, Table<std::int32_t> ids);
+
+    const Settings& settings() const { return settings_; }
+    const char* instruction_set() const { return kernels_.name; }
+    int threads() const { return team_.size(); }
+    /// Bytes of keys and values that are kept for hypotheses.
+    std::size_t slot_bytes() const { return slots_->bytes(); }
+    std::size_t slots_alive() const { return slots_->alive(); }
+
+private:
+    Memory encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths);
+    void read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last);
+    State read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths);
+    void read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths, const std::vector<std::int32_t>& slots,
+                      std::size_t first, std::size_t last);
+
+    /// Hypotheses with one more place, which `finish(pass, row of the first)` is shown, some sentences at a time.
+    template <class Finish>
+    State go_on(const Ids& tokens, const Memory& memory, const State& state, const Finish& finish);
+    Steps steps_of(const Ids& tokens, const Memory& memory, const State& next, std::size_t first, std::size_t last) const;
+    void check_step(const Ids& tokens, const Memory& memory, const State& state) const;
+
+    const Settings settings_;
+    const Compute compute_;
+    const Kernels kernels_;
+    const Heads heads_;
+    std::shared_ptr<Slots> slots_;
+    Linear unembedding_;
+    std::optional<Encoder> encoder_;
+    std::optional<Decoder> decoder_;
+    Workspace space_;
+    Team team_;
+    std::mutex busy_;
+};
+
+}  // namespace dragoman

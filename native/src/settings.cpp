@@ -1,0 +1,61 @@
+#include "settings.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace dragoman {
+
+namespace {
+
+/// Beyond this nothing is a model, and products of two sizes stay far from overflow.
+constexpr std::size_t largest_size = std::size_t{1} << 24;
+
+void within(const char* name, std::size_t size) {
+    if (size < 1 || size > largest_size) {
+        throw std::invalid_argument(std::string("configuration: ") + name + " = " + std::to_string(size) +
+                                    " must be from 1 to " + std::to_string(largest_size));
+    }
+}
+
+void divides(const char* name, std::size_t part, const char* of, std::size_t whole) {
+    if (whole % part != 0) {
+        throw std::invalid_argument(std::string("configuration: ") + name + " = " + std::to_string(part) +
+                                    " does not divide " + of + " = " + std::to_string(whole));
+    }
+}
+
+}  // namespace
+
+void Settings::check() const {
+    within("size", size);
+    within("heads", heads);
+    within("key_value_heads", key_value_heads);
+    within("feed_forward", feed_forward);
+    within("layers", decoder_layers);
+    within("vocabulary", target_vocabulary);
+    if (!causal) {
+        within("encoder_layers", encoder_layers);
+        within("source_vocabulary", source_vocabulary);
+    }
+    divides("heads", heads, "size", size);
+    divides("key_value_heads", key_value_heads, "heads", heads);
+    if (!causal && tie_source && source_vocabulary != target_vocabulary) {
+        throw std::invalid_argument("configuration: tie = all needs one vocabulary for both sides, and they hold " +
+                                    std::to_string(source_vocabulary) + " and " + std::to_string(target_vocabulary));
+    }
+    if (positions == PositionKind::learned) within("positions.length", places);
+    if (positions == PositionKind::rotary && head_size() % 2 != 0) {
+        throw std::invalid_argument("configuration: rotary positions turn pairs of numbers, and a head has " +
+                                    std::to_string(head_size()));
+    }
+    if (positions == PositionKind::bucketed) {
+        within("positions.buckets", buckets);
+        if (buckets % 4 != 0 || furthest <= buckets / 2 || furthest > largest_size) {
+            throw std::invalid_argument("configuration: " + std::to_string(buckets) + " buckets up to a distance of " +
+                                        std::to_string(furthest) + "; buckets must be a multiple of 4, and the distance "
+                                        "more than half of them");
+        }
+    }
+}
+
+}  // namespace dragoman

@@ -1,0 +1,73 @@
+"""A number has the same bits whatever is computed beside it, and by however many threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from native.tests import models
+from native.tests.models import COMPUTES, INSTRUCTION_SETS
+
+STEPS = 3
+
+
+def decoded(core: Any, ids: np.ndarray, lengths: np.ndarray, given: np.ndarray) -> list[np.ndarray]:
+    """Logits, best tokens and their log-probabilities of some steps, each `[batch, steps, beam, ...]`."""
+    memory = core.encode(ids, lengths)
+    state = core.start(memory, given.shape[2])
+    logits, log_probs, best = [], [], []
+    for step in range(STEPS):
+        some, _ = core.step(given[:, step], memory, state)
+        probable, words, state = core.best(given[:, step], memory, state, 7, [0, 2])
+        logits.append(some)
+        log_probs.append(probable)
+        best.append(words)
+    return [np.stack(each, axis=1) for each in (logits, log_probs, best)]
+
+
+def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+@pytest.mark.parametrize("compute", COMPUTES)
+@pytest.mark.parametrize("kind", ["transformer", "causal"])
+def test_sentences_alone_and_together_by_one_and_more_threads(kind: str, compute: str, instruction_set: str) -> None:
+    ids, lengths = models.texts(13)
+    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(13, STEPS, 3))
+    core = models.model(kind, compute=compute, instruction_set=instruction_set)
+    together = decoded(core, ids, lengths, given)
+    assert np.isfinite(together[0]).all()
+    for batch in (1, 5):
+        for first in range(0, 13, batch):
+            part = slice(first, first + batch)
+            assert_same(decoded(core, ids[part], lengths[part], given[part]), [all_[part] for all_ in together])
+    for threads in (2, 3):
+        more = models.model(kind, compute=compute, instruction_set=instruction_set, threads=threads)
+        assert_same(decoded(more, ids, lengths, given), together)
+        assert_same(decoded(more, ids[:1], lengths[:1], given[:1]), [all_[:1] for all_ in together])
+
+
+@pytest.mark.parametrize("compute", COMPUTES)
+def test_beams_of_a_sentence_do_not_mix(compute: str) -> None:
+    ids, lengths = models.texts(3)
+    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(3, STEPS, 5))
+    core = models.model(compute=compute)
+    together = decoded(core, ids, lengths, given)
+    for beam in range(5):
+        alone = decoded(core, ids, lengths, given[:, :, beam : beam + 1])
+        assert_same(alone, [all_[:, :, beam : beam + 1] for all_ in together])
+
+
+@pytest.mark.parametrize("compute", ["int8", "bfloat16"])
+def test_instruction_sets_agree(compute: str) -> None:
+    """Sums of whole numbers are exact and products of bfloat16 are rounded alike; what is left is the order of sums."""
+    ids, lengths = models.texts(5)
+    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(5, STEPS, 2))
+    best, *others = (
+        decoded(models.model(compute=compute, instruction_set=name), ids, lengths, given)[0]
+        for name in INSTRUCTION_SETS
+    )
+    for other in others:
+        assert np.abs(best - other).mean() < 0.01

@@ -1,0 +1,157 @@
+"""Models of the compiled core beside the PyTorch models they are made from."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import nn
+
+from dragoman.models.transformer.build import build_causal, build_seq2seq
+from dragoman.models.transformer.causal import CausalTransformer
+from dragoman.models.transformer.config import (
+    AlibiConfig,
+    AttentionRoles,
+    BucketedConfig,
+    CausalConfig,
+    CrossAttentionConfig,
+    LearnedConfig,
+    NoPositionsConfig,
+    PositionsConfig,
+    RotaryConfig,
+    SelfAttentionConfig,
+    SinusoidalConfig,
+    TransformerConfig,
+)
+from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.nn.scores import DotConfig, ScaledDotConfig, ScoreConfig
+from tests.networks import NO_DROPOUT, random_causal, random_transformer
+
+cpu = pytest.importorskip(
+    "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
+)
+
+VOCABULARY, SOURCE_VOCABULARY = 71, 43
+INSTRUCTION_SETS: tuple[str, ...] = cpu.instruction_sets()
+POSITIONS: list[PositionsConfig] = [
+    SinusoidalConfig(),
+    LearnedConfig(length=53),
+    RotaryConfig(base=11.0),
+    AlibiConfig(),
+    BucketedConfig(buckets=8, furthest=7),
+    NoPositionsConfig(),
+]
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> dict[str, Any]:
+    """What both kinds of Transformer choose, of what the core accepts."""
+    positions = draw(st.sampled_from(POSITIONS))
+    heads, groups = draw(st.sampled_from([(1, None), (3, None), (6, 2), (6, 1), (5, 5)]))
+    head_size = draw(st.sampled_from([2, 6, 14, 22] if isinstance(positions, RotaryConfig) else [2, 3, 7, 11, 17, 33]))
+    return {
+        "size": heads * head_size,
+        "heads": heads,
+        "key_value_heads": groups,
+        "feed_forward": draw(st.sampled_from([5, 19, 67])),
+        "activation": draw(st.sampled_from(["relu", "gelu", "gelu_tanh", "silu"])),
+        "gated": draw(st.booleans()),
+        "norm": draw(st.sampled_from(["layer", "rms"])),
+        "norm_position": draw(st.sampled_from(["pre", "post"])),
+        "bias": draw(st.booleans()),
+        "positions": positions,
+        "scale_embedding": draw(st.booleans()),
+        "norm_embedding": draw(st.booleans()),
+        "dropout": NO_DROPOUT,
+    }
+
+
+scores: st.SearchStrategy[ScoreConfig] = st.sampled_from([DotConfig(), ScaledDotConfig()])
+
+
+@st.composite
+def seq2seq_configs(draw: st.DrawFn) -> TransformerConfig:
+    return TransformerConfig(
+        **draw(stacks()),
+        encoder_layers=draw(st.sampled_from([1, 2])),
+        decoder_layers=draw(st.sampled_from([1, 3])),
+        attention=AttentionRoles(
+            encoder=SelfAttentionConfig(score=draw(scores)),
+            decoder=SelfAttentionConfig(score=draw(scores)),
+            cross=CrossAttentionConfig(score=draw(scores)),
+        ),
+        tie=draw(st.sampled_from(["all", "target", "none"])),
+    )
+
+
+@st.composite
+def causal_configs(draw: st.DrawFn) -> CausalConfig:
+    return CausalConfig(
+        **draw(stacks()),
+        layers=draw(st.sampled_from([1, 3])),
+        attention=SelfAttentionConfig(score=draw(scores)),
+        tie=draw(st.booleans()),
+    )
+
+
+Network = Seq2SeqTransformer | CausalTransformer
+AnyConfig = TransformerConfig | CausalConfig
+
+
+def network_of(config: AnyConfig, seed: int = 0) -> Network:
+    """A PyTorch model whose weights are all random."""
+    if isinstance(config, CausalConfig):
+        return random_causal(config, vocabulary=VOCABULARY, seed=seed)
+    return random_transformer(
+        config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY, seed=seed
+    )
+
+
+def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
+    """One whose numbers stay at the scale of trained models: as training begins, with every weight moved a little."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if isinstance(config, CausalConfig):
+            network: Network = build_causal(config, vocabulary=VOCABULARY)
+        else:
+            network = build_seq2seq(config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY)
+        for parameter in network.parameters():
+            parameter.data += 0.02 * torch.randn_like(parameter)
+    return network.eval()
+
+
+def source_vocabulary(config: AnyConfig) -> int:
+    """Tokens that `encode` knows."""
+    if isinstance(config, CausalConfig) or config.tie == "all":
+        return VOCABULARY
+    return SOURCE_VOCABULARY
+
+
+def described(config: AnyConfig) -> dict[str, Any]:
+    """The configuration as the core is given it."""
+    if isinstance(config, CausalConfig):
+        return {**config.model_dump(), "vocabulary": VOCABULARY}
+    sizes = {"source_vocabulary": source_vocabulary(config), "target_vocabulary": VOCABULARY}
+    return {**config.model_dump(), **sizes}
+
+
+def arrays(network: nn.Module) -> dict[str, np.ndarray]:
+    """Every weight by its first name, as a run stores it."""
+    return {name: parameter.detach().numpy() for name, parameter in network.named_parameters()}
+
+
+def compiled(config: AnyConfig, network: nn.Module, **options: Any) -> Any:
+    """The same model in the core, of one thread unless said otherwise."""
+    return cpu.Model(described(config), arrays(network), **{"compute": "float32", "threads": 1, **options})
+
+
+def rectangle(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Padded ids and their lengths; padding is a real word, which must make no difference."""
+    width = max(len(row) for row in rows)
+    ids = np.array([[*row, *[1] * (width - len(row))] for row in rows], dtype=np.int32)
+    return ids, np.array([len(row) for row in rows], dtype=np.int32)
+
+
+def tensor(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).long()

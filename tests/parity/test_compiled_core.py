@@ -1,0 +1,143 @@
+"""The compiled core gives the log-probabilities of the PyTorch model that its weights are from."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.models.transformer.config import (
+    AttentionRoles,
+    CausalConfig,
+    CrossAttentionConfig,
+    RelativeConfig,
+    SelfAttentionConfig,
+    SinusoidalConfig,
+    TransformerConfig,
+)
+from dragoman.nn.scores import AdditiveConfig
+from dragoman.nn.sparse import WindowConfig
+from tests import compiled as made
+from tests.compiled import AnyConfig, Network
+
+CLOSE = 1e-4
+Batch = tuple[list[list[int]], int, int]
+"""Texts, the width of the beam, and a seed for what the beams are given."""
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[AnyConfig, Batch]:
+    config = draw(st.one_of(made.seq2seq_configs(), made.causal_configs()))
+    words = st.integers(0, made.source_vocabulary(config) - 1)
+    rows = draw(st.lists(st.lists(words, min_size=1, max_size=23), min_size=1, max_size=4))
+    return config, (rows, draw(st.sampled_from([1, 2, 5])), draw(st.integers(0, 7)))
+
+
+def choices(batch: Batch, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parents that are selected before each step, and its tokens."""
+    rows, beam, seed = batch
+    generator = np.random.default_rng(seed)
+    shape = (len(rows), beam)
+    return [
+        (generator.integers(beam, size=shape), generator.integers(made.VOCABULARY, size=shape)) for _ in range(count)
+    ]
+
+
+def by_core(config: AnyConfig, network: Network, batch: Batch, steps: int, **options: Any) -> np.ndarray:
+    """Log-probabilities of some steps: `[steps, batch, beam, vocabulary]`."""
+    model = made.compiled(config, network, **options)
+    memory = model.encode(*made.rectangle(batch[0]))
+    state = model.start(memory, batch[1])
+    found = []
+    for parents, tokens in choices(batch, steps):
+        logits, state = model.step(tokens, memory, state.select(parents))
+        found.append(logits)
+    return torch.from_numpy(np.array(found)).log_softmax(dim=-1).numpy()
+
+
+@torch.no_grad()
+def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
+    ids, lengths = made.rectangle(batch[0])
+    memory: Any = network.encode(made.tensor(ids), made.tensor(lengths))
+    state: Any = network.start(memory, beam=batch[1])
+    found = []
+    for parents, tokens in choices(batch, steps):
+        logits, state = network.step(made.tensor(tokens), memory, state.select(made.tensor(parents)))
+        found.append(logits.log_softmax(dim=-1))
+    return torch.stack(found).numpy()
+
+
+@pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
+@settings(deadline=None, max_examples=30)
+@given(cases())
+def test_float32_is_as_pytorch(instruction_set: str, case: tuple[AnyConfig, Batch]) -> None:
+    """To 1e-4; where a random network blows up rounding, to a few times what it does to PyTorch's own float32."""
+    config, batch = case
+    network = made.network_of(config)
+    exact = by_pytorch(copy.deepcopy(network).double(), batch, 4)
+    own = np.abs(by_pytorch(network, batch, 4) - exact).max()
+    found = by_core(config, network, batch, 4, instruction_set=instruction_set)
+    assert np.abs(found - exact).max() <= CLOSE + 20 * own
+
+
+@pytest.mark.parametrize(("compute", "furthest", "on_average"), [("bfloat16", 0.15, 0.03), ("int8", 0.6, 0.08)])
+@pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
+@settings(deadline=None, max_examples=20)
+@given(case=cases())
+def test_fewer_bits_stay_near_pytorch(
+    instruction_set: str, compute: str, furthest: float, on_average: float, case: tuple[AnyConfig, Batch]
+) -> None:
+    """Bounds for networks at the scale of trained ones; half of them are beyond 0.02 (bfloat16) and 0.05 (int8)."""
+    config, batch = case
+    network = made.mild_network_of(config)
+    apart = np.abs(
+        by_core(config, network, batch, 3, compute=compute, instruction_set=instruction_set)
+        - by_pytorch(network, batch, 3)
+    )
+    assert apart.max() <= furthest
+    assert apart.mean() <= on_average
+
+
+@settings(deadline=None, max_examples=20)
+@given(cases(), st.sampled_from([(5, 0), (3, 2), (1, 4), (0, 0)]))
+def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, Batch], ages: tuple[int, int]) -> None:
+    config, (rows, _, seed) = case
+    network = made.mild_network_of(config)
+    model = made.compiled(config, network)
+    batches = [(rows, 1, seed), (rows[::-1], 1, seed + 1)]
+    memories, states, tokens, alone = [], [], [], []
+    for batch, age in zip(batches, ages, strict=True):
+        memory = model.encode(*made.rectangle(batch[0]))
+        state = model.start(memory, 1)
+        given_ = [words for _, words in choices(batch, age + 1)]
+        for words in given_[:-1]:
+            _, state = model.step(words, memory, state)
+        memories.append(memory)
+        states.append(state)
+        tokens.append(given_[-1])
+        alone.append(by_pytorch(network, batch, age + 1)[-1])
+    memory, state = memories[0].join(memories[1]), states[0].join(states[1])
+    logits, _ = model.step(np.concatenate(tokens), memory, state)
+    found = torch.from_numpy(logits).log_softmax(dim=-1).numpy()
+    np.testing.assert_allclose(found, np.concatenate(alone), atol=CLOSE, rtol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (CausalConfig(positions=RelativeConfig()), "relative positions"),
+        (CausalConfig(positions=SinusoidalConfig(join="concatenate")), "concatenated"),
+        (CausalConfig(attention=SelfAttentionConfig(pattern=WindowConfig(reach=2))), "window pattern"),
+        (
+            TransformerConfig(attention=AttentionRoles(cross=CrossAttentionConfig(score=AdditiveConfig()))),
+            r"additive scores \(cross\)",
+        ),
+    ],
+)
+def test_what_the_core_does_not_run_is_refused_with_the_reason(config: AnyConfig, named: str) -> None:
+    assert made.cpu.accepts(made.described(config)) is not None
+    with pytest.raises(ValueError, match=named):
+        made.cpu.Model(made.described(config), {}, compute="float32")
