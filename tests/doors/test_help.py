@@ -54,6 +54,7 @@ def test_every_verb_explains_itself():
         "score",
         "evaluate",
         "compare",
+        "inspect",
         "info",
     ]
     for verb in verbs:

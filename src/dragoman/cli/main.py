@@ -20,6 +20,7 @@ from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
+from dragoman.cli.inspect import inspect
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, info):
+for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, inspect, info):
     app.command()(verb)
 
 

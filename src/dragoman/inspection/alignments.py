@@ -110,26 +110,31 @@ class Judged:
     value: float
 
 
-def best_look(
-    pairs: Sequence[tuple[Pass, Words, Words]], value: Callable[[list[WordWeights]], float] | None = None
-) -> list[Judged]:
+def best_look(pairs: Sequence[tuple[Pass, Words, Words]], value: Callable[[list[WordWeights]], float]) -> list[Judged]:
     """All looks, the best first, on some pairs (pass, source words, target words).
 
-    Without a `value` nothing but the network is asked: how far the links of target words and those of source words
-    agree. With gold, it may be 1 - AER. Raises DataError where the network has no attention to its source.
+    `value` judges the weights of all pairs: with gold it may be 1 - AER, and without any `agreement_with` the links of
+    a network in the other direction, or of leaving words out. That the links of target words and of source words agree
+    in one map is not enough: a head that always looks one word back agrees with itself and is wrong everywhere.
+    Raises DataError where the network has no attention to its source.
     """
     if not pairs or "cross" not in pairs[0][0].weights:
         raise DataError("there is no attention to a source to choose from; leave_one_out needs none")
-    judge = _agreement_of_directions if value is None else value
     judged = [
-        Judged(look, judge([looked_at(passed, look, source=source, target=target) for passed, source, target in pairs]))
+        Judged(look, value([looked_at(passed, look, source=source, target=target) for passed, source, target in pairs]))
         for look in looks(pairs[0][0])
     ]
     return sorted(judged, key=lambda one: -one.value)
 
 
-def _agreement_of_directions(maps: list[WordWeights]) -> float:
-    return agreement([by_target(weights) for weights in maps], [by_source(weights) for weights in maps])
+def agreement_with(wanted: Sequence[Links], extract: Extract | None = None) -> Callable[[list[WordWeights]], float]:
+    """How far what is extracted from weights (by default `by_target`) agrees with other links of the same pairs."""
+    chosen = extract or by_target
+
+    def value(maps: list[WordWeights]) -> float:
+        return agreement([chosen(weights) for weights in maps], wanted)
+
+    return value
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Figures for notebooks and papers, by matplotlib, each on axes that the caller may give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from dragoman.errors import MissingExtraError
+from dragoman.inspection.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,6 +111,29 @@ def plot_by_head(
     axes.set_yticks(range(values.shape[0]), [f"layer {layer + 1}" for layer in range(values.shape[0])])
     axes.set_title(title)
     return axes
+
+
+def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
+    """All figures of a study with their names: the heads of each kind, the alignments, what each head is worth."""
+    sides = {"encoder": (study.source, study.source), "cross": (study.target, study.source)}
+    sides["masked"] = (("<begin>", *study.target[:-1]),) * 2
+    for kind, weights in study.passed.weights.items():
+        yield kind, plot_heads(weights, queries=sides[kind][0], keys=sides[kind][1], title=f"{kind} attention")
+    words = {"source": study.source_words.texts, "target": study.target_words.texts}
+    for one in study.alignments:
+        axes = plot_alignment(set(one.links), **words, title=f"{one.name}: {one.how}")
+        yield f"alignment-{one.name.replace(' ', '-')}", axes.get_figure()
+    for kind, change in study.heads.items():
+        axes = plot_by_head(change, title=f"{kind}: nats without the head", signed=True)
+        yield f"heads-{kind}", axes.get_figure()
+
+
+def drawn(figure: "Figure") -> bytes:
+    """The figure as a PNG file; it is closed with that."""
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=150)
+    _pyplot().close(figure)
+    return file.getvalue()
 
 
 def _axes_for(columns: int, rows: int) -> "Axes":

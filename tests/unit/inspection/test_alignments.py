@@ -11,7 +11,9 @@ from dragoman.errors import DataError
 from dragoman.evaluation.alignment import GoldAlignment, alignment_scores
 from dragoman.experiment.load import load
 from dragoman.inspection.alignments import (
+    Judged,
     Look,
+    agreement_with,
     best_look,
     both_ways,
     by_share,
@@ -83,17 +85,17 @@ def test_a_shifted_look_reads_the_step_that_knows_the_word():
     assert len(list(looks(one))) == 2 * (1 + 2)
 
 
-def test_the_head_that_agrees_in_both_directions_is_chosen():
+def test_the_head_that_agrees_with_what_is_wanted_is_chosen():
     """Of two heads one looks from word to word, the other always at the first; shifted, the first is off by one."""
     diagonal, stuck = torch.eye(4, 4), torch.eye(4)[:1].expand(4, -1)
     cross = 0.9 * torch.stack([stuck, diagonal])[None] + 0.025
     words = Words(("a", "b", "c"), ((0,), (1,), (2,)))
-    judged = best_look([(passed(cross), words, words)])
-    assert judged[0].look == Look(0, 1, shifted=False)
-    assert judged[0].value == 1.0
-    by_gold = best_look([(passed(cross), words, words)], lambda maps: float((0, 1) in by_target(maps[0])))
-    assert by_gold[0].value == 1.0
-    assert by_gold[0].look.head != 1
+    pairs = [(passed(cross), words, words)]
+    wanted = frozenset((place, place) for place in range(3))
+    judged = best_look(pairs, agreement_with([wanted]))
+    assert judged[0] == Judged(Look(0, 1, shifted=False), 1.0)
+    off_by_one = frozenset((place + 1, place) for place in range(2))
+    assert best_look(pairs, agreement_with([off_by_one]))[0].look == Look(0, 1, shifted=True)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +150,7 @@ def test_rows_at_a_time_change_nothing(translator, pair):
 def test_attention_of_the_stored_network_aligns_better_than_chance(translator, pair):
     (source, source_words), (target, target_words) = pair
     (one,) = watched(translator.model, [source], [target], symbols=Symbols())
-    judged = best_look([(one, source_words, target_words)])
+    judged = best_look([(one, source_words, target_words)], agreement_with([GOLD[0].sure]))
     weights = looked_at(one, judged[0].look, source=source_words, target=target_words)
     assert alignment_scores([both_ways(weights)], GOLD).error_rate < 0.5
 
@@ -163,6 +165,6 @@ def test_a_network_without_attention_can_only_be_asked_what_it_cannot_do_without
     with pytest.raises(DataError, match="leave_one_out"):
         looked_at(one, Look(0, None, shifted=False), source=source, target=target)
     with pytest.raises(DataError, match="leave_one_out"):
-        best_look([(one, source, target)])
+        best_look([(one, source, target)], agreement_with([frozenset()]))
     worth = leave_one_out(model, [5, 6, 7], [8, 9], source_words=source, target_words=target, symbols=Symbols())
     assert worth.shape == (2, 2)
