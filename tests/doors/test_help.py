@@ -54,7 +54,9 @@ def test_every_verb_explains_itself():
         "score",
         "evaluate",
         "compare",
+        "analyse",
         "inspect",
+        "prune",
         "info",
     ]
     for verb in verbs:

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
+from dragoman.cli.analyse import analyse
 from dragoman.cli.answer import answer
 from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
@@ -21,6 +22,7 @@ from dragoman.cli.evaluate import evaluate
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.inspect import inspect
+from dragoman.cli.prune import prune
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
@@ -39,7 +41,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, inspect, info):
+for verb in (
+    demo,
+    train,
+    translate,
+    generate,
+    classify,
+    answer,
+    score,
+    evaluate,
+    compare,
+    analyse,
+    inspect,
+    prune,
+    info,
+):
     app.command()(verb)
 
 

@@ -101,14 +101,18 @@ class MultiHeadAttention(nn.Module):
         rotary: Rotary | None = None,
         distances: DistanceBias | None = None,
         tree: TreeRelations | None = None,
+        kept: tuple[int, ...] | None = None,
     ) -> None:
+        """`kept` are the heads that pruning left, out of `heads` that share the `size`."""
         super().__init__()
         self.head_size = size // heads
+        self.kept = kept
+        left, key_value_left = (heads, key_value_heads) if kept is None else (len(kept), len(kept))
         self.dropout = dropout
-        self.query = nn.Linear(size, size, bias=bias)
-        self.key = nn.Linear(size, key_value_heads * self.head_size, bias=bias)
-        self.value = nn.Linear(size, key_value_heads * self.head_size, bias=bias)
-        self.output = nn.Linear(size, size, bias=bias)
+        self.query = nn.Linear(size, left * self.head_size, bias=bias)
+        self.key = nn.Linear(size, key_value_left * self.head_size, bias=bias)
+        self.value = nn.Linear(size, key_value_left * self.head_size, bias=bias)
+        self.output = nn.Linear(left * self.head_size, size, bias=bias)
         self.score = score
         self.pattern = pattern
         self.rotary = rotary
@@ -253,7 +257,9 @@ class MultiHeadAttention(nn.Module):
             return None
         assert before is not None, "this pattern tells no distances; the configuration should have been refused"
         if self.distances is not None:
-            return self.distances.bias(query, keys=keys, before=before)
+            bias = self.distances.bias(query, keys=keys, before=before)
+            of_all_heads = self.kept is not None and bias.shape[1] != query.shape[1]
+            return bias[:, list(self.kept or ())] if of_all_heads else bias
         assert self.tree is not None and relations is not None  # noqa: PT018
         return self.tree.bias(query, relations, before=before)
 

@@ -40,7 +40,7 @@ def tree_of(systems: Sequence[System], *, title: str, compact: bool = False) -> 
 
 
 def _sentence(study: Study, *, compact: bool) -> Tree:
-    shares, numbers = (_packed_shares, _packed) if compact else (_listed, _listed)
+    shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
     passed = study.passed
     return {
         "source_text": study.source_text,
@@ -83,7 +83,7 @@ def _alignment(one: WordAlignment, numbers: Packed) -> Tree:
     return {"name": one.name, "how": one.how, "weights": numbers(one.weights), "links": sorted(map(list, one.links))}
 
 
-def _listed(numbers: Shaped[Tensor, "..."]) -> list[Any]:
+def listed(numbers: Shaped[Tensor, "..."]) -> list[Any]:
     listed: list[Any] = numbers.double().numpy().round(6).tolist()
     return listed
 
@@ -92,7 +92,7 @@ def _packed(numbers: Shaped[Tensor, "..."]) -> Tree:
     return _base64(numbers.float().numpy().astype("<f4"), "f4")
 
 
-def _packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
+def packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
     return _base64((numbers.clamp(0, 1).numpy() * FULL).round().astype("<u2"), "u2")
 
 
