@@ -26,7 +26,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.corpora import lines
 from dragoman.decoding import Average, Gnmt, Hypothesis, Raw, SearchSettings
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 from dragoman.runtime import Translator
 from dragoman.runtime.batches import batches_by_length
 
@@ -188,9 +189,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
 
-    from dragoman.experiment.load import load
+    from dragoman.experiment.load import load_in_pytorch
 
-    translator = load(asked.run, device=asked.device)
+    translator = load_in_pytorch(asked.run, device=asked.device)
     settings = SearchSettings(beam=asked.beam)
     texts = [text for _, text in islice(lines(asked.source), asked.lines) if text.strip()]
     roads = {

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dragoman.models.interfaces import Symbols
+from dragoman.models.symbols import Symbols
 
 SYMBOLS = Symbols()
 

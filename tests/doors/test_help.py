@@ -56,8 +56,9 @@ def test_every_verb_explains_itself():
         "compare",
         "analyse",
         "inspect",
-        "prune",
         "info",
+        "prune",
+        "export",
     ]
     for verb in verbs:
         answer = dragoman(verb, "--help")

@@ -136,6 +136,25 @@ def test_another_sentence_and_the_other_light(shown, numbers):
     shown.point_at("document.querySelector('#sentences').children[0]", press=True)
 
 
+def test_the_search_is_stepped_through(shown, numbers):
+    tree = sentence(numbers)["beam"]
+    way = [tree["steps"][step][place]["token"] for step, place in enumerate(tree["winner"])]
+    assert way == sentence(numbers)["target"]
+    last = len(tree["steps"])
+    assert shown.text("#beam-where") == f"step {last} of {last}"
+    shown.point_at("document.querySelector('#beam-back')", press=True)
+    assert shown.text("#beam-where") == f"step {last - 1} of {last}"
+    for place, one in enumerate(tree["steps"][last - 2][:3]):
+        where = shown.value(f"dragoman.beam.where({last - 2}, {place})")
+        shown.point_at("document.querySelector('#tree')", x=where["x"], y=where["y"])
+        told = shown.text("#beam-readout")
+        assert f"{one['log_prob']:.4f}, in all {one['total']:.4f} nats" in told
+        assert {"goes on": "goes on", "ended": "ended here", "cut": "was cut"}[one["fate"]] in told
+    rows = shown.value("[...document.querySelectorAll('#beam-table tr')].length")
+    assert rows == 1 + len(tree["finished"])
+    assert f"{tree['won']:.4f}" in shown.text("#beam-table tr.won")
+
+
 def test_the_page_fits_a_phone(folder, shown):
     shown.open(folder / "page.html", width=390, height=844)
     assert shown.value("document.documentElement.scrollWidth") <= 390

@@ -1,6 +1,9 @@
 """`dragoman prune` as a process: the smaller run is a run like any other, and what cannot be pruned is said."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,24 @@ def test_where_it_came_from_is_written(folder):
     environment = json.loads((folder / "smaller" / "environment.json").read_text(encoding="utf-8"))
     assert environment["pruned"] == {"run": "run-1", "share": 0.34, "pairs": 4, "heads": [6, 4]}
     assert "It was not trained again" in (folder / "smaller" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_compiled_core_leaves_it_to_pytorch_and_says_so(folder):
+    stubs = Path(__file__).parents[1] / "stubs"
+    paths = os.pathsep.join([str(stubs), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "dragoman", "translate", "smaller", "--device", "cpu"]
+    answer = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": paths},
+        input="two dogs\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout != "two dogs\n"  # which the stand-in for the core would have copied
+    assert "heads were pruned from it" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, search
+from dragoman.decoding import SearchSettings
 from dragoman.models.interfaces import Causal
 from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.models.transformer.config import CausalConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal
+from tests.searching import search
 from tests.variants import POSITIONS, self_attentions
 
 VOCABULARY = 13

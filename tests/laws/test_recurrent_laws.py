@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.recurrent.attention
-from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets, search
+from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
 from dragoman.nn.recurrent.attention import SourceAttention, SourceView
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, read_by_steps
 from tests.fakes import SYMBOLS, rectangle
 from tests.recurrent_networks import random_recurrent, recurrent_configs
+from tests.searching import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

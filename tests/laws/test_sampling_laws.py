@@ -12,22 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import (
-    Beginnings,
-    Hypothesis,
-    SamplingSettings,
-    SearchSettings,
-    Sliding,
-    beam_search,
-    greedy,
-    sample,
-    search,
-)
+from dragoman.decoding import Beginnings, Hypothesis, SamplingSettings, SearchSettings, Sliding, sample
 from dragoman.decoding.sampling import pick, uniform
 from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.models.transformer.config import CausalConfig, LearnedConfig, RotaryConfig
 from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
 from tests.networks import NO_DROPOUT, random_causal
+from tests.searching import beam_search, greedy, search
 
 prompts = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=7), min_size=1, max_size=5)
 networks = st.builds(

@@ -17,14 +17,12 @@ from dragoman.decoding import (
     Normalisation,
     Raw,
     SearchSettings,
-    beam_search,
-    greedy,
     score_by_steps,
     score_hypotheses,
     score_targets,
-    search,
 )
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources, rectangle
+from tests.searching import beam_search, greedy, search
 
 PRIMES = [1, 2, 3, 5, 7]
 normalisations = st.one_of(

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, beam_search, score_by_steps, score_hypotheses, score_targets
+from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
 from dragoman.models.transformer.build import build_seq2seq
 from dragoman.models.transformer.config import AttentionRoles, PositionsConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT
+from tests.searching import beam_search
 from tests.variants import attentions
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13

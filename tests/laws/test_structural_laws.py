@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, beam_search, score_by_steps, score_hypotheses, score_targets, search
+from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
 from dragoman.models.transformer.config import (
     AttentionRoles,
     CrossAttentionConfig,
@@ -24,6 +24,7 @@ from dragoman.nn.attention import MultiHeadAttention
 from dragoman.shapes import Structure
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
+from tests.searching import beam_search, search
 from tests.trees import Parsed, parsed, structure_of
 from tests.variants import PATTERNS, SCORES
 

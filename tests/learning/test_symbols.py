@@ -9,8 +9,8 @@ import torch
 
 from dragoman.data.batching import BatchStream, batches_in_order
 from dragoman.data.store import TokenStore
-from dragoman.decoding import SearchSettings, search
-from dragoman.models.interfaces import Symbols
+from dragoman.decoding import SearchSettings
+from dragoman.models.symbols import Symbols
 from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from dragoman.training.checkpoint import Checkpoints, Progress
@@ -20,6 +20,7 @@ from dragoman.training.optimisers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
 from dragoman.training.update import teacher_forced
 from tests.learners import CPU, build_network
+from tests.searching import search
 
 SYMBOLS = range(4, 24)
 LENGTHS = range(3, 11)

@@ -13,8 +13,8 @@ from dragoman.data.segmenting import segment
 from dragoman.data.store import TextStore, TokenStore
 from dragoman.data.tokenizer import Bpe, Tokenizer
 from dragoman.data.trees import SourceTrees, TreeStore
-from dragoman.decoding import SearchSettings, search
-from dragoman.models.interfaces import Symbols
+from dragoman.decoding import SearchSettings
+from dragoman.models.symbols import Symbols
 from dragoman.models.transformer.build import build_seq2seq
 from dragoman.models.transformer.config import DropoutConfig, SinusoidalConfig, StructuralConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
@@ -25,6 +25,7 @@ from dragoman.training.optimisers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
 from dragoman.training.update import teacher_forced
 from tests.learners import CPU
+from tests.searching import search
 from tests.trees import Heads, depth, random_tree
 
 WORDS = [*"abcdefghijklmnop"]

@@ -9,8 +9,9 @@ from torch import Tensor
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from dragoman.decoding import Average, LengthLimit, SearchSettings, search
+from dragoman.decoding import Average, LengthLimit, SearchSettings
 from tests.fakes import SYMBOLS, rectangle
+from tests.searching import search
 
 VOCABULARY, LIMIT = 43, 60
 SEEDS = [107, 152, 153, 188, 232]

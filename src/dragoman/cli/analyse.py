@@ -81,7 +81,7 @@ def _analysed(
 ) -> tuple[Analysis, Looks]:
     """What a run or a file of outputs does."""
     from dragoman.cli import streams
-    from dragoman.cli.loading import load_as
+    from dragoman.cli.loading import load_to_look_into
     from dragoman.decoding import SearchSettings
     from dragoman.evaluation.analysis import analyse as analyse_outputs
     from dragoman.experiment.analysing import analyse_run
@@ -90,7 +90,7 @@ def _analysed(
     if path.is_dir():
         return analyse_run(
             path.name,
-            load_as(Translator, path, device=device),
+            load_to_look_into(Translator, path, device=device),
             sources=sources,
             references=references,
             frequencies=frequencies,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dragoman.experiment.inventory import Inventory
+    from dragoman.experiment.run import RunFolder
 
 
 def info(
@@ -35,12 +36,13 @@ def info(
     facts = {
         "run": run.name,
         "task": experiment.task,
+        "compute": folder.read_export().get("compute", "float32"),
         "trained": folder.weights.exists(),
         "model": experiment.model.model_dump(mode="json"),
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
         "parameters": {**inventory.parts, "total": inventory.parameters},
         "flops_per_token": dict(inventory.flops),
-        "bytes": {"weights": inventory.weight_bytes, "cache_per_token": inventory.cache_bytes},
+        "bytes": {"weights": _size(folder, inventory), "cache_per_token": inventory.cache_bytes},
         "result": folder.read_scores(),
     }
     if as_json:
@@ -48,6 +50,11 @@ def info(
     else:
         heading = f"{task.description.noun}: {network_in_words(experiment.model)}"
         _print(facts, inventory, heading=heading, counted=task.description.counted)
+
+
+def _size(folder: RunFolder, inventory: Inventory) -> int:
+    """Of the weights, as they are stored."""
+    return folder.weights.stat().st_size if folder.read_export() else inventory.weight_bytes
 
 
 def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted: str) -> None:
@@ -65,7 +72,7 @@ def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted
     for name, count in inventory.parts.items():
         table.add_row(f"  {name}", f"{count:,}" if count else "shared")
     table.add_row("parameters", f"{inventory.parameters:,}")
-    table.add_row("weights", f"{inventory.weight_bytes / 2**20:.1f} MiB in float32")
+    table.add_row("weights", f"{facts['bytes']['weights'] / 2**20:.1f} MiB in {facts['compute']}")
     if inventory.cache_bytes:
         table.add_row("cache", f"{inventory.cache_bytes / 1024:.1f} KiB a generated token and hypothesis")
     for number, (name, flops) in enumerate(inventory.flops.items()):

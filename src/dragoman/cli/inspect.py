@@ -12,7 +12,7 @@ from dragoman.cli.options import Device
 
 if TYPE_CHECKING:
     from dragoman.experiment.inspecting import Inspected
-    from dragoman.inspection.study import Study
+    from dragoman.inspection.page.data import System
 
 Texts = Annotated[
     list[str], typer.Option("--text", "-t", help="A text to look at; again for each further one.", show_default=False)
@@ -46,7 +46,7 @@ def inspect(
     The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague.
     """
     from dragoman.cli import streams
-    from dragoman.cli.loading import load_as
+    from dragoman.cli.loading import load_to_look_into
     from dragoman.decoding import SearchSettings
     from dragoman.errors import ConfigError
     from dragoman.experiment.inspecting import inspect_run
@@ -58,7 +58,7 @@ def inspect(
         raise ConfigError("nothing is asked for; say where to write: --out report.html, --png FOLDER or --json FILE")
     settings, found = SearchSettings(beam=beam), []
     for run in (model, *(beside or [])):
-        translator = load_as(Translator, run, device=device)
+        translator = load_to_look_into(Translator, run, device=device)
         found.append(inspect_run(run, translator, text, targets=target, settings=settings))
     title = " and ".join(one.name for one in found)
     if out is not None:
@@ -70,8 +70,8 @@ def inspect(
         _draw(found, png)
 
 
-def _systems(found: list[Inspected]) -> list[tuple[str, tuple[tuple[str, str], ...], tuple[Study, ...]]]:
-    return [(one.name, one.facts, one.studies) for one in found]
+def _systems(found: list[Inspected]) -> list[System]:
+    return [(one.name, one.facts, one.studies, one.writes) for one in found]
 
 
 def _draw(found: list[Inspected], folder: Path) -> None:

@@ -19,6 +19,7 @@ from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
 from dragoman.cli.demo import demo
 from dragoman.cli.evaluate import evaluate
+from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.inspect import inspect
@@ -41,21 +42,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    demo,
-    train,
-    translate,
-    generate,
-    classify,
-    answer,
-    score,
-    evaluate,
-    compare,
-    analyse,
-    inspect,
-    prune,
-    info,
-):
+USING: Final = (translate, generate, classify, answer, score)
+LOOKING: Final = (evaluate, compare, analyse, inspect, info)
+for verb in (demo, train, *USING, *LOOKING, prune, export):
     app.command()(verb)
 
 

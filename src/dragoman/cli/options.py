@@ -27,6 +27,21 @@ class TextFormat(StrEnum):
     JSONL = "jsonl"
 
 
+class ComputeName(StrEnum):
+    """The precision that products are computed in."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+
+
+ComputeOption = Annotated[
+    ComputeName,
+    typer.Option(
+        "--compute", help="Precision; auto is that of the weights, and less than float32 needs the compiled core."
+    ),
+]
 Device = Annotated[
     str | None, typer.Option(help="cpu, cuda, cuda:1 or mps; without it the fastest there is.", show_default=False)
 ]

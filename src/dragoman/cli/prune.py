@@ -33,7 +33,7 @@ def prune(
     The heads are ranked as by Michel et al. (2019), each attention keeps its best one, and nothing is trained again.
     """
     from dragoman.cli import streams
-    from dragoman.cli.loading import load_as
+    from dragoman.cli.loading import load_to_look_into
     from dragoman.data.corpora import ParallelFiles, Repairs, read
     from dragoman.errors import DataError
     from dragoman.experiment.pruning import prune_run
@@ -44,7 +44,7 @@ def prune(
     some = [(example.source, example.target) for example in examples if example.source and example.target]
     if not some:
         raise DataError(f"{source}: holds no text that tells which heads matter; give another file")
-    found = prune_run(model, load_as(Translator, model, device=device), out, share=heads, pairs=some)
+    found = prune_run(model, load_to_look_into(Translator, model, device=device), out, share=heads, pairs=some)
     streams.report_repairs(repairs)
     streams.say(
         f"{out}: {found.heads[1]} of {found.heads[0]} heads, {found.parameters[1]:,} parameters in place of "

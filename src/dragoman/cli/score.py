@@ -12,6 +12,8 @@ import typer
 
 from dragoman.cli.options import (
     BatchTokens,
+    ComputeName,
+    ComputeOption,
     Device,
     FormatOption,
     LengthPenalty,
@@ -71,6 +73,7 @@ def score(
     length_penalty: LengthPenalty = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
+    compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
     """Print the log-probability of each target given its source, and its score, between tabs; totals to standard error.
@@ -81,7 +84,7 @@ def score(
     settings = normalisation_of(normalisation, length_penalty)
     ranked = length_penalty is not None or normalisation is not NormalisationName.AVERAGE
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=ranked)
-    _refuse_trees_beside(perplexity, source_trees)
+    _refuse_beside(perplexity, source_trees, compute)
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
@@ -94,7 +97,7 @@ def score(
         found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
         lines = iter([_perplexity_line(found, format_)])
     else:
-        translator = load_as(Translator, model, device=device, batch_tokens=batch_tokens)
+        translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
         pairs, trees = streams.with_trees(
             _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
         )
@@ -134,11 +137,13 @@ def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tupl
     return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
 
 
-def _refuse_trees_beside(perplexity: bool, source_trees: Path | None) -> None:
+def _refuse_beside(perplexity: bool, source_trees: Path | None, compute: ComputeName) -> None:
     from dragoman.errors import ConfigError
 
     if perplexity and source_trees is not None:
         raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
+    if perplexity and compute is not ComputeName.AUTO:
+        raise ConfigError("--compute has no effect with --perplexity: language models compute in float32; leave it out")
 
 
 def _measured(

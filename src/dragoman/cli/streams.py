@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman.data.corpora import Repairs
 
 STANDARD = "-"
+COMPRESSED = (".gz", ".xz", ".zst")
 T = TypeVar("T")
 
 
@@ -73,18 +75,37 @@ def output(name: str) -> Iterator[TextIO]:
     sys.stdout.flush()
 
 
-def counted(items: Iterable[str], label: str, *, out: str) -> Generator[str, None, None]:
-    """The items, their number and rate shown on standard error where a person watches and the output goes elsewhere."""
+def number_of_lines(name: str) -> int | None:
+    """How many lines there are to come, where that is known without reading twice what cannot be: of plain files."""
+    path = Path(name)
+    if name == STANDARD or not path.is_file() or path.suffix in COMPRESSED:
+        return None
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(2**20), b""):
+            lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines + (last != b"\n")
+
+
+def counted(items: Iterable[str], label: str, *, out: str, total: int | None = None) -> Generator[str, None, None]:
+    """The items, their number and rate shown on standard error where a person watches and the output goes elsewhere.
+
+    With their `total`, the time left is shown too.
+    """
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     watched = sys.stderr.isatty() and not (out == STANDARD and sys.stdout.isatty())
-    columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}} {label}"), TimeElapsedColumn())
+    known = "" if total is None else f" of {total:,}"
+    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {label}"), TimeElapsedColumn()]
+    columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {label}/s")]
+    columns += [] if total is None else [TextColumn("left:"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as progress:
-        task = progress.add_task(label, total=None)
-        for item in items:
+        task = progress.add_task(label, total=total, rate=0.0)
+        begun = time.monotonic()
+        for number, item in enumerate(items, start=1):
             yield item
-            progress.advance(task)
+            progress.update(task, advance=1, rate=number / max(time.monotonic() - begun, 1e-9))
 
 
 def say(message: str) -> None:

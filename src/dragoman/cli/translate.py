@@ -11,6 +11,8 @@ import typer
 
 from dragoman.cli.options import (
     BatchTokens,
+    ComputeName,
+    ComputeOption,
     Device,
     FormatOption,
     LengthPenalty,
@@ -56,6 +58,7 @@ def translate(
     allow_unknown: Annotated[bool, typer.Option(help="Let the unknown symbol stand in an output.")] = True,
     batch_tokens: BatchTokens = None,
     device: Device = None,
+    compute: ComputeOption = ComputeName.AUTO,
     scores: Scores = False,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
@@ -80,14 +83,15 @@ def translate(
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import STREAM_CHUNK, Translator
 
-    translator = load_as(Translator, model, device=device, batch_tokens=batch_tokens)
+    translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     repairs = Repairs()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK, trees=trees)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
-    with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
+    total = streams.number_of_lines(input_)
+    with closing(streams.counted(lines, "lines", out=output, total=total)) as counted, streams.output(output) as stream:
         for line in counted:
             stream.write(line + "\n")
     streams.report_repairs(repairs)

@@ -7,66 +7,44 @@ again, and the best `beam` that do not end go on. A sentence is over
 - when no open hypothesis can enter the `best` ones any more, whatever it goes on with (this changes no result), or
 - at its limit. What is open there is cut off, and returned behind the finished hypotheses if these are too few.
 
-Sentences that are over leave the batch.
+Sentences that are over leave the batch, and others may enter it: each has an age of its own.
 """
 
-import itertools
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Self
+from typing import Generic, NamedTuple, Self, final
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Int
-from torch import Tensor
 
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import (
+    IMPOSSIBLE,
     Continuations,
+    ask,
     begin,
     best_continuations,
     first_tokens,
-    forbidden,
     going_on,
 )
-from dragoman.decoding.endings import Endings, Trail, cut_off, ended
+from dragoman.decoding.endings import Endings, Trail, cut_off, ended, none_yet
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.observing import SearchObserver, SearchStep
 from dragoman.decoding.penalties import attainable
-from dragoman.models.interfaces import M, S, Stepper, Symbols
-from dragoman.shapes import Lengths
+from dragoman.decoding.progress import to_the_end
+from dragoman.models.searched import M, S, Searched
+from dragoman.models.symbols import Symbols
 
 
-@dataclass(frozen=True)
-class _Sentences(Generic[M, S]):
-    """The sentences still searched for: `rows` of all that there were."""
-
-    rows: Int[Tensor, " kept"]
-    limits: Int[Tensor, " kept"]
-    memory: M
-    state: S
-    hypotheses: Continuations
-    endings: Endings
-
-    def keep(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """These sentences alone."""
-        return type(self)(
-            self.rows[rows],
-            self.limits[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
-            self.hypotheses.keep(rows),
-            self.endings.keep(rows),
-        )
-
-
-@torch.inference_mode()
 def beam_search(
-    model: Stepper[M, S],
+    model: Searched[M, S],
     memory: M,
     *,
-    limits: Lengths,
+    limits: Int[np.ndarray, " batch"],
     settings: SearchSettings,
     symbols: Symbols,
-    first: Int[Tensor, " batch"] | None = None,
+    first: Int[np.ndarray, " batch"] | None = None,
+    observer: SearchObserver | None = None,
 ) -> list[list[Hypothesis]]:
     """The `settings.best` best hypotheses for each sentence of the memory, best first.
 
@@ -74,84 +52,184 @@ def beam_search(
     the outputs go on from (the last ones of prompts), which are no part of them; the begin symbol without it. Raises
     RunError when logits are not numbers.
     """
-    sentences = _start(
-        model, memory, limits=limits, settings=settings, first=first_tokens(limits, first, symbols=symbols)
-    )
-    trail = Trail(len(limits))
-    left: list[tuple[Tensor, Endings]] = []
-    for age in itertools.count():
-        sentences = _step(model, sentences, age, settings=settings, symbols=symbols)
-        trail.append(sentences.rows, sentences.hypotheses)
-        over = _over(sentences, age, settings=settings)
-        if bool(over.any()):
-            left.append((sentences.rows[over], sentences.endings.keep(over.nonzero()[:, 0])))
-            if bool(over.all()):
-                break
-            sentences = sentences.keep((~over).nonzero()[:, 0])
-        sentences = replace(sentences, state=sentences.state.select(sentences.hypotheses.parents))
-    return [found[: settings.best] for found in trail.follow(_in_order(left))]
+    searching = BeamSearch(model, settings=settings, symbols=symbols, observer=observer)
+    return to_the_end(searching, memory, limits=limits, first=first)
 
 
-def _start(
-    model: Stepper[M, S],
-    memory: M,
-    *,
-    limits: Lengths,
-    settings: SearchSettings,
-    first: Int[Tensor, " batch"],
-) -> _Sentences[M, S]:
-    rows = torch.arange(len(limits), device=limits.device)
-    state = model.start(memory, beam=settings.beam)
-    hypotheses = begin(first, settings.beam)
-    nowhere = torch.zeros_like(hypotheses.tokens, dtype=torch.bool)
-    none = cut_off(hypotheses, 0, where=nowhere, normalisation=settings.normalisation)
-    return _Sentences(rows, limits, memory, state, hypotheses, none)
+@dataclass(frozen=True)
+class _Sentences(Generic[M, S]):
+    """The sentences still searched for, by name; their hypotheses have `ages` tokens."""
+
+    names: Int[np.ndarray, " kept"]
+    ages: Int[np.ndarray, " kept"]
+    limits: Int[np.ndarray, " kept"]
+    memory: M
+    state: S
+    hypotheses: Continuations
+    endings: Endings
+
+    def keep(self, rows: Int[np.ndarray, " chosen"]) -> Self:
+        """These sentences alone."""
+        return type(self)(
+            self.names[rows],
+            self.ages[rows],
+            self.limits[rows],
+            self.memory.keep(rows),
+            self.state.keep(rows),
+            self.hypotheses.keep(rows),
+            self.endings.keep(rows),
+        )
+
+    def join(self, other: Self) -> Self:
+        """These sentences and the others after them."""
+        return type(self)(
+            np.concatenate([self.names, other.names]),
+            np.concatenate([self.ages, other.ages]),
+            np.concatenate([self.limits, other.limits]),
+            self.memory.join(other.memory),
+            self.state.join(other.state),
+            self.hypotheses.join(other.hypotheses),
+            self.endings.join(other.endings),
+        )
 
 
-def _step(
-    model: Stepper[M, S], sentences: _Sentences[M, S], age: int, *, settings: SearchSettings, symbols: Symbols
-) -> _Sentences[M, S]:
-    """Every hypothesis of `age` tokens one symbol longer, and what ends or is cut off among the endings.
+class _Decided(NamedTuple):
+    """What a step decides about its candidates, as `SearchStep` tells it."""
 
-    The state is not yet that of the chosen parents, so that sentences can leave before it is rearranged.
-    """
-    logits, state = model.step(sentences.hypotheses.tokens, sentences.memory, sentences.state)
-    never = forbidden(
-        age, minimum_length=settings.minimum_length, allow_unknown=settings.allow_unknown, symbols=symbols
-    )
-    so_far = sentences.hypotheses.log_probs
-    candidates = best_continuations(logits, so_far, width=2 * settings.beam, forbidden=never)
-    longer = going_on(candidates, beam=settings.beam, end=symbols.end)
-    stuck = (sentences.limits <= age) | (longer.log_probs[:, 0] == -math.inf)
-    scoring = settings.normalisation
-    finished = ended(candidates, age, beam=settings.beam, end=symbols.end, normalisation=scoring)
-    endings = sentences.endings.merge(finished)
-    if bool(stuck.any()):
-        left_open = stuck[:, None] & ~finished.from_beams()
-        endings = endings.merge(cut_off(sentences.hypotheses, age, where=left_open, normalisation=scoring))
-    return replace(sentences, hypotheses=longer, state=state, endings=endings)
+    going_on: Int[np.ndarray, "kept beam"]
+    ended: Bool[np.ndarray, "kept beam"]
+    cut_off: Bool[np.ndarray, "kept beam"]
 
 
-def _over(sentences: _Sentences[M, S], age: int, *, settings: SearchSettings) -> Bool[Tensor, " kept"]:
-    """The sentences of which every place to be returned is decided; their hypotheses now have `age + 1` tokens."""
-    endings, open_ = sentences.endings, sentences.hypotheses.log_probs.amax(dim=1)
-    shortest = max(age + 1, settings.minimum_length) + 1
-    best_to_come = attainable(
-        open_,
-        shortest=torch.full_like(sentences.limits, shortest),
-        longest=sentences.limits + 1,
-        normalisation=settings.normalisation,
-    )
-    enough = endings.finished[:, settings.best - 1]
-    beaten = enough & (best_to_come <= endings.scores[:, settings.best - 1])
-    stuck = (sentences.limits <= age) | (open_ == -math.inf)
-    return endings.finished.all(dim=1) | beaten | stuck
+@final
+class BeamSearch(Generic[M, S]):
+    """Implements `progress.Search`: `beam_search` of sentences that come and go."""
 
+    def __init__(
+        self,
+        model: Searched[M, S],
+        *,
+        settings: SearchSettings,
+        symbols: Symbols,
+        observer: SearchObserver | None = None,
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._symbols = symbols
+        self._observer = observer
+        self._trail = Trail(settings.beam)
+        self._open: _Sentences[M, S] | None = None
 
-def _in_order(left: list[tuple[Tensor, Endings]]) -> Endings:
-    """The endings of all sentences in their first order."""
-    rows = torch.cat([rows for rows, _ in left])
-    endings = left[0][1]
-    for _, later in left[1:]:
-        endings = endings.join(later)
-    return endings.keep(rows.argsort())
+    def __len__(self) -> int:
+        return 0 if self._open is None else len(self._open.names)
+
+    def add(
+        self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
+    ) -> list[int]:
+        beam = self._settings.beam
+        names = self._trail.begin(len(limits))
+        some = _Sentences(
+            names,
+            np.zeros_like(names),
+            limits,
+            memory,
+            self._model.start(memory, beam=beam),
+            begin(first_tokens(limits, first, symbols=self._symbols), beam),
+            none_yet(len(limits), beam),
+        )
+        self._open = some if self._open is None else self._open.join(some)
+        added: list[int] = names.tolist()
+        return added
+
+    def step(self) -> dict[int, list[Hypothesis]]:
+        before = self._open
+        assert before is not None, "there is a sentence to search for"
+        candidates, state = self._candidates(before)
+        decided = self._decide(before, candidates)
+        longer = candidates.take(decided.going_on)
+        self._trail.append(before.names, before.ages, longer)
+        after = replace(
+            before,
+            ages=before.ages + 1,
+            state=state,
+            hypotheses=longer,
+            endings=self._set_aside(before, candidates, decided),
+        )
+        over = self._over(after)
+        if self._observer is not None:
+            self._observer.stepped(SearchStep(before.names, before.ages, candidates, *decided, over))
+        return self._go_on(after, over)
+
+    def drop(self, names: Sequence[int]) -> None:
+        if self._open is None:
+            return
+        dropped = np.isin(self._open.names, names)
+        self._trail.end(self._open.names[dropped])
+        stay = (~dropped).nonzero()[0]
+        self._open = self._open.keep(stay) if len(stay) else None
+
+    def _candidates(self, some: _Sentences[M, S]) -> tuple[Continuations, S]:
+        width = 2 * self._settings.beam
+        log_probs, tokens, state = ask(
+            self._model,
+            some.hypotheses.tokens,
+            some.memory,
+            some.state,
+            width=width,
+            ages=some.ages,
+            settings=self._settings,
+            symbols=self._symbols,
+        )
+        return best_continuations(log_probs, tokens, some.hypotheses.log_probs, width=width), state
+
+    def _decide(self, some: _Sentences[M, S], candidates: Continuations) -> _Decided:
+        """Which candidates go on, which end, and which hypotheses are cut off."""
+        beam, end = self._settings.beam, self._symbols.end
+        going = going_on(candidates, beam=beam, end=end)
+        ends = (candidates.tokens[:, :beam] == end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
+        best_to_go_on = candidates.log_probs[np.arange(len(going)), going[:, 0]]
+        stuck = (some.limits <= some.ages) | (best_to_go_on == IMPOSSIBLE)
+        if not stuck.any():
+            return _Decided(going, ends, np.zeros_like(ends))
+        over_with = ((candidates.parents[:, :beam, None] == np.arange(beam)) & ends[..., None]).any(axis=1)
+        return _Decided(going, ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE))
+
+    def _set_aside(self, some: _Sentences[M, S], candidates: Continuations, decided: _Decided) -> Endings:
+        """The endings, with those of this step among them."""
+        endings, scoring = some.endings, self._settings.normalisation
+        if decided.ended.any():
+            endings = endings.merge(ended(candidates, some.ages, where=decided.ended, normalisation=scoring))
+        if decided.cut_off.any():
+            endings = endings.merge(cut_off(some.hypotheses, some.ages, where=decided.cut_off, normalisation=scoring))
+        return endings
+
+    def _over(self, some: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
+        """The sentences of which every place to be returned is decided."""
+        endings, open_ = some.endings, some.hypotheses.log_probs[:, 0]
+        over = endings.finished.all(axis=1) | (some.limits < some.ages) | (open_ == IMPOSSIBLE)
+        enough = endings.finished[:, self._settings.best - 1]
+        if not enough.any():
+            return over
+        best_to_come = attainable(
+            open_,
+            shortest=np.maximum(some.ages, self._settings.minimum_length) + 1,
+            longest=some.limits + 1,
+            normalisation=self._settings.normalisation,
+        )
+        return over | (enough & (best_to_come <= endings.scores[:, self._settings.best - 1]))
+
+    def _go_on(self, some: _Sentences[M, S], over: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
+        """Let sentences that are over leave, before the state of the others is rearranged, and say what was found."""
+        found: dict[int, list[Hypothesis]] = {}
+        if over.any():
+            rows = over.nonzero()[0]
+            names = some.names[rows]
+            hypotheses = self._trail.follow(names, some.endings.keep(rows), best=self._settings.best)
+            self._trail.end(names)
+            found = dict(zip(names.tolist(), hypotheses, strict=True))
+            if len(found) == len(over):
+                self._open = None
+                return found
+            some = some.keep((~over).nonzero()[0])
+        self._open = replace(some, state=some.state.select(some.hypotheses.parents))
+        return found

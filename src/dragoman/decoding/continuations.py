@@ -1,56 +1,65 @@
 """One step of a search: which hypotheses are the best when each is made one symbol longer."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
-from dragoman.errors import RunError
-from dragoman.models.interfaces import Symbols
-from dragoman.shapes import Lengths, StepLogits
+from dragoman.decoding.config import SearchSettings
+from dragoman.models.searched import Best, M, S, Searched
+from dragoman.models.symbols import Symbols
 
-CACHED_ROWS = 64
-"""Rows of logits that a CPU normalises at a time: what it writes on the way stays in its cache, twice as fast."""
+IMPOSSIBLE = np.float32(-math.inf)
 
 
 @dataclass(frozen=True)
 class Continuations:
     """Hypotheses by their last symbol, best first; impossible ones have a log-probability of minus infinity."""
 
-    tokens: Int[Tensor, "batch width"]
-    parents: Int[Tensor, "batch width"]
-    token_log_probs: Float[Tensor, "batch width"]
-    log_probs: Float[Tensor, "batch width"]
+    tokens: Int[np.ndarray, "batch width"]
+    parents: Int[np.ndarray, "batch width"]
+    token_log_probs: Float[np.ndarray, "batch width"]
+    log_probs: Float[np.ndarray, "batch width"]
 
-    def take(self, places: Int[Tensor, "batch taken"]) -> Self:
+    def take(self, places: Int[np.ndarray, "batch taken"]) -> Self:
         """Those at the given places of each sentence."""
+        rows = np.arange(len(places))[:, None]
         return type(self)(
-            self.tokens.gather(1, places),
-            self.parents.gather(1, places),
-            self.token_log_probs.gather(1, places),
-            self.log_probs.gather(1, places),
+            self.tokens[rows, places],
+            self.parents[rows, places],
+            self.token_log_probs[rows, places],
+            self.log_probs[rows, places],
         )
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
         """Those of these sentences alone."""
         return type(self)(self.tokens[rows], self.parents[rows], self.token_log_probs[rows], self.log_probs[rows])
 
+    def join(self, other: Self) -> Self:
+        """Those of these sentences, and of the others after them."""
+        return type(self)(
+            np.concatenate([self.tokens, other.tokens]),
+            np.concatenate([self.parents, other.parents]),
+            np.concatenate([self.token_log_probs, other.token_log_probs]),
+            np.concatenate([self.log_probs, other.log_probs]),
+        )
 
-def begin(first: Int[Tensor, " batch"], beam: int) -> Continuations:
+
+def begin(first: Int[np.ndarray, " batch"], beam: int) -> Continuations:
     """One hypothesis for each sentence, which is its first token, and `beam - 1` impossible ones."""
-    log_probs = torch.full((len(first), beam), -math.inf, device=first.device)
+    log_probs = np.full((len(first), beam), IMPOSSIBLE)
     log_probs[:, 0] = 0.0
-    tokens = first[:, None].repeat(1, beam)
-    return Continuations(tokens, torch.zeros_like(tokens), torch.zeros_like(log_probs), log_probs)
+    tokens = np.repeat(first[:, None], beam, axis=1)
+    return Continuations(tokens, np.zeros_like(tokens), np.zeros_like(log_probs), log_probs)
 
 
-def first_tokens(limits: Lengths, first: Int[Tensor, " batch"] | None, *, symbols: Symbols) -> Int[Tensor, " batch"]:
+def first_tokens(
+    limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None, *, symbols: Symbols
+) -> Int[np.ndarray, " batch"]:
     """What each output goes on from: the tokens given, or the begin symbol."""
-    return torch.full_like(limits, symbols.begin) if first is None else first
+    return np.full_like(limits, symbols.begin) if first is None else first
 
 
 def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: Symbols) -> list[int]:
@@ -59,62 +68,50 @@ def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: Sy
     return never + [symbols.unknown] * (not allow_unknown) + [symbols.end] * (age < minimum_length)
 
 
+def ask(
+    model: Searched[M, S],
+    tokens: Int[np.ndarray, "batch beam"],
+    memory: M,
+    state: S,
+    *,
+    width: int,
+    ages: Int[np.ndarray, " batch"],
+    settings: SearchSettings,
+    symbols: Symbols,
+) -> Best[S]:
+    """What the network gives after hypotheses of so many tokens, without what the settings forbid to each sentence."""
+    least = settings.minimum_length
+    oldest = int(ages.max()) if least else 0
+    never = forbidden(oldest, minimum_length=least, allow_unknown=settings.allow_unknown, symbols=symbols)
+    if oldest < least or ages.min() >= least:
+        return model.best(tokens, memory, state, width=width, forbidden=never)
+    log_probs, ids, state = model.best(tokens, memory, state, width=width + 1, forbidden=never)
+    too_soon = (ages < least)[:, None, None] & (ids == symbols.end)
+    order = np.argsort(too_soon, axis=-1, kind="stable")[..., :width]
+    log_probs = np.where(too_soon, IMPOSSIBLE, log_probs)
+    return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state
+
+
 def best_continuations(
-    logits: StepLogits, so_far: Float[Tensor, "batch beam"], *, width: int, forbidden: Sequence[int] = ()
+    token_log_probs: Float[np.ndarray, "batch beam best"],
+    tokens: Int[np.ndarray, "batch beam best"],
+    so_far: Float[np.ndarray, "batch beam"],
+    *,
+    width: int,
 ) -> Continuations:
     """The `width` best (parent, token) pairs of each sentence, best first; of equals the lower token, then parent.
 
-    Forbidden tokens keep their share of the probability, so that a log-probability is the one forced decoding gives.
-    Raises RunError when the logits are not numbers.
+    Of each hypothesis those continuations are given which are its best; `width` of them are enough.
     """
-    beam = logits.shape[1]
-    normaliser = log_normaliser(logits)
-    values, tokens = largest(logits, width + len(forbidden))
-    token_log_probs = values.float() - normaliser[..., None]
-    for symbol in forbidden:
-        token_log_probs = token_log_probs.masked_fill(tokens == symbol, -math.inf)
-    totals = (so_far[..., None] + token_log_probs).flatten(1)
-    parents = torch.arange(beam, device=logits.device)[:, None].expand_as(tokens).flatten(1)
-    tokens = tokens.flatten(1)
-    by_token = (tokens * beam + parents).argsort(dim=1)
-    by_total = totals.gather(1, by_token).argsort(dim=1, descending=True, stable=True)
-    every = Continuations(tokens, parents, token_log_probs.flatten(1), totals)
-    return every.take(by_token.gather(1, by_total[:, :width]))
+    batch, beam, each = tokens.shape
+    totals = (so_far[..., None] + token_log_probs).reshape(batch, beam * each)
+    parents = np.broadcast_to(np.arange(beam, dtype=tokens.dtype).repeat(each), totals.shape)
+    tokens = tokens.reshape(batch, beam * each)
+    order = np.lexsort((tokens * beam + parents, -totals), axis=1)[:, :width]
+    return Continuations(tokens, parents, token_log_probs.reshape(batch, beam * each), totals).take(order)
 
 
-def log_normaliser(logits: StepLogits) -> Float[Tensor, "batch beam"]:
-    """log sum exp of the logits in 32 bits. Raises RunError when it is not finite."""
-    rows = logits.flatten(0, 1)
-    blocks = rows.split(CACHED_ROWS) if rows.device.type == "cpu" else (rows,)
-    normaliser = torch.cat([block.float().logsumexp(dim=-1) for block in blocks]).view(logits.shape[:2])
-    if not bool(normaliser.isfinite().all()):
-        raise RunError(
-            "the network's logits are not finite numbers: its weights are damaged, or overflow in this precision; "
-            "check the model's training, or take an earlier checkpoint"
-        )
-    return normaliser
-
-
-def largest(
-    values: Float[Tensor, "batch beam vocabulary"], count: int
-) -> tuple[Float[Tensor, "batch beam count"], Int[Tensor, "batch beam count"]]:
-    """The `count` largest values with their places (all, when there are fewer), in no certain order.
-
-    Of values equal to the least taken one, those at lower places are taken; `torch.topk` leaves that open.
-    """
-    vocabulary = values.shape[-1]
-    if count >= vocabulary:
-        return values, torch.arange(vocabulary, device=values.device).expand_as(values)
-    one_more, places = values.topk(count + 1)
-    top, places = one_more[..., :count], places[..., :count]
-    tied = (top[..., -1] == one_more[..., -1]) & (top[..., -1] > -math.inf)
-    if bool(tied.any()):
-        exact = values[tied].argsort(dim=-1, descending=True, stable=True)[:, :count]
-        top[tied], places[tied] = values[tied].gather(1, exact), exact
-    return top, places
-
-
-def going_on(candidates: Continuations, *, beam: int, end: int) -> Continuations:
-    """The `beam` best that do not end."""
-    ends: Bool[Tensor, "batch width"] = candidates.tokens == end
-    return candidates.take(ends.byte().argsort(dim=1, stable=True)[:, :beam])
+def going_on(candidates: Continuations, *, beam: int, end: int) -> Int[np.ndarray, "batch beam"]:
+    """The places of the `beam` best that do not end."""
+    ends: Bool[np.ndarray, "batch width"] = candidates.tokens == end
+    return np.argsort(ends, axis=1, kind="stable")[:, :beam]

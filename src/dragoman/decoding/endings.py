@@ -1,17 +1,18 @@
 """The hypotheses that a search may return, while it still goes on, and their tokens once it is over."""
 
-import math
 from dataclasses import dataclass, fields
 from typing import Self
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
 from dragoman.decoding.config import Normalisation
-from dragoman.decoding.continuations import Continuations
+from dragoman.decoding.continuations import IMPOSSIBLE, Continuations
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.penalties import normalised
+
+AGES = 32
+"""Tokens of an output that room is made for at first; it doubles."""
 
 
 @dataclass(frozen=True)
@@ -22,128 +23,164 @@ class Endings:
     that age; an empty place has a log-probability of minus infinity.
     """
 
-    scores: Float[Tensor, "batch places"]
-    log_probs: Float[Tensor, "batch places"]
-    end_log_probs: Float[Tensor, "batch places"]
-    ages: Int[Tensor, "batch places"]
-    beams: Int[Tensor, "batch places"]
-    finished: Bool[Tensor, "batch places"]
+    scores: Float[np.ndarray, "batch places"]
+    log_probs: Float[np.ndarray, "batch places"]
+    end_log_probs: Float[np.ndarray, "batch places"]
+    ages: Int[np.ndarray, "batch places"]
+    beams: Int[np.ndarray, "batch places"]
+    finished: Bool[np.ndarray, "batch places"]
 
     def merge(self, other: Self) -> Self:
         """The best of both in as many places as these; an earlier hypothesis goes before an equal later one."""
-        both = self._zip(other, dim=1)
-        by_score = both.scores.argsort(dim=1, descending=True, stable=True)
-        by_kind = both.finished.gather(1, by_score).byte().argsort(dim=1, descending=True, stable=True)
-        order = by_score.gather(1, by_kind[:, : self.scores.shape[1]])
-        return type(self)(*(part.gather(1, order) for part in both._parts()))
+        both = self._zip(other, axis=1)
+        order = np.lexsort((-both.scores, ~both.finished), axis=1)[:, : self.scores.shape[1]]
+        rows = np.arange(len(order))[:, None]
+        return type(self)(*(part[rows, order] for part in both._parts()))
 
-    def from_beams(self) -> Bool[Tensor, "batch beam"]:
-        """Of as many beams as places: those that a finished hypothesis here comes from."""
-        beams = torch.arange(self.beams.shape[1], device=self.beams.device)
-        return ((self.beams[..., None] == beams) & self.finished[..., None]).any(dim=1)
-
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
         """Those of these sentences alone."""
         return type(self)(*(part[rows] for part in self._parts()))
 
     def join(self, other: Self) -> Self:
         """These sentences and the others after them."""
-        return self._zip(other, dim=0)
+        return self._zip(other, axis=0)
 
-    def _zip(self, other: Self, *, dim: int) -> Self:
+    def _zip(self, other: Self, *, axis: int) -> Self:
         pairs = zip(self._parts(), other._parts(), strict=True)
-        return type(self)(*(torch.cat(pair, dim=dim) for pair in pairs))
+        return type(self)(*(np.concatenate(pair, axis=axis) for pair in pairs))
 
-    def _parts(self) -> list[Tensor]:
+    def _parts(self) -> list[np.ndarray]:
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def ended(candidates: Continuations, age: int, *, beam: int, end: int, normalisation: Normalisation) -> Endings:
-    """Those of the `beam` best continuations of hypotheses of `age` tokens which are the end symbol."""
-    best = candidates.take(torch.arange(beam, device=candidates.tokens.device).expand(len(candidates.tokens), beam))
-    log_probs = best.log_probs.masked_fill(best.tokens != end, -math.inf)
-    return _endings(log_probs, best.token_log_probs, age, best.parents, normalisation=normalisation, finished=True)
+def ended(
+    candidates: Continuations,
+    ages: Int[np.ndarray, " batch"],
+    *,
+    where: Bool[np.ndarray, "batch beam"],
+    normalisation: Normalisation,
+) -> Endings:
+    """Those of the best continuations of hypotheses of so many tokens which are the end symbol: `where` it stands."""
+    beam = where.shape[1]
+    log_probs = np.where(where, candidates.log_probs[:, :beam], IMPOSSIBLE)
+    return _endings(
+        log_probs,
+        candidates.token_log_probs[:, :beam],
+        ages,
+        candidates.parents[:, :beam],
+        normalisation=normalisation,
+        finished=True,
+    )
 
 
 def cut_off(
-    hypotheses: Continuations, age: int, *, where: Bool[Tensor, "batch beam"], normalisation: Normalisation
+    hypotheses: Continuations,
+    ages: Int[np.ndarray, " batch"],
+    *,
+    where: Bool[np.ndarray, "batch beam"],
+    normalisation: Normalisation,
 ) -> Endings:
-    """The hypotheses of `age` tokens which may not go on."""
-    log_probs = hypotheses.log_probs.masked_fill(~where, -math.inf)
-    beams = torch.arange(log_probs.shape[1], device=log_probs.device).expand_as(log_probs)
-    return _endings(log_probs, torch.zeros_like(log_probs), age, beams, normalisation=normalisation, finished=False)
+    """The hypotheses of so many tokens which may not go on."""
+    log_probs = np.where(where, hypotheses.log_probs, IMPOSSIBLE)
+    beams = np.broadcast_to(np.arange(log_probs.shape[1]), log_probs.shape)
+    return _endings(log_probs, np.zeros_like(log_probs), ages, beams, normalisation=normalisation, finished=False)
+
+
+def none_yet(sentences: int, beam: int) -> Endings:
+    """Empty places."""
+    impossible = np.full((sentences, beam), IMPOSSIBLE)
+    nowhere = np.zeros((sentences, beam), dtype=np.int64)
+    return Endings(
+        impossible, impossible, np.zeros_like(impossible), nowhere, nowhere, np.zeros((sentences, beam), dtype=np.bool_)
+    )
 
 
 def _endings(
-    log_probs: Float[Tensor, "batch places"],
-    end_log_probs: Float[Tensor, "batch places"],
-    age: int,
-    beams: Int[Tensor, "batch places"],
+    log_probs: Float[np.ndarray, "batch places"],
+    end_log_probs: Float[np.ndarray, "batch places"],
+    ages: Int[np.ndarray, " batch"],
+    beams: Int[np.ndarray, "batch places"],
     *,
     normalisation: Normalisation,
     finished: bool,
 ) -> Endings:
-    ages = torch.full_like(beams, age)
-    scores = normalised(log_probs, ages + int(finished), normalisation)
-    real = log_probs > -math.inf
-    return Endings(scores, log_probs, end_log_probs, ages, beams, real & finished)
+    spread = np.broadcast_to(ages[:, None], beams.shape)
+    scores = normalised(log_probs, spread + int(finished), normalisation)
+    real = log_probs > IMPOSSIBLE
+    return Endings(scores, log_probs, end_log_probs, spread, beams, real & finished)
 
 
 class Trail:
-    """The open hypotheses of every step, to read tokens from once the search is over. Rows are all sentences."""
+    """The open hypotheses of every step, to read the tokens of endings from: a slot for each sentence searched for.
 
-    def __init__(self, sentences: int) -> None:
-        self._sentences = sentences
-        self._tokens: list[Int[Tensor, "batch beam"]] = []
-        self._parents: list[Int[Tensor, "batch beam"]] = []
-        self._log_probs: list[Float[Tensor, "batch beam"]] = []
+    The slot of a sentence that is over is given to a later one.
+    """
 
-    def append(self, rows: Int[Tensor, " kept"], hypotheses: Continuations) -> None:
-        """Note what the hypotheses of the sentences still in the batch, which are these rows, went on with."""
-        self._tokens.append(self._spread(rows, hypotheses.tokens))
-        self._parents.append(self._spread(rows, hypotheses.parents))
-        self._log_probs.append(self._spread(rows, hypotheses.token_log_probs))
+    def __init__(self, beam: int) -> None:
+        self._free: list[int] = []
+        nothing = (0, AGES, beam)
+        self._tokens: Int[np.ndarray, "slots ages beam"] = np.zeros(nothing, dtype=np.int32)
+        self._parents: Int[np.ndarray, "slots ages beam"] = np.zeros(nothing, dtype=np.int32)
+        self._log_probs: Float[np.ndarray, "slots ages beam"] = np.zeros(nothing, dtype=np.float32)
 
-    def _spread(self, rows: Int[Tensor, " kept"], values: Tensor) -> Tensor:
-        if len(rows) == self._sentences:
-            return values
-        return values.new_zeros(self._sentences, values.shape[1]).index_copy(0, rows, values)
+    def begin(self, sentences: int) -> Int[np.ndarray, " batch"]:
+        """Slots for so many sentences."""
+        slots = len(self._tokens)
+        if len(self._free) < sentences:
+            more = max(sentences - len(self._free), slots)
+            self._grow(more, axis=0)
+            self._free += reversed(range(slots, slots + more))
+        return np.array([self._free.pop() for _ in range(sentences)], dtype=np.int64)
 
-    def follow(self, endings: Endings) -> list[list[Hypothesis]]:
-        """The hypotheses behind endings, one row for each sentence; empty places are left out."""
-        places = endings.beams
-        tokens, log_probs = [], []
-        for age in reversed(range(int(endings.ages.max()))):
-            tokens.append(self._tokens[age].gather(1, places))
-            log_probs.append(self._log_probs[age].gather(1, places))
-            places = torch.where(endings.ages > age, self._parents[age].gather(1, places), places)
-        return _hypotheses(endings, _in_order(tokens, endings.ages), _in_order(log_probs, endings.log_probs))
+    def append(
+        self, slots: Int[np.ndarray, " kept"], ages: Int[np.ndarray, " kept"], hypotheses: Continuations
+    ) -> None:
+        """Note what the hypotheses of so many tokens went on with."""
+        room = self._tokens.shape[1]
+        if int(ages.max()) >= room:
+            self._grow(room, axis=1)
+        self._tokens[slots, ages] = hypotheses.tokens
+        self._parents[slots, ages] = hypotheses.parents
+        self._log_probs[slots, ages] = hypotheses.token_log_probs
 
+    def end(self, slots: Int[np.ndarray, " over"]) -> None:
+        """Give slots free."""
+        self._free += slots.tolist()
 
-def _in_order(newest_first: list[Tensor], like: Tensor) -> Tensor:
-    return torch.stack([*newest_first[::-1]], dim=-1) if newest_first else like.new_zeros(*like.shape, 0)
+    def follow(self, slots: Int[np.ndarray, " over"], endings: Endings, *, best: int) -> list[list[Hypothesis]]:
+        """The `best` hypotheses behind the endings of each sentence; empty places are left out."""
+        return [self._follow(slot, endings, row, best) for row, slot in enumerate(slots.tolist())]
 
-
-def _hypotheses(
-    endings: Endings, tokens: Int[Tensor, "batch places ages"], log_probs: Float[Tensor, "batch places ages"]
-) -> list[list[Hypothesis]]:
-    ids, token_log_probs = tokens.tolist(), log_probs.tolist()
-    columns = [part.tolist() for part in (endings.scores, endings.log_probs, endings.end_log_probs)]
-    scores, totals, ends = columns
-    ages, finished = endings.ages.tolist(), endings.finished.tolist()
-
-    def hypothesis(row: int, place: int) -> Hypothesis:
-        age = ages[row][place]
-        end = (ends[row][place],) if finished[row][place] else ()
-        return Hypothesis(
-            tokens=tuple(ids[row][place][:age]),
-            log_prob=totals[row][place],
-            score=scores[row][place],
-            token_log_probs=(*token_log_probs[row][place][:age], *end),
-            finished=finished[row][place],
+    def _follow(self, slot: int, endings: Endings, row: int, best: int) -> list[Hypothesis]:
+        ages, beams = endings.ages[row].tolist(), endings.beams[row].tolist()
+        longest = max(ages[:best])
+        tokens, parents, log_probs = (
+            part[slot, :longest].tolist() for part in (self._tokens, self._parents, self._log_probs)
         )
+        scores, totals = endings.scores[row].tolist(), endings.log_probs[row].tolist()
+        ends, finished = endings.end_log_probs[row].tolist(), endings.finished[row].tolist()
+        found = []
+        for place in range(best):
+            if totals[place] == IMPOSSIBLE:
+                break
+            beam, path = beams[place], []
+            for age in reversed(range(ages[place])):
+                path.append((tokens[age][beam], log_probs[age][beam]))
+                beam = parents[age][beam]
+            end = (ends[place],) if finished[place] else ()
+            found.append(
+                Hypothesis(
+                    tokens=tuple(token for token, _ in reversed(path)),
+                    log_prob=totals[place],
+                    score=scores[place],
+                    token_log_probs=(*(log_prob for _, log_prob in reversed(path)), *end),
+                    finished=finished[place],
+                )
+            )
+        return found
 
-    return [
-        [hypothesis(row, place) for place, total in enumerate(totals[row]) if total > -math.inf]
-        for row in range(len(totals))
-    ]
+    def _grow(self, more: int, *, axis: int) -> None:
+        width = [(0, more if one == axis else 0) for one in range(3)]
+        self._tokens, self._parents, self._log_probs = (
+            np.pad(part, width) for part in (self._tokens, self._parents, self._log_probs)
+        )

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.continuations import largest
+from dragoman.decoding.logits import largest
 
 Logits = Float[Tensor, "rows vocabulary"]
 Said = Int[Tensor, "rows places"]

@@ -1,77 +1,146 @@
 """Greedy search: always the most probable symbol."""
 
-import itertools
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Self, final
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+import numpy as np
+from jaxtyping import Int
 
 from dragoman.decoding.config import Normalisation, SearchSettings
-from dragoman.decoding.continuations import first_tokens, forbidden, log_normaliser
+from dragoman.decoding.continuations import IMPOSSIBLE, ask, first_tokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.penalties import normalised
-from dragoman.models.interfaces import M, S, Stepper, Symbols
-from dragoman.shapes import Lengths, StepLogits
+from dragoman.decoding.penalties import score_of
+from dragoman.decoding.progress import to_the_end
+from dragoman.models.searched import M, S, Searched
+from dragoman.models.symbols import Symbols
 
 
-@torch.inference_mode()
 def greedy(
-    model: Stepper[M, S],
+    model: Searched[M, S],
     memory: M,
     *,
-    limits: Lengths,
+    limits: Int[np.ndarray, " batch"],
     settings: SearchSettings,
     symbols: Symbols,
-    first: Int[Tensor, " batch"] | None = None,
+    first: Int[np.ndarray, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence of the memory, as `beam_search` with a beam of one finds it.
 
     `limits` are the most tokens of each output, the end symbol not counted. `first` are the tokens that the outputs go
     on from, the begin symbol without it. Raises RunError when logits are not numbers.
     """
-    rows = torch.arange(len(limits), device=limits.device)
-    tokens = first_tokens(limits, first, symbols=symbols)
-    state = model.start(memory, beam=1)
-    outputs: list[list[tuple[int, float]]] = [[] for _ in rows]
-    for age in itertools.count():
-        logits, state = model.step(tokens[:, None], memory, state)
-        never = forbidden(
-            age, minimum_length=settings.minimum_length, allow_unknown=settings.allow_unknown, symbols=symbols
+    return to_the_end(GreedySearch(model, settings=settings, symbols=symbols), memory, limits=limits, first=first)
+
+
+@dataclass(frozen=True)
+class _Sentences(Generic[M, S]):
+    """The sentences still searched for. What was found last is `tokens`."""
+
+    names: Int[np.ndarray, " kept"]
+    ages: Int[np.ndarray, " kept"]
+    limits: Int[np.ndarray, " kept"]
+    tokens: Int[np.ndarray, " kept"]
+    memory: M
+    state: S
+
+    def keep(self, rows: Int[np.ndarray, " chosen"]) -> Self:
+        """These sentences alone."""
+        return type(self)(
+            self.names[rows],
+            self.ages[rows],
+            self.limits[rows],
+            self.tokens[rows],
+            self.memory.keep(rows),
+            self.state.keep(rows),
         )
-        tokens, log_probs = most_probable(logits, never)
-        cut = ((limits <= age) & (tokens != symbols.end)) | (log_probs == -math.inf)
-        for row, token, log_prob, stop in zip(*(part.tolist() for part in (rows, tokens, log_probs, cut)), strict=True):
+
+    def join(self, other: Self) -> Self:
+        """These sentences and the others after them."""
+        return type(self)(
+            np.concatenate([self.names, other.names]),
+            np.concatenate([self.ages, other.ages]),
+            np.concatenate([self.limits, other.limits]),
+            np.concatenate([self.tokens, other.tokens]),
+            self.memory.join(other.memory),
+            self.state.join(other.state),
+        )
+
+
+@final
+class GreedySearch(Generic[M, S]):
+    """Implements `progress.Search`: `greedy` of sentences that come and go."""
+
+    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> None:
+        self._model = model
+        self._settings = settings
+        self._symbols = symbols
+        self._open: _Sentences[M, S] | None = None
+        self._outputs: dict[int, list[tuple[int, float]]] = {}
+        self._unused = 0
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def add(
+        self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
+    ) -> list[int]:
+        names = np.arange(self._unused, self._unused + len(limits))
+        self._unused += len(limits)
+        tokens = first_tokens(limits, first, symbols=self._symbols)
+        some = _Sentences(names, np.zeros_like(names), limits, tokens, memory, self._model.start(memory, beam=1))
+        self._open = some if self._open is None else self._open.join(some)
+        added: list[int] = names.tolist()
+        self._outputs |= {name: [] for name in added}
+        return added
+
+    def step(self) -> dict[int, list[Hypothesis]]:
+        assert self._open is not None, "there is a sentence to search for"
+        some = self._open
+        log_probs, ids, state = ask(
+            self._model,
+            some.tokens[:, None],
+            some.memory,
+            some.state,
+            width=1,
+            ages=some.ages,
+            settings=self._settings,
+            symbols=self._symbols,
+        )
+        tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
+        ends = tokens == self._symbols.end
+        cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
+        columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
+        for name, token, log_prob, stop in columns:
             if not stop:
-                outputs[row].append((token, log_prob))
-        going = (~cut & (tokens != symbols.end)).nonzero()[:, 0]
-        if len(going) == 0:
-            break
-        if len(going) < len(rows):
-            rows, limits, tokens = rows[going], limits[going], tokens[going]
-            memory, state = memory.keep(going), state.keep(going)
-    return [[hypothesis_of(output, settings.normalisation, symbols=symbols)] for output in outputs]
+                self._outputs[name].append((token, log_prob))
+        after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
+        return self._without(after, cut | ends)
 
+    def drop(self, names: Sequence[int]) -> None:
+        if self._open is not None:
+            self._without(self._open, np.isin(self._open.names, names))
 
-def most_probable(logits: StepLogits, never: list[int]) -> tuple[Int[Tensor, " batch"], Float[Tensor, " batch"]]:
-    """The best symbol of each sentence of a beam of one, the lowest among equals, and its log-probability."""
-    normaliser = log_normaliser(logits)[:, 0]
-    possible = logits[:, 0].index_fill(-1, torch.tensor(never, device=logits.device), -math.inf)
-    tokens = possible.argmax(dim=-1)
-    return tokens, possible.gather(1, tokens[:, None])[:, 0].float() - normaliser
+    def _without(self, some: _Sentences[M, S], over: np.ndarray) -> dict[int, list[Hypothesis]]:
+        """Go on with those that are not over; what was found for the others."""
+        going = (~over).nonzero()[0]
+        self._open = some if len(going) == len(over) else some.keep(going) if len(going) else None
+        return {
+            name: [hypothesis_of(self._outputs.pop(name), self._settings.normalisation, symbols=self._symbols)]
+            for name in some.names[over].tolist()
+        }
 
 
 def hypothesis_of(output: Sequence[tuple[int, float]], normalisation: Normalisation, *, symbols: Symbols) -> Hypothesis:
     """The hypothesis of one row that was followed: each token and its log-probability, the end symbol included."""
     tokens = [token for token, _ in output]
-    log_probs = torch.tensor([log_prob for _, log_prob in output])
+    log_probs = [log_prob for _, log_prob in output]
     finished = bool(tokens) and tokens[-1] == symbols.end
-    score = normalised(log_probs.sum(), torch.tensor(len(tokens)), normalisation)
+    log_prob = float(np.array(log_probs, dtype=np.float32).sum())
     return Hypothesis(
         tokens=tuple(tokens[:-1] if finished else tokens),
-        log_prob=float(log_probs.sum()),
-        score=float(score),
-        token_log_probs=tuple(log_probs.tolist()),
+        log_prob=log_prob,
+        score=score_of(log_prob, len(tokens), normalisation),
+        token_log_probs=tuple(log_probs),
         finished=finished,
     )

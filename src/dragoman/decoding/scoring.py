@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -10,7 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.penalties import normalised
-from dragoman.models.interfaces import Causal, M, S, Seq2Seq, Stepper, Symbols
+from dragoman.models.interfaces import Causal, M, S, Seq2Seq, Stepper
+from dragoman.models.symbols import Symbols
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 
 POSITIONS = 1024
@@ -76,9 +78,8 @@ def score_hypotheses(
     target = _rectangle([[symbols.begin, *output] for output in outputs], symbols, source.device)
     expected = _rectangle([[*output, symbols.end] for output in outputs], symbols, source.device)
     log_probs = score_targets(model, source, source_lengths, target=target, expected=expected, symbols=symbols)
-    lengths = torch.tensor([len(output) + 1 for output in outputs], device=source.device)
-    totals = log_probs.sum(dim=1)
-    scores = normalised(totals, lengths, normalisation)
+    totals = log_probs.sum(dim=1).cpu().numpy()
+    scores = normalised(totals, np.array([len(output) + 1 for output in outputs]), normalisation)
     columns = zip(outputs, totals.tolist(), scores.tolist(), log_probs.tolist(), strict=True)
     return [
         Hypothesis(tuple(output), total, score, tuple(row[: len(output) + 1]), finished=True)

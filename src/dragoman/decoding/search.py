@@ -1,24 +1,25 @@
 """The search that settings ask for."""
 
+import numpy as np
 from jaxtyping import Int
-from torch import Tensor
 
-from dragoman.decoding.beam import beam_search
+from dragoman.decoding.beam import BeamSearch
 from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.greedy import greedy
+from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.interfaces import M, S, Stepper, Symbols
-from dragoman.shapes import Lengths
+from dragoman.decoding.progress import Search, to_the_end
+from dragoman.models.searched import M, S, Searched
+from dragoman.models.symbols import Symbols
 
 
 def search(
-    model: Stepper[M, S],
+    model: Searched[M, S],
     memory: M,
     *,
-    limits: Lengths,
+    limits: Int[np.ndarray, " batch"],
     settings: SearchSettings,
     symbols: Symbols,
-    first: Int[Tensor, " batch"] | None = None,
+    first: Int[np.ndarray, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `settings.best` best hypotheses for each sentence of the memory, best first; greedy with a beam of one.
 
@@ -26,5 +27,11 @@ def search(
     the outputs go on from (the last ones of prompts), which are no part of them; the begin symbol without it. Raises
     RunError when logits are not numbers.
     """
-    road = greedy if settings.beam == 1 else beam_search
-    return road(model, memory, limits=limits, settings=settings, symbols=symbols, first=first)
+    return to_the_end(search_of(model, settings=settings, symbols=symbols), memory, limits=limits, first=first)
+
+
+def search_of(model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> Search[M]:
+    """The search in progress, without a sentence yet."""
+    if settings.beam == 1:
+        return GreedySearch(model, settings=settings, symbols=symbols)
+    return BeamSearch(model, settings=settings, symbols=symbols)

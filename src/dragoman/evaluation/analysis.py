@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dragoman.evaluation.metrics import Bleu, Chrf
 from dragoman.evaluation.scores import check_aligned, corpus_score, sentence_scores
@@ -177,13 +178,14 @@ def _by_length(rows: Sequence[Row]) -> Iterable[Group]:
 
 def _by_frequency(rows: Sequence[Row], frequencies: Mapping[str, int]) -> Iterable[WordsFound]:
     for low, high in zip((-1, *FREQUENCIES), (*FREQUENCIES, None), strict=True):
+        name = f"{low + 1:,} and more" if high is None else f"{low + 1:,} to {high:,}"
+        named = {0: "never", 1: "once"}.get(-1 if high is None else high, name)
+        yield _found(named, rows, partial(_as_common, frequencies, low, high))
 
-        def belongs(word: str, low: int = low, high: int | None = high) -> bool:
-            count = frequencies.get(word, 0)
-            return low < count and (high is None or count <= high)
 
-        name = "never" if high == 0 else f"{low + 1:,} and more" if high is None else f"{low + 1:,} to {high:,}"
-        yield _found("once" if high == 1 else name, rows, lambda _, word, belongs=belongs: belongs(word))
+def _as_common(frequencies: Mapping[str, int], low: int, high: int | None, _: frozenset[str], word: str) -> bool:
+    count = frequencies.get(word, 0)
+    return low < count and (high is None or count <= high)
 
 
 def _by_kind(rows: Sequence[Row]) -> Iterable[WordsFound]:

@@ -7,7 +7,7 @@ from dragoman.decoding import SearchSettings
 from dragoman.evaluation.analysis import Analysis, analyse
 from dragoman.inspection.page.analysis import Looks
 from dragoman.inspection.passes import Pass, watched
-from dragoman.models.interfaces import Symbols
+from dragoman.models.symbols import Symbols
 from dragoman.runtime.translator import Translator
 
 

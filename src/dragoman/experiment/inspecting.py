@@ -1,16 +1,19 @@
 """Runs looked into: their translations of some texts as studies, and what is said of each run beside them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dragoman.data.tokenizer import Side
 from dragoman.decoding import SearchSettings
 from dragoman.errors import DataError
 from dragoman.experiment.inventory import count_parameters
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.wording import network_in_words
+from dragoman.inspection.beam_tree import watch_search
 from dragoman.inspection.passes import module_of
 from dragoman.inspection.study import Study, study
+from dragoman.models.symbols import Symbols
 from dragoman.runtime.translator import LONGEST_PIECE, Translator
 
 
@@ -21,6 +24,8 @@ class Inspected:
     name: str
     facts: tuple[tuple[str, str], ...]
     studies: tuple[Study, ...]
+    writes: Side
+    """What spells the tokens of its outputs."""
 
 
 def inspect_run(
@@ -38,16 +43,35 @@ def inspect_run(
     if targets is not None and len(targets) != len(texts):
         raise DataError(f"{len(texts)} texts but {len(targets)} targets; give one for each")
     sources = [_ids_of(translator, text) for text in texts]
-    if targets is None:
-        found = translator.hypotheses(texts, settings or SearchSettings())
-        outputs = [list(best.hypothesis.tokens) for best, *_ in found]
-    else:
-        outputs = [translator.tokenizer.target.encode(target) for target in targets]
+    settings = settings or SearchSettings()
     studies = tuple(
-        study(translator.model, translator.tokenizer, source, output, source_text=text)
-        for source, output, text in zip(sources, outputs, texts, strict=True)
+        _searched(translator, source, text, settings)
+        if targets is None
+        else study(
+            translator.model,
+            translator.tokenizer,
+            source,
+            translator.tokenizer.target.encode(targets[number]),
+            source_text=text,
+        )
+        for number, (source, text) in enumerate(zip(sources, texts, strict=True))
     )
-    return Inspected(name=path.name, facts=_facts(path, translator), studies=studies)
+    return Inspected(path.name, _facts(path, translator), studies, translator.tokenizer.target)
+
+
+def _searched(translator: Translator, source: list[int], text: str, settings: SearchSettings) -> Study:
+    """The study of what the run itself makes of a text, with the search that found it."""
+    places: int | None = getattr(translator.model, "maximum_length", None)
+    limit = settings.limit(len(source))
+    seen = watch_search(
+        translator.model,
+        source,
+        settings=settings,
+        limit=limit if places is None else min(limit, places - 1),
+        symbols=Symbols(),
+    )
+    found = study(translator.model, translator.tokenizer, source, list(seen.best.tokens), source_text=text)
+    return replace(found, search=seen)
 
 
 def _ids_of(translator: Translator, text: str) -> list[int]:

@@ -1,24 +1,39 @@
-"""From a run folder to something that translates, writes, classifies, labels or answers."""
+"""From a run folder, or an exported one, to something that translates, writes, classifies, labels or answers."""
 
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import RunError
-from dragoman.experiment.build import task_of
-from dragoman.experiment.device import choose_device
+from dragoman.experiment.computing import Asked, by_the_core
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS
 
 
-def load(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
-    """What a run folder holds, for use, on the device given or chosen.
+def load(
+    path: str | Path, *, device: str | None = None, compute: Asked = "auto", batch_tokens: int = BATCH_TOKENS
+) -> Any:
+    """What a run folder or an exported one holds, for use, on the device given or chosen.
 
-    A `Translator` where the run's task is translation, and likewise for the other tasks. Raises RunError where the
-    folder is no run, unfinished, or holds files that do not belong together, and ConfigError where the device is not
-    there.
+    A `Translator` where the run's task is translation, and likewise for the other tasks. On a CPU the compiled core
+    computes a translator where it is installed and knows the configuration, in the precision that the weights are
+    stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch computes, in
+    float32, and PyTorch is not imported before. Raises RunError where the folder is no run, unfinished, or holds files
+    that do not belong together, and ConfigError where the device is not there or does not compute in that precision.
     """
     folder = RunFolder(Path(path))
+    folder.check()
+    if folder.weights.exists():
+        found = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
+        if found is not None:
+            return found
+    return load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
+
+
+def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
+    """What `load` gives, computed by PyTorch whatever else is installed: for who wants to look into the network."""
+    from dragoman.experiment.build import task_of
+    from dragoman.experiment.device import choose_device
+
+    folder = RunFolder(Path(path))
     experiment = folder.read_config()
-    if not folder.weights.exists():
-        raise RunError(f"{folder.path}: its training has not ended; go on with: dragoman train --resume {folder.path}")
+    folder.require_weights()
     return task_of(experiment).load(folder, device=choose_device(device), batch_tokens=batch_tokens)

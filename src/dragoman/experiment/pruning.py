@@ -17,7 +17,7 @@ from dragoman.files import write_atomically
 from dragoman.inspection.heads import alike_in_heads, sensitivity
 from dragoman.inspection.passes import module_of, padded, without_dropout
 from dragoman.inspection.pruning import Left, best_heads, pruned_config, pruned_weights
-from dragoman.models.interfaces import Symbols
+from dragoman.models.symbols import Symbols
 from dragoman.models.transformer.config import TransformerConfig
 from dragoman.models.weights import save_tensors, set_weights
 from dragoman.runtime.translator import Translator

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from dragoman.config import to_yaml
+from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import RunError
-from dragoman.experiment.config import Experiment, read_experiment
 from dragoman.files import write_atomically
+
+if TYPE_CHECKING:
+    from dragoman.experiment.config import Experiment
 
 
 @final
@@ -54,6 +56,10 @@ class RunFolder:
     @property
     def scores(self) -> Path:
         return self.path / "scores.json"
+
+    @property
+    def export(self) -> Path:
+        return self.path / "export.json"
 
     @property
     def card(self) -> Path:
@@ -115,12 +121,24 @@ class RunFolder:
                 f"{self.path}: no run folder (it holds no config.yaml); give the folder that training wrote to"
             )
 
-    def write_config(self, experiment: Experiment) -> None:
+    def write_config(self, experiment: "Experiment") -> None:
         write_atomically(self.config, to_yaml(experiment))
 
-    def read_config(self) -> Experiment:
+    def read_config(self) -> "Experiment":
+        from dragoman.experiment.config import read_experiment  # it knows all networks, and with them PyTorch
+
         self.check()
         return read_experiment(self.config)
+
+    def read_plain_config(self) -> Tree:
+        """The configuration as it was written down, unchecked, for who must not wait for PyTorch."""
+        self.check()
+        return read_yaml(self.config)
+
+    def require_weights(self) -> None:
+        """Raises RunError where the training has not ended."""
+        if not self.weights.exists():
+            raise RunError(f"{self.path}: its training has not ended; go on with: dragoman train --resume {self.path}")
 
     def read_tokenizer(self) -> Tokenizer:
         """The run's own tokenizer; raises RunError where the file is another run's."""
@@ -134,6 +152,10 @@ class RunFolder:
 
     def read_environment(self) -> dict[str, Any]:
         return _read_json(self.environment)
+
+    def read_export(self) -> dict[str, Any]:
+        """How the weights are stored, where the folder was exported; empty for a run."""
+        return _read_json(self.export)
 
     def read_scores(self) -> dict[str, Any]:
         return _read_json(self.scores)

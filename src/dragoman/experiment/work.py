@@ -11,6 +11,7 @@ from dragoman.data.cleaning import Report
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.experiment.run import RunFolder
+from dragoman.models.arrays import SCALE
 from dragoman.models.weights import load_tensors, set_weights
 from dragoman.training.loop import Judge, Stream
 from dragoman.training.update import B, Objective
@@ -117,6 +118,12 @@ class Task(Protocol):
 
 
 def with_weights(model: N, folder: RunFolder) -> N:
-    """The network with the weights of a finished run, in evaluation mode; raises RunError where they do not fit."""
-    set_weights(model, load_tensors(folder.weights), where=str(folder.weights))
+    """The network with the weights of a finished run, in evaluation mode; raises RunError where they do not fit.
+
+    Weights that were exported as int8 are given as the float32 that they stand for.
+    """
+    tensors = load_tensors(folder.weights)
+    for name, whole in [(name, tensor) for name, tensor in tensors.items() if tensor.dtype == torch.int8]:
+        tensors[name] = whole * tensors.pop(name + SCALE)[:, None]
+    set_weights(model, tensors, where=str(folder.weights))
     return model.eval()

@@ -16,7 +16,8 @@ from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, agreement
 from dragoman.inspection.passes import Pass, module_of, padded, without_dropout
 from dragoman.inspection.words import Words, merged
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 
 WordWeights = Float[Tensor, "target_words source_words"]
 Extract = Callable[[WordWeights], Links]

@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.passes import at_least_single, module_of, without_dropout
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 
 ROWS = 32
 """Steps of an output whose gradients are computed at a time."""

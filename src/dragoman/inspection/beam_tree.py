@@ -1,8 +1,18 @@
 """The tree of a beam search: every candidate of every step, what became of it, and the way back from the winner."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
+
+import numpy as np
+
+from dragoman.decoding import Hypothesis, SearchSettings, beam_search, search
+from dragoman.decoding.observing import SearchStep
+from dragoman.decoding.penalties import score_of
+from dragoman.decoding.stepping import Stepping
+from dragoman.inspection.passes import Ids, module_of, padded, without_dropout
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 
 Fate = Literal["goes on", "ended", "cut"]
 """Among the hypotheses of the next step; finished and set aside; or beaten by enough others."""
@@ -73,25 +83,69 @@ class TreeObserver:
         """Where each hypothesis stands among the candidates of the last step, and its log-probability."""
         self._beam = 0
 
-    def stepped(self, step: Any) -> None:
+    def stepped(self, step: SearchStep) -> None:
         """What the search tells of each step."""
         rows = step.names.tolist()
         if self.name not in rows:
             return
         row = rows.index(self.name)
+        found = step.candidates
+        possible = int((found.log_probs[row] > -np.inf).sum())  # the others stand behind them
         going_on, ended = step.going_on[row].tolist(), step.ended[row].tolist()
         self._beam = len(going_on)
-        columns = (step.candidates.parents[row], step.candidates.tokens[row], step.candidates.log_probs[row])
+        columns = (column[row, :possible].tolist() for column in (found.parents, found.tokens, found.log_probs))
         candidates = []
-        for place, (parent, token, total) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        for place, (parent, token, total) in enumerate(zip(*columns, strict=True)):
             above, before = self._hypotheses[parent] if self._hypotheses else (None, 0.0)
             finished = place < len(ended) and ended[place]
             fate: Fate = "ended" if finished else "goes on" if place in going_on else "cut"
             candidates.append(Candidate(above, token, total - before, total, fate))
-        self._hypotheses = [(place, candidates[place].total) for place in going_on]
+        self._hypotheses = [(place, candidates[place].total) for place in going_on if place < possible]
         self._steps.append(tuple(candidates))
 
     @property
     def tree(self) -> BeamTree:
-        """What was seen so far, without what no hypothesis could go on with."""
+        """What was seen so far."""
         return BeamTree(self._beam, tuple(self._steps))
+
+
+@dataclass(frozen=True)
+class SearchSeen:
+    """A beam search that was watched, and what greedy search finds for the same text."""
+
+    tree: BeamTree
+    winner: tuple[int, ...]
+    """The way to the best output, as `BeamTree.path` tells it."""
+    scores: Mapping[tuple[int, int], float]
+    """Of every candidate that ended, by step and place: what the outputs are ranked by."""
+    best: Hypothesis
+    greedy: Hypothesis
+
+
+def watch_search(
+    model: Seq2Seq[Any, Any], source: Ids, *, settings: SearchSettings, limit: int, symbols: Symbols
+) -> SearchSeen:
+    """Search for the translation of one source, given without its end symbol, and keep the tree.
+
+    `limit` is the most tokens of the output.
+    """
+    module = module_of(model)
+    ids, lengths = padded([[*source, symbols.end]], symbols, next(module.parameters()).device)
+    observer, limits, stepping = TreeObserver(), np.array([limit]), Stepping(model)
+    with without_dropout(module):
+        memory = Stepping.hold(model.encode(ids, lengths))
+        kept = {"limits": limits, "symbols": symbols}
+        ((best, *_),) = beam_search(stepping, memory, settings=settings, observer=observer, **kept)
+        alone = settings.model_copy(update={"beam": 1, "best": 1})
+        ((greedy, *_),) = search(stepping, memory, settings=alone, **kept)
+    tree = observer.tree
+    return SearchSeen(
+        tree=tree,
+        winner=tuple(tree.way_to(best.tokens, end=symbols.end)),
+        scores={
+            (step, place): score_of(tree.steps[step][place].total, step + 1, settings.normalisation)
+            for step, place in tree.finished()
+        },
+        best=best,
+        greedy=greedy,
+    )

@@ -12,7 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.inspection.recorder import Kind, record
 from dragoman.inspection.statistics import Maps
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 from dragoman.shapes import Lengths, SourceIds
 
 Ids = Sequence[int]

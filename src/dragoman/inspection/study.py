@@ -23,12 +23,14 @@ from dragoman.inspection.alignments import (
     looked_at,
 )
 from dragoman.inspection.attribution import Attribution, gradient_times_input, integrated_gradients
+from dragoman.inspection.beam_tree import SearchSeen
 from dragoman.inspection.heads import Gates, ablation, alike_in_heads
 from dragoman.inspection.passes import Ids, Pass, module_of, padded, watched, without_dropout
 from dragoman.inspection.recorder import Kind
 from dragoman.inspection.statistics import HeadStatistics, head_statistics, is_punctuation, rollout
 from dragoman.inspection.words import Words, words_of_ids
-from dragoman.models.interfaces import Seq2Seq, Symbols
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.symbols import Symbols
 
 LONGEST_INTEGRATED = 100
 """Tokens of both sides above which gradients are not integrated: 16 backward passes for each step take minutes then."""
@@ -77,6 +79,8 @@ class Study:
     attributions: Mapping[str, Attribution]
     heads: Gates
     """The change of the translation's log-probability when a head is left out; nothing where there are no heads."""
+    search: SearchSeen | None = None
+    """How the translation was found, where it was searched for."""
 
     @property
     def log_prob(self) -> float:

@@ -4,23 +4,12 @@ The layout of decoding is `(batch, beam)`: greedy is a beam of one, and the beam
 is handed over: `step` returns the state that comes next and leaves the one it was given as it was.
 """
 
-from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """The ids that have a meaning for a network: padding, unknown word, begin and end of a sequence."""
-
-    pad: int = 0
-    unknown: int = 1
-    begin: int = 2
-    end: int = 3
 
 
 @runtime_checkable

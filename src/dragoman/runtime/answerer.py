@@ -17,9 +17,10 @@ from dragoman.data.tokenizer import Side
 from dragoman.data.tokenizer.offsets import Span
 from dragoman.errors import ConfigError
 from dragoman.nn.heads import SpanLogits
-from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.in_use import in_use
 from dragoman.runtime.reading import warn
+from dragoman.runtime.rectangles import rectangle
 from dragoman.runtime.spans import Found, best_spans
 
 BATCH_TOKENS = 4096

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from dragoman.data.labelling import Labels, between_symbols
 from dragoman.data.tokenizer import Side
-from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.in_use import in_use
 from dragoman.runtime.reading import LONGEST, longest_of, warn
+from dragoman.runtime.rectangles import rectangle
 
 BATCH_TOKENS = 4096
 STREAM_CHUNK = 4096

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -17,13 +18,16 @@ from dragoman.decoding import (
     SamplingSettings,
     SearchSettings,
     Sliding,
+    Stepping,
     draw,
     search,
 )
 from dragoman.decoding.greedy import hypothesis_of
-from dragoman.models.interfaces import Causal, Symbols
-from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.models.interfaces import Causal
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.in_use import in_use
+from dragoman.runtime.rectangles import rectangle
 from dragoman.runtime.writing import Writer
 
 Ending = Literal["end", "stop", "length"]
@@ -115,16 +119,18 @@ class Completer:
         """The best completions for each prompt, of which what leaves no room for the most tokens is left out."""
         room = self._context - limits.tokens
         shown = [prompt.ids[-room:] for prompt in prompts]
+        stepping = Stepping(self._model)
         found: dict[int, list[Completion]] = {}
         with in_use(self._model):
             for rows in batches_by_length([len(ids) + limits.tokens for ids in shown], budget=self._batch_tokens):
+                memory = self._model.encode(*rectangle([shown[row] for row in rows], device=self._device))
                 hypotheses = search(
-                    self._model,
-                    self._model.encode(*rectangle([shown[row] for row in rows], device=self._device)),
-                    limits=torch.full((len(rows),), limits.tokens, device=self._device),
+                    stepping,
+                    stepping.hold(memory),
+                    limits=np.full(len(rows), limits.tokens),
                     settings=settings,
                     symbols=self._symbols,
-                    first=self._latest([prompts[row] for row in rows]),
+                    first=np.array([prompts[row].ids[-1] for row in rows]),
                 )
                 for row, best in zip(rows, hypotheses, strict=True):
                     found[row] = [self._written(prompts[row], one, limits) for one in best]

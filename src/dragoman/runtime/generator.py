@@ -11,7 +11,8 @@ import torch
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, SamplingSettings, SearchSettings
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.interfaces import Causal, Symbols
+from dragoman.models.interfaces import Causal
+from dragoman.models.symbols import Symbols
 from dragoman.runtime.chat import ChatTemplate, Message, prompt_of
 from dragoman.runtime.completing import Completer, Completion, Limits, Prompt
 from dragoman.runtime.in_use import in_use

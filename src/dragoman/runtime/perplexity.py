@@ -8,8 +8,10 @@ from typing import Any, final
 import torch
 
 from dragoman.decoding import Hypothesis, Window, score_tokens, windows
-from dragoman.models.interfaces import Causal, Symbols
-from dragoman.runtime.batches import batches_by_length, rectangle
+from dragoman.models.interfaces import Causal
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.rectangles import rectangle
 
 
 @final

@@ -1,25 +1,27 @@
 """Texts in, translations out: the way of a trained network's user."""
 
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
 
-import torch
+import numpy as np
 
 from dragoman.config import parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.data.trees import of_pieces
-from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, score_hypotheses, search
-from dragoman.decoding.penalties import normalised
+from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
+from dragoman.decoding.penalties import score_of
 from dragoman.errors import DataError
-from dragoman.models.interfaces import Seq2Seq, Symbols
-from dragoman.runtime.batches import batches_by_length, rectangle
-from dragoman.runtime.in_use import in_use
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.engine.requests import Request
+from dragoman.runtime.engine.running import Running
+from dragoman.runtime.network import Translating
 from dragoman.runtime.splitting import split
-from dragoman.runtime.trees import Reader, Trees, refuse_more
+from dragoman.runtime.trees import Trees, refuse_more, trees_of
 
 DEFAULTS = SearchSettings()
 BATCH_TOKENS = 4096
@@ -67,21 +69,24 @@ class Translator:
 
     def __init__(
         self,
-        model: Seq2Seq[Any, Any],
+        model: Any,
         tokenizer: Tokenizer,
         *,
-        device: torch.device | str = "cpu",
+        device: Any = "cpu",
         batch_tokens: int = BATCH_TOKENS,
         longest_piece: int = LONGEST_PIECE,
     ) -> None:
-        """`batch_tokens` bounds the source tokens of a batch, padding included; the model is on `device` already."""
+        """`batch_tokens` bounds the source tokens of a batch, padding included.
+
+        The model is a `runtime.network.Translating`, or a `models.interfaces.Seq2Seq` of PyTorch, on `device` already.
+        """
         self.model = model
         self.tokenizer = tokenizer
-        self.device = torch.device(device)
         self.batch_tokens = batch_tokens
         self._symbols = Symbols()
-        self._reader = Reader(model, tokenizer.source)
-        self._positions: int | None = getattr(model, "maximum_length", None)
+        self._network = _network_of(model, tokenizer, device)
+        self.device = self._network.device
+        self._positions = self._network.maximum_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self._longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
 
@@ -121,7 +126,7 @@ class Translator:
 
         Messages number the texts from `first_line`. Raises DataError as `translate` does.
         """
-        lines = self._pieces(texts, self._reader.trees_of(_checked(texts), trees, first_line), first_line)
+        lines = self._pieces(texts, self._trees_of(texts, trees, first_line), first_line)
         pieces = [piece for line in lines for piece in line]
         found = iter(self._search(pieces, settings))
         results = [_joined([next(found) for _ in line], settings) for line in lines]
@@ -168,22 +173,20 @@ class Translator:
             raise DataError(
                 f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
             )
-        heads = self._reader.trees_of(_checked(sources), trees, first_line)
+        heads = self._trees_of(sources, trees, first_line)
         source_ids = self.tokenizer.source.encode_batch(list(sources))
         target_ids = self.tokenizer.target.encode_batch(list(_checked(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
             self._refuse_beyond(self._positions or LONGEST_LINE, length, number)
         results: dict[int, Hypothesis] = {}
-        with in_use(self.model):
+        with self._network.in_use():
             for rows in batches_by_length(lengths, budget=self.batch_tokens):
-                pieces = [Piece(source_ids[row], heads[row]) for row in rows]
-                scored = score_hypotheses(
-                    self._model_for(pieces),
-                    *self._sources(pieces),
-                    outputs=[target_ids[row] for row in rows],
+                scored = self._network.score(
+                    [source_ids[row] for row in rows],
+                    [target_ids[row] for row in rows],
                     normalisation=normalisation,
-                    symbols=self._symbols,
+                    trees=_given([heads[row] for row in rows]),
                 )
                 results |= dict(zip(rows, scored, strict=True))
         return [results[row] for row in range(len(lengths))]
@@ -206,6 +209,9 @@ class Translator:
             first_line += len(some)
         refuse_more(beside, texts=first_line - 1)
 
+    def _trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
+        return trees_of(_checked(texts), trees, first_line, structural=self._network.structural)
+
     def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> list[list[Piece]]:
         """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
         encode = self.tokenizer.source.encode_batch
@@ -217,7 +223,7 @@ class Translator:
                 self._refuse_beyond(LONGEST_LINE, len(ids), number)
                 parts = split(texts[place], lambda text: len(encode([text])[0]) <= self._longest_piece)
                 heads = trees[place]
-                theirs = [None] * len(parts) if heads is None else of_pieces(heads, texts[place], parts)
+                theirs = [None] * len(parts) if heads is None else _of_pieces(heads, texts[place], parts)
                 lines[place] = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
                 _warn(
                     f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
@@ -233,38 +239,66 @@ class Translator:
             )
 
     def _search(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Translation]]:
-        results: dict[int, list[Translation]] = {}
-        with in_use(self.model):
-            for rows in batches_by_length([len(piece.ids) + 1 for piece in pieces], budget=self.batch_tokens):
-                batch = self._search_batch([pieces[row] for row in rows], settings)
-                results |= {row: self._translations(found) for row, found in zip(rows, batch, strict=True)}
-        return [results[row] for row in range(len(pieces))]
+        asked = [Request(piece.ids, settings, self._limit(piece, settings), piece.heads) for piece in pieces]
+        with self._network.in_use():
+            found = self._joining(asked) if self._network.joins_freely else self._in_batches(asked)
+        return [self._translations(found[request]) for request in asked]
 
-    def _search_batch(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Hypothesis]]:
-        limits = [settings.limit(len(piece.ids)) for piece in pieces]
-        if self._positions is not None:
-            limits = [min(limit, self._positions - 1) for limit in limits]
-        memory = self._model_for(pieces).encode(*self._sources(pieces))
-        return search(
-            self.model,
-            memory,
-            limits=torch.tensor(limits, device=self.device),
-            settings=settings,
-            symbols=self._symbols,
-        )
+    def _joining(self, asked: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
+        """What is found where the shorter enter the batch as others leave it."""
+        running = Running(self._network, room=self.batch_tokens)
+        waiting = deque(sorted(asked, key=lambda request: -request.tokens))
+        found: dict[Request, list[Hypothesis]] = {}
+        while waiting or len(running):
+            for one in [*running.take_from(waiting), *running.step()]:
+                if one.error is not None:
+                    raise one.error
+                found[one.request] = one.hypotheses
+        return found
 
-    def _sources(self, pieces: Sequence[Piece]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The padded sources with their end symbols, and their lengths."""
-        return rectangle([[*piece.ids, self._symbols.end] for piece in pieces], device=self.device)
+    def _in_batches(self, asked: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
+        """What is found in batches of like length."""
+        found: dict[Request, list[Hypothesis]] = {}
+        for rows in batches_by_length([request.tokens for request in asked], budget=self.batch_tokens):
+            batch = [asked[row] for row in rows]
+            hypotheses = search(
+                self._network,
+                self._network.encode([one.ids for one in batch], _given([one.heads for one in batch])),
+                limits=np.array([one.limit for one in batch]),
+                settings=batch[0].settings,
+                symbols=self._symbols,
+            )
+            found |= dict(zip(batch, hypotheses, strict=True))
+        return found
 
-    def _model_for(self, pieces: Sequence[Piece]) -> Seq2Seq[Any, Any]:
-        """The network as it reads these pieces."""
-        trees = [piece.heads for piece in pieces if piece.heads is not None]
-        return self._reader.reading([piece.ids for piece in pieces], trees, device=self.device) if trees else self.model
+    def _limit(self, piece: Piece, settings: SearchSettings) -> int:
+        """The most tokens of the output."""
+        limit = settings.limit(len(piece.ids))
+        return limit if self._positions is None else min(limit, self._positions - 1)
 
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.tokens(one.tokens))) for one in hypotheses]
+
+
+def _network_of(model: Any, tokenizer: Tokenizer, device: Any) -> Translating[Any, Any]:
+    """The model as a translator asks it; PyTorch is imported where it is one of its networks."""
+    if isinstance(model, Translating):
+        return model
+    from dragoman.runtime.on_tensors import OnTensors
+
+    return OnTensors(model, tokenizer.source, device=device)
+
+
+def _of_pieces(heads: Heads, text: str, pieces: Sequence[str]) -> Sequence[Heads]:
+    from dragoman.data.trees import of_pieces
+
+    return of_pieces(heads, text, pieces)
+
+
+def _given(trees: Sequence[Heads | None]) -> list[Heads]:
+    """The trees where there are any: every text has one, or none has."""
+    return [heads for heads in trees if heads is not None]
 
 
 def _joined(pieces: list[list[Translation]], settings: SearchSettings) -> list[Translation]:
@@ -279,13 +313,12 @@ def _joined(pieces: list[list[Translation]], settings: SearchSettings) -> list[T
 def _join(parts: Sequence[Translation], settings: SearchSettings) -> Translation:
     hypotheses = [part.hypothesis for part in parts]
     log_prob = sum(one.log_prob for one in hypotheses)
-    length = torch.tensor(sum(one.length for one in hypotheses))
     return Translation(
         text=" ".join(part.text for part in parts if part.text),
         hypothesis=Hypothesis(
             tokens=tuple(token for one in hypotheses for token in one.tokens),
             log_prob=log_prob,
-            score=float(normalised(torch.tensor(log_prob), length, settings.normalisation)),
+            score=score_of(log_prob, sum(one.length for one in hypotheses), settings.normalisation),
             token_log_probs=tuple(number for one in hypotheses for number in one.token_log_probs),
             finished=all(one.finished for one in hypotheses),
         ),

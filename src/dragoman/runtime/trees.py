@@ -1,61 +1,32 @@
-"""The trees that a translator is given with texts: checked, and handed to the network beside the tokens."""
+"""The trees that a translator is given with texts, checked."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any, final
-
-import torch
 
 from dragoman.data.corpora.conllu import Heads, fault_of
-from dragoman.data.tokenizer import Side
-from dragoman.data.trees import Starts, structure_of, word_starts
 from dragoman.errors import DataError
-from dragoman.models.interfaces import ReadsTrees, Seq2Seq
-from dragoman.models.with_trees import WithTrees, with_trees
 
 Trees = Sequence[Sequence[int]]
 """For each text, the word that each of its words hangs on, counted from 1; 0 for a root."""
 
 
-@final
-class Reader:
-    """A network and the tokenizer of its sources, as far as trees are concerned."""
+def trees_of(texts: Sequence[str], trees: Trees | None, first_line: int, *, structural: bool) -> list[Heads | None]:
+    """The tree of each text, or None for each where the network is not `structural` and reads none.
 
-    def __init__(self, model: Seq2Seq[Any, Any], side: Side) -> None:
-        self._model = model
-        self._side = side
-
-    @property
-    def structural(self) -> bool:
-        """Whether the network must be told the tree of each text."""
-        return isinstance(self._model, ReadsTrees) and self._model.structural
-
-    def trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
-        """The tree of each text, or None for each where the network reads none.
-
-        Raises DataError where trees are missing or have no effect, and where one is none of its text.
-        """
-        if trees is None:
-            if self.structural:
-                raise DataError(
-                    "this network has structural positions and needs the dependency tree of each text; give them as "
-                    "`trees`, or on the command line by --source-trees, in CoNLL-U"
-                )
-            return [None] * len(texts)
-        if not self.structural:
-            raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
-        if len(trees) != len(texts):
-            raise DataError(f"{len(texts)} texts but {len(trees)} trees, from line {first_line} on; give one for each")
-        pairs = enumerate(zip(texts, trees, strict=True), start=first_line)
-        return [_checked(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
-
-    def reading(self, ids: Sequence[Sequence[int]], trees: Sequence[Heads], *, device: torch.device) -> WithTrees:
-        """The network as it reads texts of these ids, without END, that have these trees."""
-        return with_trees(self._model, structure_of(ids, trees, self._starts).to(device))
-
-    @cached_property
-    def _starts(self) -> Starts:
-        return word_starts(self._side)
+    Raises DataError where trees are missing or have no effect, and where one is none of its text.
+    """
+    if trees is None:
+        if structural:
+            raise DataError(
+                "this network has structural positions and needs the dependency tree of each text; give them as "
+                "`trees`, or on the command line by --source-trees, in CoNLL-U"
+            )
+        return [None] * len(texts)
+    if not structural:
+        raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
+    if len(trees) != len(texts):
+        raise DataError(f"{len(texts)} texts but {len(trees)} trees, from line {first_line} on; give one for each")
+    pairs = enumerate(zip(texts, trees, strict=True), start=first_line)
+    return [_checked(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
 
 
 def refuse_more(trees: Iterator[Sequence[int]] | None, *, texts: int) -> None:

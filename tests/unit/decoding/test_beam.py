@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from dragoman.decoding import Average, Raw, SearchSettings, beam_search, greedy
+from dragoman.decoding import Average, Raw, SearchSettings
 from dragoman.errors import RunError
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources
+from tests.searching import beam_search, greedy
 
 A, B = 4, 5
 END = SYMBOLS.end

@@ -2,14 +2,21 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding.continuations import begin, best_continuations, forbidden, going_on, largest
+from dragoman.decoding.continuations import Continuations, begin, best_continuations, forbidden, going_on
+from dragoman.decoding.logits import largest
+from dragoman.decoding.stepping import best_of
 from dragoman.errors import RunError
 from tests.fakes import SYMBOLS
 
-SO_FAR = torch.tensor([[0.0, -1.0]])
+SO_FAR = np.array([[0.0, -1.0]], dtype=np.float32)
+
+
+def continuations(logits: torch.Tensor, so_far: np.ndarray, *, width: int, forbidden: tuple = ()) -> Continuations:
+    return best_continuations(*best_of(logits, width=width, forbidden=forbidden), so_far, width=width)
 
 
 def logits_of(probabilities: list[list[float]]) -> torch.Tensor:
@@ -18,7 +25,7 @@ def logits_of(probabilities: list[list[float]]) -> torch.Tensor:
 
 def test_the_best_pairs_of_parent_and_token_come_first():
     logits = logits_of([[0.1, 0.2, 0.3, 0.4], [0.01, 0.01, 0.01, 0.97]])
-    best = best_continuations(logits, SO_FAR, width=5)
+    best = continuations(logits, SO_FAR, width=5)
     pairs = list(zip(best.parents[0].tolist(), best.tokens[0].tolist(), strict=True))
     assert pairs == [(0, 3), (1, 3), (0, 2), (0, 1), (0, 0)]
     assert best.log_probs[0, 1].item() == pytest.approx(-1.0 + math.log(0.97))
@@ -26,14 +33,14 @@ def test_the_best_pairs_of_parent_and_token_come_first():
 
 
 def test_equals_go_by_the_lower_token_and_then_by_the_lower_parent():
-    best = best_continuations(torch.zeros(1, 2, 5), torch.zeros(1, 2), width=6)
+    best = continuations(torch.zeros(1, 2, 5), np.zeros((1, 2), dtype=np.float32), width=6)
     pairs = list(zip(best.tokens[0].tolist(), best.parents[0].tolist(), strict=True))
     assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
 
 
 def test_forbidden_tokens_keep_their_share_of_the_probability():
     logits = logits_of([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
-    best = best_continuations(logits, torch.tensor([[0.0, -math.inf]]), width=2, forbidden=[0])
+    best = continuations(logits, np.array([[0.0, -math.inf]], dtype=np.float32), width=2, forbidden=(0,))
     assert best.tokens.tolist() == [[1, 2]]
     assert best.token_log_probs[0].tolist() == pytest.approx([math.log(0.3), math.log(0.2)])
 
@@ -42,8 +49,9 @@ def test_forbidden_tokens_keep_their_share_of_the_probability():
 def test_logits_that_are_no_numbers_are_named(damage):
     logits = torch.zeros(3, 2, 5)
     logits[1, 1, 2] = damage
-    with pytest.raises(RunError, match="not finite numbers"):
-        best_continuations(logits, torch.zeros(3, 2), width=4)
+    for width in (1, 4):
+        with pytest.raises(RunError, match="not finite numbers"):
+            best_of(logits, width=width, forbidden=[2])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 100])
@@ -74,8 +82,8 @@ def test_what_may_not_follow(age, minimum, allow_unknown, expected):
 
 
 def test_hypotheses_that_end_do_not_go_on():
-    first = begin(torch.tensor([SYMBOLS.begin]), 2)
+    first = begin(np.array([SYMBOLS.begin]), 2)
     logits = logits_of([[0.0, 0.1, 0.0, 0.6, 0.3], [0.0, 0.1, 0.0, 0.6, 0.3]])
-    best = best_continuations(logits, first.log_probs, width=4)
+    best = continuations(logits, first.log_probs, width=4)
     assert best.tokens[0, :3].tolist() == [3, 4, 1]
-    assert going_on(best, beam=2, end=SYMBOLS.end).tokens.tolist() == [[4, 1]]
+    assert best.take(going_on(best, beam=2, end=SYMBOLS.end)).tokens.tolist() == [[4, 1]]

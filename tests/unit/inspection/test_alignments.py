@@ -26,8 +26,8 @@ from dragoman.inspection.alignments import (
 )
 from dragoman.inspection.passes import Pass, watched
 from dragoman.inspection.words import Words, words_of_text
-from dragoman.models.interfaces import Symbols
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
+from dragoman.models.symbols import Symbols
 from tests.recurrent_networks import NO_DROPOUT, random_recurrent
 
 RUN = Path(__file__).parents[2] / "golden" / "run-1"

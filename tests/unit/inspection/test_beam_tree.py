@@ -1,24 +1,33 @@
 """The tree of a search: from steps told by hand, with every fate, and the way back from what won."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
+import torch
 
-from dragoman.inspection.beam_tree import Candidate, TreeObserver
+from dragoman.decoding import Hypothesis, SearchSettings
+from dragoman.decoding.continuations import Continuations
+from dragoman.decoding.observing import SearchStep
+from dragoman.inspection.beam_tree import Candidate, TreeObserver, watch_search
+from dragoman.models.transformer.config import TransformerConfig
+from tests.fakes import SYMBOLS
+from tests.networks import random_transformer
 
 END = 3
 
 
 def step(names, parents, tokens, totals, going_on, ended):
     """One step of a search with a beam of two, as a search tells it."""
-    return SimpleNamespace(
+    totals = np.array(totals, dtype=np.float32)
+    nowhere = np.zeros((len(names), 2), dtype=bool)
+    return SearchStep(
         names=np.array(names),
-        candidates=SimpleNamespace(
-            parents=np.array(parents), tokens=np.array(tokens), log_probs=np.array(totals, dtype=np.float64)
-        ),
+        ages=np.zeros(len(names), dtype=np.int64),
+        candidates=Continuations(np.array(tokens), np.array(parents), np.zeros_like(totals), totals),
         going_on=np.array(going_on),
         ended=np.array(ended, dtype=bool),
+        cut_off=nowhere,
+        over=nowhere[:, 0],
     )
 
 
@@ -50,7 +59,7 @@ def test_what_a_token_adds_is_told_apart_from_the_total():
     for number, candidates in enumerate(tree.steps):
         for place, one in enumerate(candidates):
             steps = [tree.steps[at][where].log_prob for at, where in enumerate(tree.path(number, place))]
-            assert math.isclose(sum(steps), one.total)
+            assert math.isclose(sum(steps), one.total, abs_tol=1e-6)
 
 
 def test_the_way_back_from_the_winner():
@@ -66,3 +75,32 @@ def test_an_output_that_was_cut_off_is_found_too():
     assert tree.way_to([4, 6, 4], end=END) == [0, 1, 2]
     assert tree.way_to([8, 8, 8], end=END) == []
     assert tree.way_to([], end=END) == []
+
+
+def test_impossible_candidates_are_no_part_of_the_tree():
+    observer = TreeObserver()
+    observer.stepped(step([0], [[0, 0, 0, 0]], [[4, 9, 9, 9]], [[-1.0, *[-np.inf] * 3]], [[0, 1]], [[0, 0]]))
+    assert [one.token for one in observer.tree.steps[0]] == [4]
+
+
+def test_a_real_search_is_watched():
+    """Every step's candidates are what the network says, and the winner is the best that the search returns."""
+    model = random_transformer(
+        TransformerConfig(size=12, heads=3, feed_forward=7), source_vocabulary=13, target_vocabulary=13
+    )
+    settings = SearchSettings(beam=3, best=2)
+    seen = watch_search(model, [5, 6, 7], settings=settings, limit=7, symbols=SYMBOLS)
+    assert isinstance(seen.best, Hypothesis)
+    assert seen.tree.beam == 3
+    expected = [*seen.best.tokens, SYMBOLS.end] if seen.best.finished else list(seen.best.tokens)
+    tokens = [seen.tree.steps[number][place].token for number, place in enumerate(seen.winner)]
+    assert tokens == expected
+    last = seen.tree.steps[len(seen.winner) - 1][seen.winner[-1]]
+    assert math.isclose(last.total, seen.best.log_prob, rel_tol=1e-4)
+    if seen.best.finished:
+        assert math.isclose(max(seen.scores.values()), seen.best.score, rel_tol=1e-4)
+    memory = model.encode(torch.tensor([[5, 6, 7, 3]]), torch.tensor([4]))
+    logits, _ = model.step(torch.tensor([[2]]), memory, model.start(memory, beam=1))
+    best = logits[0, 0].log_softmax(dim=0).topk(6)
+    assert [one.token for one in seen.tree.steps[0]] == best.indices.tolist()
+    assert all(len([one for one in step if one.fate == "goes on"]) <= 3 for step in seen.tree.steps)

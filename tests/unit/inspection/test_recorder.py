@@ -2,11 +2,13 @@
 
 import doctest
 
+import numpy as np
 import pytest
 import torch
 
 import dragoman.inspection.recorder
 from dragoman.decoding import SearchSettings, search
+from dragoman.decoding.stepping import Stepping
 from dragoman.errors import DataError
 from dragoman.inspection import record
 from dragoman.models.headed import CausalTrunk
@@ -111,11 +113,11 @@ def test_half_precision_is_told_in_float32():
 @torch.no_grad()
 def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
     model = translator()
-    memory = model.encode(SOURCE, LENGTHS)
-    limits = torch.tensor([7, 7])
+    memory = Stepping.hold(model.encode(SOURCE, LENGTHS))
+    limits = np.array([7, 7])
 
     def found():
-        return search(model, memory, limits=limits, settings=SearchSettings(beam=3), symbols=SYMBOLS)
+        return search(Stepping(model), memory, limits=limits, settings=SearchSettings(beam=3), symbols=SYMBOLS)
 
     with record(model) as trace:
         recorded = found()

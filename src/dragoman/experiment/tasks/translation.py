@@ -68,7 +68,7 @@ class TranslationTask:
     def work(self, materials: Pairs, *, device: torch.device) -> Work[Batch]:
         experiment, config = self.experiment, self.experiment.training
         model = build_network(experiment, materials.tokenizer, device=device)
-        translator = Translator(model, materials.tokenizer, device=device)  # type: ignore[arg-type]
+        translator = Translator(model, materials.tokenizer, device=device)
         score = partial(translation_scores, translator, metrics=experiment.metrics, settings=experiment.decoding)
         sets = {"valid": materials.texts.valid, "test": materials.texts.test}
         return Work(
@@ -91,7 +91,7 @@ class TranslationTask:
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
         model = with_weights(build_network(self.experiment, tokenizer, device=device), folder)
-        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens)  # type: ignore[arg-type]
+        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens)
 
 
 def build_network(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
@@ -167,7 +167,7 @@ def _build_judge(experiment: Translation, materials: Pairs, device: torch.device
         batches = batches_in_order(materials.valid, budget=budget, trees=trees)
         scores = {"loss": likelihood(model, batches, teacher_forced(0.0), device=device).loss}
         if metric is not None:
-            translator = Translator(model, materials.tokenizer, device=device, batch_tokens=budget)  # type: ignore[arg-type]
+            translator = Translator(model, materials.tokenizer, device=device, batch_tokens=budget)
             texts = materials.texts.valid
             scored = translation_scores(translator, texts, metrics=[metric], settings=settings, trees=trees)
             scores[metric.kind] = scored[0].value

@@ -1,6 +1,8 @@
 // The tree of a beam search: a column a step, a node a candidate; what goes on is joined to what it came from.
 const beam = (() => {
-  const ROW = 26, FATES = { "goes on": "goes on", ended: "ended here", cut: "was cut" };
+  const ROW = 26, NODE = 106, COLUMN = 126;
+  const FATES = { "goes on": "goes on", ended: "ended here", cut: "was cut" };
+  const COUNTED = { "goes on": "go on", ended: "ended", cut: "cut" };
   let tree = null, step = 0, places = [], here = null;
 
   const name = (one) => (one.token.replaceAll("▁", " ").trim() || one.token);
@@ -10,7 +12,8 @@ const beam = (() => {
     for (let at = c; s >= 0; s--) { path.unshift([s, at]); at = tree.steps[s][at].parent; }
     return path;
   }
-  const text = (s, c) => way(s, c).map(([at, place]) => tree.steps[at][place].token.replaceAll("▁", " ")).join("").trim();
+  const text = (s, c) => way(s, c).map(([at, place]) => tree.steps[at][place].token)
+    .filter((token) => !/^<.+>$/.test(token)).join("").replaceAll("▁", " ").trim();
 
   function why(s, c) {
     const one = tree.steps[s][c], better = tree.steps[s].filter((other) => other.total > one.total);
@@ -31,14 +34,14 @@ const beam = (() => {
   function draw() {
     if (!tree) return;
     const canvas = $("tree"), shown = tree.steps.slice(0, step + 1);
-    const column = 108, most = Math.max(...shown.map((candidates) => candidates.length));
-    const pen = sized(canvas, 24 + column * shown.length, 30 + ROW * most);
+    const most = Math.max(...shown.map((candidates) => candidates.length));
+    const pen = sized(canvas, 24 + COLUMN * shown.length, 30 + ROW * most);
     places = [];
-    const at = (s, c) => [18 + s * column, 30 + c * ROW + ROW / 2];
+    const at = (s, c) => [18 + s * COLUMN, 30 + c * ROW + ROW / 2];
     pen.font = `12px ${FONT}`;
     shown.forEach((candidates, s) => {
       pen.fillStyle = s === step ? accent(1) : styled("--quiet");
-      pen.fillText(String(s + 1), 18 + s * column, 12);
+      pen.fillText(String(s + 1), 18 + s * COLUMN, 12);
       candidates.forEach((one, c) => {
         if (one.parent === null) return;
         const [x, y] = at(s, c), [fromX, fromY] = at(s - 1, one.parent);
@@ -47,8 +50,8 @@ const beam = (() => {
         pen.strokeStyle = lit ? accent(1, "--less") : strong ? accent(1) : accent(one.fate === "cut" ? 0.15 : 0.35);
         pen.lineWidth = strong || lit ? 2 : 1;
         pen.beginPath();
-        pen.moveTo(fromX + 84, fromY);
-        pen.bezierCurveTo(fromX + 98, fromY, x - 18, y, x - 6, y);
+        pen.moveTo(fromX + NODE - 6, fromY);
+        pen.bezierCurveTo(fromX + NODE + 8, fromY, x - 18, y, x - 6, y);
         pen.stroke();
       });
     });
@@ -57,15 +60,15 @@ const beam = (() => {
       const ended = one.fate === "ended", cut = one.fate === "cut";
       pen.fillStyle = strong ? accent(0.9) : ended ? accent(0.3, "--good") : cut ? accent(0.04) : accent(0.18);
       pen.beginPath();
-      pen.roundRect(x - 4, y - ROW / 2 + 2, 90, ROW - 5, 5);
+      pen.roundRect(x - 4, y - ROW / 2 + 2, NODE, ROW - 5, 5);
       pen.fill();
       if (lit) { pen.strokeStyle = accent(1, "--less"); pen.lineWidth = 1.5; pen.stroke(); }
       pen.font = `${strong ? 600 : 400} 12px ${FONT}`;
       pen.fillStyle = strong ? styled("--on-accent") : cut ? styled("--quiet") : styled("--ink");
-      pen.fillText(name(one), x, y, 52);
+      pen.fillText(name(one), x, y, 60);
       pen.textAlign = "right";
       pen.font = `11px ${FONT}`;
-      pen.fillText(one.total.toFixed(2), x + 82, y);
+      pen.fillText(one.total.toFixed(2), x + NODE - 8, y);
       pen.textAlign = "left";
       places.push({ s, c, x: x - 4, y: y - ROW / 2 });
     }));
@@ -90,15 +93,14 @@ const beam = (() => {
     here = null;
     $("beam-step").value = step + 1;
     $("beam-where").textContent = `step ${step + 1} of ${tree.steps.length}`;
-    const counts = Object.keys(FATES).map((fate) => [fate, tree.steps[step].filter((one) => one.fate === fate).length]);
-    tell("beam-readout", counts.map(([fate, count]) => `${count} ${fate === "goes on" && count !== 1 ? "go on" : FATES[fate]}`).join(", ")
-      + ". Point at a candidate to see why.");
+    const counts = Object.keys(COUNTED).map((fate) => `${tree.steps[step].filter((one) => one.fate === fate).length} ${COUNTED[fate]}`);
+    tell("beam-readout", `${counts.join(", ")}. Point at a candidate to see why.`);
     draw();
     $("tree").closest(".scroll").scrollLeft = 1e6;
   }
   function point(event) {
     const box = $("tree").getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    const found = places.find((one) => x >= one.x && x < one.x + 90 && y >= one.y && y < one.y + ROW);
+    const found = places.find((one) => x >= one.x && x < one.x + NODE && y >= one.y && y < one.y + ROW);
     const next = found ? [found.s, found.c] : null;
     if (String(next) === String(here)) return;
     here = next;

@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Shaped
 from torch import Tensor
 
+from dragoman.data.tokenizer import Side
+from dragoman.inspection.beam_tree import SearchSeen
 from dragoman.inspection.study import Step, Study, WordAlignment
 from dragoman.inspection.words import Words
 
@@ -20,8 +22,9 @@ Packed = Callable[[Shaped[Tensor, "..."]], Any]
 FULL = 65_535
 
 
-System = tuple[str, Sequence[tuple[str, str]], Sequence[Study]]
-"""A model's name, what is said of it (names and values in words), and its studies of the sentences."""
+System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], Side]
+"""A model's name, what is said of it (names and values in words), its studies of the sentences, and the side of its
+tokenizer that spells what it writes."""
 
 
 def tree_of(systems: Sequence[System], *, title: str, compact: bool = False) -> Tree:
@@ -32,14 +35,14 @@ def tree_of(systems: Sequence[System], *, title: str, compact: bool = False) -> 
             {
                 "name": name,
                 "facts": [list(fact) for fact in facts],
-                "sentences": [_sentence(study, compact=compact) for study in studies],
+                "sentences": [_sentence(study, side, compact=compact) for study in studies],
             }
-            for name, facts, studies in systems
+            for name, facts, studies, side in systems
         ],
     }
 
 
-def _sentence(study: Study, *, compact: bool) -> Tree:
+def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
     shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
     passed = study.passed
     return {
@@ -63,6 +66,46 @@ def _sentence(study: Study, *, compact: bool) -> Tree:
             for name, one in study.attributions.items()
         },
         "heads": {kind: change.tolist() for kind, change in study.heads.items()},
+        "beam": None if study.search is None else _beam(study.search, side),
+    }
+
+
+def _beam(seen: SearchSeen, side: Side) -> Tree:
+    """The tree with readable tokens, the scores of what ended, and what greedy search would have found."""
+    names: dict[int, str] = {}
+
+    def name(token: int) -> str:
+        return names.setdefault(token, side.tokens([token])[0])
+
+    steps = [
+        [
+            {
+                "parent": one.parent,
+                "token": name(one.token),
+                "log_prob": one.log_prob,
+                "total": one.total,
+                "fate": one.fate,
+                "score": seen.scores.get((step, place)),
+            }
+            for place, one in enumerate(candidates)
+        ]
+        for step, candidates in enumerate(seen.tree.steps)
+    ]
+    same = seen.greedy.tokens == seen.best.tokens
+    note = (
+        "Greedy search finds the same."
+        if same
+        else f"Greedy search finds “{side.decode(seen.greedy.tokens)}”, with a log-probability of "
+        f"{seen.greedy.log_prob:.4f} and a score of {seen.greedy.score:.4f}, against {seen.best.log_prob:.4f} and "
+        f"{seen.best.score:.4f} here."
+    )
+    return {
+        "beam": seen.tree.beam,
+        "steps": steps,
+        "winner": list(seen.winner),
+        "won": seen.best.score,
+        "finished": [list(place) for place in seen.scores],
+        "note": note,
     }
 
 

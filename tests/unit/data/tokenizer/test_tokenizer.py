@@ -22,7 +22,7 @@ from dragoman.data.tokenizer import (
     Words,
 )
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.interfaces import Symbols
+from dragoman.models.symbols import Symbols
 
 PAIRS = [
     ("Two dogs play in the snow .", "Zwei Hunde spielen im Schnee ."),

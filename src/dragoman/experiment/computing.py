@@ -1,0 +1,135 @@
+"""What computes a translator: the compiled core on a CPU where it can, else PyTorch, which is not imported before.
+
+The configuration of a run is read as it was written: a fault in it is found by who reads it whole.
+"""
+
+import platform
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from dragoman.config import Tree
+from dragoman.errors import ConfigError
+from dragoman.experiment.run import RunFolder
+from dragoman.models.arrays import Compute, read_arrays, restored
+from dragoman.runtime import compiled
+from dragoman.runtime.translator import Translator
+
+Asked = Literal["auto", "float32", "bfloat16", "int8"]
+"""The precision that a person asks for; `auto` is the one that the weights are stored in."""
+
+PRECISIONS = ("auto", "float32", "bfloat16", "int8")
+KEYS = {
+    *("kind", "size", "heads", "key_value_heads", "feed_forward", "activation", "gated", "bias", "encoder_layers"),
+    *("norm", "norm_position", "norm_embedding", "positions", "scale_embedding", "dropout", "decoder_layers"),
+    *("attention", "tie"),
+}
+"""Those of a Transformer's whole configuration, `models.transformer.config`, which comes with PyTorch."""
+_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""What Linux has where a driver offers a device that PyTorch may compute on."""
+
+
+class ComputeWarning(UserWarning):
+    """A run is not computed as it might be; the message says why."""
+
+
+class _Reason(NamedTuple):
+    """Why the core does not compute a run."""
+
+    text: str
+    worth_saying: bool = False
+    """Whether one might have expected that it does."""
+
+
+def by_the_core(folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int) -> Translator | None:
+    """The translator of a finished run as the compiled core computes it, or None where PyTorch is to do it.
+
+    A warning of one line says why, where the core is there and is not used. Raises ConfigError on a precision that
+    PyTorch, which has to compute this run, does not offer.
+    """
+    if compute not in PRECISIONS:
+        raise ConfigError(f"compute = {compute}: no such precision; choose one of {', '.join(PRECISIONS)}")
+    tree = _plain_config(folder)
+    stored: Compute = folder.read_export().get("compute", "float32")
+    reason = _reason_against(tree, device)
+    if reason is None:
+        return _translator(folder, tree, stored if compute == "auto" else compute, batch_tokens)
+    if compute in ("bfloat16", "int8"):
+        raise ConfigError(f"compute = {compute}: {reason.text}; leave compute out, and PyTorch computes in float32")
+    if stored == "int8" and compute == "auto":
+        _warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}")
+    elif reason.worth_saying:
+        _warn(f"{folder.path} is computed by PyTorch: {reason.text}")
+    return None
+
+
+def _plain_config(folder: RunFolder) -> Tree:
+    """The configuration as it was written; where an older version wrote it, with the defaults of what came later."""
+    tree = folder.read_plain_config()
+    model = tree.get("model")
+    if isinstance(model, Mapping) and model.get("kind") == "transformer" and not model.keys() >= KEYS:
+        return folder.read_config().model_dump(mode="json")
+    return tree
+
+
+def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | None:
+    """Why the core cannot compute a run on this device, the reason that is found fastest first."""
+    if tree.get("task", "translation") != "translation" or not isinstance(tree.get("model"), Mapping):
+        return _Reason("the compiled core computes translation models alone")
+    if not compiled.is_installed():
+        return _Reason(f"the compiled core is not installed (pip install {compiled.PACKAGE})")
+    if _is_pruned(tree["model"]):
+        return _Reason("heads were pruned from it, and the compiled core computes networks with all of theirs", True)
+    if (refusal := compiled.refusal(tree["model"])) is not None:
+        return _Reason(refusal, worth_saying=True)
+    if (elsewhere := _other_device(device)) is not None:
+        return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
+    return None
+
+
+def _is_pruned(model: Mapping[str, Any]) -> bool:
+    """Whether some attention of a Transformer has fewer heads than the others."""
+    roles = model.get("attention", {}).values()
+    return any(isinstance(role, Mapping) and role.get("kept") is not None for role in roles)
+
+
+def _other_device(name: str | None) -> str | None:
+    """The device that PyTorch would compute on, unless it is the CPU."""
+    if name == "cpu" or (name is None and not _may_be_accelerated()):
+        return None
+    from dragoman.experiment.device import choose_device
+
+    device = choose_device(name)
+    return None if device.type == "cpu" else str(device)
+
+
+def _may_be_accelerated() -> bool:
+    """Whether it is worth importing PyTorch to see what device there is."""
+    match platform.system():
+        case "Linux":
+            return any(Path(driver).exists() for driver in _DRIVERS)
+        case "Darwin":
+            return platform.machine() == "arm64"
+        case _:
+            return True
+
+
+def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> Translator:
+    tokenizer = folder.read_tokenizer()
+    arrays = read_arrays(folder.weights)
+    if compute == "float32":
+        arrays = restored(arrays)
+    network = compiled.Compiled(
+        tree["model"],
+        arrays,
+        compute=compute,
+        source_vocabulary=len(tokenizer.source),
+        target_vocabulary=len(tokenizer.target),
+        where=str(folder.weights),
+    )
+    return Translator(network, tokenizer, batch_tokens=batch_tokens)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ComputeWarning, stacklevel=4)

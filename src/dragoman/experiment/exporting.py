@@ -1,0 +1,105 @@
+"""From a run to a folder that holds what it takes to use the model, and nothing of what it took to train it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, final
+
+import yaml
+
+from dragoman.config import Tree
+from dragoman.errors import ConfigError, RunError
+from dragoman.experiment.config import Experiment
+from dragoman.experiment.fitting import Network
+from dragoman.experiment.run import RunFolder
+from dragoman.experiment.wording import network_in_words
+from dragoman.files import new_folder, write_atomically
+from dragoman.models.arrays import Compute, read_arrays, stored, write_arrays
+from dragoman.models.transformer.config import CausalConfig, TransformerConfig
+
+MEBIBYTE = 2**20
+
+
+@final
+@dataclass(frozen=True)
+class Exported:
+    """Sizes of the weights on disk, in bytes."""
+
+    before: int
+    after: int
+
+
+def export(run: Path, out: Path, *, compute: Compute) -> Exported:
+    """Write the model of a finished run to a folder of its own, its weights stored in this precision.
+
+    `load` takes it as it takes the run. The folder is there whole or not at all. Raises RunError where the run is none
+    or unfinished, or the folder is there already, and ConfigError where the network has nothing to gain from less than
+    float32.
+    """
+    folder = RunFolder(run)
+    experiment = folder.read_config()
+    folder.require_weights()
+    if folder.read_export():
+        raise RunError(f"{run}: is an exported model already; export the run that it came from")
+    if out.exists():
+        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
+    if compute != "float32" and (reason := _reason_against(experiment.model)) is not None:
+        raise ConfigError(f"{run}: {reason}, so that {compute} would only lose precision; export it as float32")
+    with new_folder(out) as place:
+        _fill(RunFolder(place), folder, experiment, name=out.name, compute=compute)
+    return Exported(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size)
+
+
+def _fill(place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute: Compute) -> None:
+    for path in (folder.tokenizer, folder.labels, folder.environment, folder.scores):
+        if path.exists():
+            shutil.copyfile(path, place.path / path.name)
+    write_arrays(place.weights, stored(read_arrays(folder.weights), compute))
+    tree = _without_folders(experiment.model_dump(mode="json"))
+    write_atomically(place.config, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    size = place.weights.stat().st_size / MEBIBYTE
+    facts = {"run": folder.path.resolve().name, "compute": compute, "dragoman": version("dragoman")}
+    write_atomically(place.export, json.dumps(facts, indent=2) + "\n")
+    card = folder.card.read_text(encoding="utf-8").rstrip() if folder.card.exists() else f"# {name}"
+    about = f"The folder `{name}` holds the weights of the run `{facts['run']}` as {compute} ({size:.1f} MiB)"
+    write_atomically(place.card, f"{card}\n\n## Export\n\n{about}: {network_in_words(experiment.model)}.\n")
+
+
+def _without_folders(tree: Tree) -> Tree:
+    """The configuration with its corpora named as anyone may know them: an exported model is made to be handed on."""
+    named = {"source", "target", "source_trees", "path"}
+
+    def plain(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: plain(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [plain(one, key) for one in value]
+        return Path(value).name if key in named and isinstance(value, str) else value
+
+    data = tree["data"]
+    return {**tree, "data": plain(data)}
+
+
+def _reason_against(model: Network) -> str | None:
+    """Why nothing computes this network in less than float32."""
+    if not isinstance(model, TransformerConfig | CausalConfig):
+        return f"networks of kind {model.kind} are computed in float32"
+    if model.positions.kind in ("relative", "structural") or getattr(model.positions, "join", "add") != "add":
+        return f"{model.positions.kind} positions, as they are joined here, are computed in float32"
+    for role, score, pattern in _attentions(model):
+        if score not in ("dot", "scaled_dot"):
+            return f"model.{role}.score.kind = {score} is computed in float32"
+        if pattern != "full":
+            return f"model.{role}.pattern.kind = {pattern} is computed in float32"
+    return None
+
+
+def _attentions(model: TransformerConfig | CausalConfig) -> Iterator[tuple[str, str, str]]:
+    """The attentions by role, each with the kinds of its score and its pattern."""
+    for role, attention, _ in model.self_attentions():
+        yield role, attention.score.kind, attention.pattern.kind
+    if isinstance(model, TransformerConfig):
+        yield "attention.cross", model.attention.cross.score.kind, "full"

@@ -1,0 +1,63 @@
+"""`dragoman translate` through the core and `dragoman export`, as processes; the core is a stand-in that copies."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.finished_runs import finished_run
+
+STUBS = Path(__file__).parents[1] / "stubs"
+TEXT = "two dogs play .\n\na cat sits by the sea\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return finished_run(tmp_path / "run").path
+
+
+def process(*arguments: object, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    paths = [str(STUBS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+PROGRAM = """
+import sys
+from dragoman.cli.main import run
+status = run(sys.argv[1:], debug=True)
+print("torch" in sys.modules, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def test_translating_through_the_core_leaves_torch_alone(run, tmp_path):
+    answer = process("-c", PROGRAM, "translate", run, "--device", "cpu", cwd=tmp_path, text=TEXT)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == TEXT
+    assert answer.stderr == "False\n"
+
+
+def test_a_run_is_exported_described_and_translated_with(run, tmp_path):
+    told = process("-m", "dragoman", "export", run, "--compute", "int8", "--out", "model", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("model: int8 weights, 0.0 MiB")
+    facts = process("-m", "dragoman", "info", "model", "--json", cwd=tmp_path)
+    assert json.loads(facts.stdout)["compute"] == "int8"
+    assert json.loads(facts.stdout)["bytes"]["weights"] == (tmp_path / "model" / "model.safetensors").stat().st_size
+    answer = process("-c", PROGRAM, "translate", "model", "--device", "cpu", cwd=tmp_path, text=TEXT)
+    assert (answer.stdout, answer.stderr) == (TEXT, "False\n")
+    again = process("-m", "dragoman", "export", run, "--out", "model", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "never overwritten" in again.stderr

@@ -1,0 +1,83 @@
+"""Whole translations by the compiled core beside those by PyTorch, from the same folder; needs `dragoman-cpu`."""
+
+import random
+import warnings
+
+import pytest
+
+import dragoman
+from dragoman.decoding import Gnmt, LengthLimit, SearchSettings
+from dragoman.experiment.exporting import export
+from dragoman.experiment.load import load_in_pytorch
+from dragoman.runtime import TranslationWarning, Translator
+from dragoman.runtime.compiled import Compiled
+from tests.finished_runs import PAIRS, finished_run
+
+pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+
+WORDS = " ".join(PAIRS[0] + PAIRS[1]).split()
+MODELS = {
+    "as in the paper": {"norm_position": "post"},
+    "as nowadays": {"norm": "rms", "gated": True, "activation": "silu", "positions": {"kind": "rotary"}, "bias": False},
+    "learned places": {"positions": {"kind": "learned", "length": 19}, "key_value_heads": 1},
+    "biases of distances": {"positions": {"kind": "alibi"}, "decoder_layers": 2},
+}
+SETTINGS = [
+    SearchSettings(beam=1),
+    SearchSettings(beam=3, best=3, minimum_length=2, maximum_length=LengthLimit(factor=1, offset=5)),
+    SearchSettings(beam=5, normalisation=Gnmt(), allow_unknown=False, maximum_length=LengthLimit(factor=1, offset=5)),
+]
+
+
+def texts(count: int) -> list[str]:
+    generator = random.Random(5)
+    return [" ".join(generator.choices(WORDS, k=generator.randint(0, 13))) for _ in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def silently():
+    """What random networks write often reaches its limit, which these tests are not about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        yield
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_the_same_translations_with_the_same_scores(tmp_path, model):
+    run = finished_run(tmp_path / "run", {"model": model, "data": {"longest_source": 18, "longest_target": 18}}).path
+    fast = dragoman.load(run, device="cpu", batch_tokens=41)
+    slow = load_in_pytorch(run, device="cpu")
+    assert isinstance(fast.model, Compiled)
+    lines = texts(17)
+    for wanted in SETTINGS:
+        for mine, theirs in zip(fast.hypotheses(lines, wanted), slow.hypotheses(lines, wanted), strict=True):
+            assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
+            scores = [one.hypothesis.score for one in theirs]
+            assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
+    forced = [translator.score(lines, lines[::-1]) for translator in (fast, slow)]
+    assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
+
+
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+def test_a_translation_does_not_depend_on_its_company(tmp_path, compute):
+    run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
+    export(run, tmp_path / "model", compute=compute)
+    translator: Translator = dragoman.load(tmp_path / "model", device="cpu", batch_tokens=37)
+    lines = [line for line in texts(23) if line]
+    together = translator.hypotheses(lines, SETTINGS[1])
+    order = random.Random(7).sample(range(len(lines)), len(lines))
+    mixed = translator.hypotheses([lines[row] for row in order], SETTINGS[1])
+    for place, row in enumerate(order):
+        assert mixed[place] == together[row]  # to the last bit
+    assert [translator.hypotheses([line], SETTINGS[1])[0] for line in lines] == together
+
+
+@pytest.mark.parametrize("compute", ["bfloat16", "int8"])
+def test_an_exported_model_is_the_run_in_that_precision(tmp_path, compute):
+    """What the exporter rounds is what the core rounds when it loads."""
+    run = finished_run(tmp_path / "run").path
+    export(run, tmp_path / "model", compute=compute)
+    lines = texts(11)
+    loaded = dragoman.load(run, device="cpu", compute=compute), dragoman.load(tmp_path / "model", device="cpu")
+    mine, theirs = (translator.hypotheses(lines, SETTINGS[1]) for translator in loaded)
+    assert mine == theirs
