@@ -12,7 +12,7 @@ settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
-TENSOR_ROOMS = ["nn", "models", "training", "decoding", "runtime"]
+TENSOR_ROOMS = ["nn", "models", "training", "decoding", "runtime", "inspection"]
 # jaxtyping decorates methods one by one, where beartype cannot tell which class `Self` is; any object passes there.
 CHECKER = (
     "beartype.beartype(conf=beartype.BeartypeConf(hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"

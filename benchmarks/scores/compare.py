@@ -23,7 +23,7 @@ import torch
 from dragoman.data.batching import Batch
 from dragoman.experiment.build import task_of
 from dragoman.experiment.run import RunFolder
-from dragoman.models.interfaces import Symbols
+from dragoman.models.symbols import Symbols
 from dragoman.training.optimisers import build_optimiser
 from dragoman.training.update import apply_gradients, compute_gradients, teacher_forced
 

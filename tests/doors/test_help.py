@@ -54,8 +54,11 @@ def test_every_verb_explains_itself():
         "score",
         "evaluate",
         "compare",
-        "export",
+        "analyse",
+        "inspect",
         "info",
+        "prune",
+        "export",
     ]
     for verb in verbs:
         answer = dragoman(verb, "--help")

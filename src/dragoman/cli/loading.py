@@ -28,11 +28,24 @@ def load_as(
     batch_tokens: int | None = None,
 ) -> T:
     """What a run folder holds, on the device given or chosen; raises RunError where it is not of this kind."""
-    from dragoman.errors import RunError
     from dragoman.experiment.load import load
     from dragoman.runtime.translator import BATCH_TOKENS
 
-    loaded = load(run, device=device, compute=compute.value, batch_tokens=batch_tokens or BATCH_TOKENS)
+    return _of_kind(
+        kind, run, load(run, device=device, compute=compute.value, batch_tokens=batch_tokens or BATCH_TOKENS)
+    )
+
+
+def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None) -> T:
+    """The same as PyTorch computes it, whatever else could: what is looked into are its modules."""
+    from dragoman.experiment.load import load_in_pytorch
+
+    return _of_kind(kind, run, load_in_pytorch(run, device=device))
+
+
+def _of_kind(kind: type[T], run: Path, loaded: object) -> T:
+    from dragoman.errors import RunError
+
     if isinstance(loaded, kind):
         return loaded
     found = type(loaded).__name__

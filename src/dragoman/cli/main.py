@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
+from dragoman.cli.analyse import analyse
 from dragoman.cli.answer import answer
 from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
@@ -21,6 +22,8 @@ from dragoman.cli.evaluate import evaluate
 from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
+from dragoman.cli.inspect import inspect
+from dragoman.cli.prune import prune
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
@@ -39,7 +42,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, train, translate, generate, classify, answer, score, evaluate, compare, export, info):
+USING: Final = (translate, generate, classify, answer, score)
+LOOKING: Final = (evaluate, compare, analyse, inspect, info)
+for verb in (demo, train, *USING, *LOOKING, prune, export):
     app.command()(verb)
 
 

@@ -38,6 +38,19 @@ def weigh(logits: Logits, allowed: Allowed | None) -> Logits:
     return weights * allowed.any(dim=-1, keepdim=True)
 
 
+def weights_of(
+    query: MappedQueries,
+    key: MappedKeys,
+    *,
+    allowed: Allowed | None = None,
+    bias: Bias | None = None,
+    compare: Compare = scaled_dot,
+) -> Logits:
+    """How much each query takes of each key, by the reference road."""
+    logits = compare(query, key)
+    return weigh(logits if bias is None else logits + bias, allowed)
+
+
 def attend(
     query: MappedQueries,
     key: MappedKeys,
@@ -50,8 +63,7 @@ def attend(
     of_distances: ValuesOfDistances | None = None,
 ) -> Attended:
     """The reference road; `drop` is the dropout on the weights (0 outside training)."""
-    logits = compare(query, key)
-    weights = dropout(weigh(logits if bias is None else logits + bias, allowed), drop)
+    weights = dropout(weights_of(query, key, allowed=allowed, bias=bias, compare=compare), drop)
     attended = weights @ share(value, weights.shape[1])
     return attended if of_distances is None else attended + of_distances(weights)
 
@@ -94,7 +106,7 @@ def narrowed(
 
 
 def in_chunks(
-    road: Callable[[MappedQueries, Allowed | None, int], Attended],
+    road: Callable[[MappedQueries, Allowed | None, int], Tensor],
     query: MappedQueries,
     allowed: Allowed | None,
     *,

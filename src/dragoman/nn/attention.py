@@ -8,6 +8,7 @@ Three parts may be chosen: the score compares, relative positions tell distances
 may reach. A pattern only arranges the work; all arithmetic is in the `look` that it is handed.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, Protocol, final, runtime_checkable
 
@@ -15,12 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.config import Config
-from dragoman.nn.attend import Allowed, Attended, Bias, Values, attend, attend_fused, in_chunks, narrowed
+from dragoman.nn.attend import Allowed, Attended, Bias, Values, attend, attend_fused, in_chunks, narrowed, weights_of
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.positions.distances import DistanceBias
 from dragoman.nn.positions.rotary import Rotary
 from dragoman.nn.positions.structural import TreeRelations
-from dragoman.nn.scores import MappedKeys, MappedQueries, Score
+from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, Score
 
 Places = Int[Tensor, "#rows positions"]
 Reachable = Bool[Tensor, "#rows 1 #queries keys"]
@@ -107,14 +108,18 @@ class MultiHeadAttention(nn.Module):
         rotary: Rotary | None = None,
         distances: DistanceBias | None = None,
         tree: TreeRelations | None = None,
+        kept: tuple[int, ...] | None = None,
     ) -> None:
+        """`kept` are the heads that pruning left, out of `heads` that share the `size`."""
         super().__init__()
         self.head_size = size // heads
+        self.kept = kept
+        left, key_value_left = (heads, key_value_heads) if kept is None else (len(kept), len(kept))
         self.dropout = dropout
-        self.query = nn.Linear(size, size, bias=bias)
-        self.key = nn.Linear(size, key_value_heads * self.head_size, bias=bias)
-        self.value = nn.Linear(size, key_value_heads * self.head_size, bias=bias)
-        self.output = nn.Linear(size, size, bias=bias)
+        self.query = nn.Linear(size, left * self.head_size, bias=bias)
+        self.key = nn.Linear(size, key_value_left * self.head_size, bias=bias)
+        self.value = nn.Linear(size, key_value_left * self.head_size, bias=bias)
+        self.output = nn.Linear(left * self.head_size, size, bias=bias)
         self.score = score
         self.pattern = pattern
         self.rotary = rotary
@@ -126,6 +131,10 @@ class MultiHeadAttention(nn.Module):
         key = self._turned(self._split(self.key(x)), places)
         return KeysValues(self.score.keys(key), self._split(self.value(x)))
 
+    def queries(self, x: Float[Tensor, "rows positions size"], places: Places | None = None) -> MappedQueries:
+        """What looks, as the score maps it and turned to its places."""
+        return self.score.queries(self._turned(self._split(self.query(x)), places))
+
     def forward(
         self,
         x: Float[Tensor, "rows queries size"],
@@ -135,7 +144,7 @@ class MultiHeadAttention(nn.Module):
         relations: Relations | None = None,
     ) -> Float[Tensor, "rows queries size"]:
         """`relations` are for attention with a `tree`, whose queries are all the places of a text."""
-        query = self.score.queries(self._turned(self._split(self.query(x)), places))
+        query = self.queries(x, places)
         look = self._look if relations is None else partial(self._look, relations=relations)
         attended = self.pattern(look, query, seen.keys, seen.values, allowed)
         return self.output(attended.transpose(1, 2).flatten(2))
@@ -177,18 +186,52 @@ class MultiHeadAttention(nn.Module):
         relations: Relations | None = None,
     ) -> Attended:
         """Reference attention, so many queries at a time as the memory is meant for."""
+
+        def road(some: MappedQueries, theirs: Allowed | None, bias: Bias | None, start: int | None) -> Attended:
+            return self._reference(some, key, value, allowed=theirs, bias=bias, before=start)
+
+        return self._by_chunks(road, query, key, allowed=allowed, causal=causal, before=before, relations=relations)
+
+    def weigh(
+        self,
+        query: MappedQueries,
+        key: MappedKeys,
+        *,
+        allowed: Allowed | None,
+        causal: bool,
+        before: int | None,
+        relations: Relations | None = None,
+    ) -> Logits:
+        """The weights of a look, as the reference road has them before dropout."""
+
+        def road(some: MappedQueries, theirs: Allowed | None, bias: Bias | None, start: int | None) -> Logits:  # noqa: ARG001
+            return weights_of(some, key, allowed=theirs, bias=bias, compare=self.score.compare)
+
+        return self._by_chunks(road, query, key, allowed=allowed, causal=causal, before=before, relations=relations)
+
+    def _by_chunks(
+        self,
+        road: Callable[[MappedQueries, Allowed | None, Bias | None, int | None], Tensor],
+        query: MappedQueries,
+        key: MappedKeys,
+        *,
+        allowed: Allowed | None,
+        causal: bool,
+        before: int | None,
+        relations: Relations | None,
+    ) -> Tensor:
+        """`road(queries, their allowed keys, their bias, the place of the first)`, as many at a time as memory has."""
         keys = key.shape[2]
         held = query.shape[0] * query.shape[1] * max(1, keys) * (1 if self.score.scale is not None else query.shape[3])
 
-        def road(some: MappedQueries, theirs: Allowed | None, first: int) -> Attended:
+        def part(some: MappedQueries, theirs: Allowed | None, first: int) -> Tensor:
             start = None if before is None else before + first
             if causal:
                 assert start is not None
                 theirs = narrowed(theirs, queries=some.shape[2], keys=keys, before=start, device=some.device)
-            bias = self._bias(some, keys=keys, before=start, relations=relations)
-            return self._reference(some, key, value, allowed=theirs, bias=bias, before=start)
+            return road(some, theirs, self._bias(some, keys=keys, before=start, relations=relations), start)
 
-        return in_chunks(road, query, allowed, chunk=max(1, CHUNK // held))
+        return in_chunks(part, query, allowed, chunk=max(1, CHUNK // held))
 
     def _reference(
         self,
@@ -221,7 +264,9 @@ class MultiHeadAttention(nn.Module):
             return None
         assert before is not None, "this pattern tells no distances; the configuration should have been refused"
         if self.distances is not None:
-            return self.distances.bias(query, keys=keys, before=before)
+            bias = self.distances.bias(query, keys=keys, before=before)
+            of_all_heads = self.kept is not None and bias.shape[1] != query.shape[1]
+            return bias[:, list(self.kept or ())] if of_all_heads else bias
         assert self.tree is not None and relations is not None  # noqa: PT018
         return self.tree.bias(query, relations, before=before)
 

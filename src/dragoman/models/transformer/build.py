@@ -12,6 +12,7 @@ from dragoman.models.transformer.config import (
     BucketedConfig,
     CausalConfig,
     EncoderConfig,
+    Kept,
     LearnedConfig,
     NoPositionsConfig,
     RelativeConfig,
@@ -59,7 +60,7 @@ def build_seq2seq(config: TransformerConfig, *, source_vocabulary: int, target_v
             build_encoder_block(config, config.attention.encoder, around_source, layer=layer)
             for layer in range(config.encoder_layers)
         ],
-        decoder=[build_decoder_block(config, around_target) for _ in range(config.decoder_layers)],
+        decoder=[build_decoder_block(config, around_target, layer=layer) for layer in range(config.decoder_layers)],
         encoder_norm=_last_norm(config),
         decoder_norm=_last_norm(config),
         unembedding=Unembedding(weight=last.weight, bias=config.bias),
@@ -75,7 +76,7 @@ def build_causal(config: CausalConfig, *, vocabulary: int) -> CausalTransformer:
     shared = _shared_bias(config, past_only=True)
     model = CausalTransformer(
         embedding=build_embedding(config, tokens),
-        blocks=[build_causal_block(config, shared) for _ in range(config.layers)],
+        blocks=[build_causal_block(config, shared, layer=layer) for layer in range(config.layers)],
         norm=_last_norm(config),
         unembedding=Unembedding(weight=last.weight, bias=config.bias),
     )
@@ -138,6 +139,7 @@ def build_encoder_block(
             attention,
             shared,
             build_pattern(attention.pattern, causal=False, layer=layer),
+            layer=layer,
             reads_trees=True,
         ),
         feed_forward=build_feed_forward(config),
@@ -145,22 +147,23 @@ def build_encoder_block(
     )
 
 
-def build_causal_block(config: CausalConfig, shared: DistanceBias | None) -> CausalBlock:
+def build_causal_block(config: CausalConfig, shared: DistanceBias | None, *, layer: int) -> CausalBlock:
     return CausalBlock(
         attention=build_self_attention(
-            config, config.attention, shared, build_pattern(config.attention.pattern, causal=True)
+            config, config.attention, shared, build_pattern(config.attention.pattern, causal=True), layer=layer
         ),
         feed_forward=build_feed_forward(config),
         around=lambda: build_residual(config),
     )
 
 
-def build_decoder_block(config: TransformerConfig, shared: DistanceBias | None) -> DecoderBlock:
+def build_decoder_block(config: TransformerConfig, shared: DistanceBias | None, *, layer: int) -> DecoderBlock:
+    attention = config.attention.decoder
     return DecoderBlock(
         attention=build_self_attention(
-            config, config.attention.decoder, shared, build_pattern(config.attention.decoder.pattern, causal=True)
+            config, attention, shared, build_pattern(attention.pattern, causal=True), layer=layer
         ),
-        cross_attention=build_cross_attention(config),
+        cross_attention=build_cross_attention(config, layer=layer),
         feed_forward=build_feed_forward(config),
         around=lambda: build_residual(config),
     )
@@ -172,10 +175,12 @@ def build_self_attention(
     shared: DistanceBias | None,
     pattern: Pattern,
     *,
+    layer: int = 0,
     reads_trees: bool = False,
 ) -> MultiHeadAttention:
     """Attention of a sequence to itself; `shared` are the positions that all layers have in common."""
-    score = _score(config, attention.score)
+    kept = _kept(attention.kept, layer)
+    score = _score(config, attention.score, kept)
     return MultiHeadAttention(
         size=config.size,
         heads=config.heads,
@@ -187,18 +192,21 @@ def build_self_attention(
         rotary=Rotary(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
         distances=_own_bias(config, score) if shared is None else shared,
         tree=_tree_relations(config, score) if reads_trees else None,
+        kept=kept,
     )
 
 
-def build_cross_attention(config: TransformerConfig) -> MultiHeadAttention:
+def build_cross_attention(config: TransformerConfig, *, layer: int) -> MultiHeadAttention:
+    kept = _kept(config.attention.cross.kept, layer)
     return MultiHeadAttention(
         size=config.size,
         heads=config.heads,
         key_value_heads=config.key_value_heads or config.heads,
         bias=config.bias,
         dropout=config.dropout.attention,
-        score=_score(config, config.attention.cross.score),
+        score=_score(config, config.attention.cross.score, kept),
         pattern=Full(causal=False),
+        kept=kept,
     )
 
 
@@ -218,10 +226,17 @@ def build_residual(config: StackConfig) -> Residual:
     return Residual(norm, position=config.norm_position, dropout=config.dropout.residual)
 
 
-def _score(config: StackConfig, score: ScoreConfig) -> Score:
+def _kept(heads: Kept | None, layer: int) -> tuple[int, ...] | None:
+    """What pruning left of a layer; none where nothing was pruned."""
+    return None if heads is None else heads[layer]
+
+
+def _score(config: StackConfig, score: ScoreConfig, kept: tuple[int, ...] | None) -> Score:
     head_size = config.size // config.heads
-    key_heads = config.key_value_heads or config.heads
-    return build_score(score, query_size=head_size, key_size=head_size, heads=config.heads, key_heads=key_heads)
+    heads, key_heads = config.heads, config.key_value_heads or config.heads
+    if kept is not None:
+        heads = key_heads = len(kept)
+    return build_score(score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
 
 
 def _shared_bias(config: StackConfig, *, past_only: bool) -> DistanceBias | None:

@@ -15,6 +15,8 @@ from dragoman.nn.sparse import PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Join = Literal["add", "concatenate"]
+Kept = tuple[tuple[int, ...], ...]
+"""The heads that are left, a list a layer."""
 TREE_REACH = 16
 
 
@@ -134,12 +136,16 @@ class SelfAttentionConfig(Config):
     pattern: PatternConfig = FullConfig()
     """Which keys a query may reach."""
 
+    kept: Kept | None = Field(None, description="heads that pruning left in each layer, from 0; none: all of them")
+
 
 class CrossAttentionConfig(Config):
     """How the decoder looks at the encoder's output."""
 
     score: ScoreConfig = ScaledDotConfig()
     """How a query and a key are compared."""
+
+    kept: Kept | None = Field(None, description="heads that pruning left in each layer, from 0; none: all of them")
 
 
 class AttentionRoles(Config):
@@ -212,8 +218,23 @@ class StackConfig(Config):
                 _refuse_relations(role, attention)
         return self
 
+    @model_validator(mode="after")
+    def _kept_heads_are_there(self) -> Self:
+        for role, kept, layers, pattern in self.kept_heads():
+            _refuse_kept(role, kept, layers=layers, heads=self.heads, pattern=pattern)
+            if self.key_value_heads not in (None, self.heads):
+                raise ValueError(
+                    f"model.{role}.kept does not go with model.key_value_heads = {self.key_value_heads}: a head cannot "
+                    "leave the group that it shares its keys with; leave one of them out"
+                )
+        return self
+
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         """The self-attentions: the name of the key, the choice, and whether it may not see what comes later."""
+        raise NotImplementedError
+
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+        """Where heads were pruned: the name of the key, those that are left, the number of layers, the pattern."""
         raise NotImplementedError
 
 
@@ -233,6 +254,15 @@ class TransformerConfig(StackConfig):
         yield "attention.encoder", self.attention.encoder, False
         yield "attention.decoder", self.attention.decoder, True
 
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+        encoder, decoder, cross = self.attention.encoder, self.attention.decoder, self.attention.cross
+        if encoder.kept is not None:
+            yield "attention.encoder", encoder.kept, self.encoder_layers, encoder.pattern.kind
+        if decoder.kept is not None:
+            yield "attention.decoder", decoder.kept, self.decoder_layers, decoder.pattern.kind
+        if cross.kept is not None:
+            yield "attention.cross", cross.kept, self.decoder_layers, "full"
+
 
 class CausalConfig(StackConfig):
     """A decoder-only Transformer, which continues a text."""
@@ -244,6 +274,10 @@ class CausalConfig(StackConfig):
 
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         yield "attention", self.attention, True
+
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+        if self.attention.kept is not None:
+            yield "attention", self.attention.kept, self.layers, self.attention.pattern.kind
 
 
 class EncoderConfig(StackConfig):
@@ -259,6 +293,10 @@ class EncoderConfig(StackConfig):
 
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         yield "attention", self.attention, False
+
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+        if self.attention.kept is not None:
+            yield "attention", self.attention.kept, self.layers, self.attention.pattern.kind
 
 
 _SEE_THE_FUTURE = {
@@ -307,6 +345,25 @@ def _refuse_pattern(role: str, pattern: str, positions: str) -> None:
         raise ValueError(
             f"model.{role}.pattern.kind = bigbird does not go with {positions} positions: its blocks are gathered from "
             "afar and keep no common distance; choose sinusoidal, learned, rotary or none"
+        )
+
+
+def _refuse_kept(role: str, kept: Kept, *, layers: int, heads: int, pattern: str) -> None:
+    """Raises ValueError where the heads that are left are not those of a pruned network."""
+    if len(kept) != layers:
+        raise ValueError(
+            f"model.{role}.kept names the heads of {len(kept)} layers, and there are {layers}; give a list each"
+        )
+    for layer, left in enumerate(kept):
+        if not left or list(left) != sorted(set(left)) or left[0] < 0 or left[-1] >= heads:
+            raise ValueError(
+                f"model.{role}.kept[{layer}] = {list(left)} are no heads of {heads}; give at least one, each once, in "
+                f"order, from 0 to {heads - 1}"
+            )
+    if pattern == "bigbird" and any(len(left) < heads for left in kept):
+        raise ValueError(
+            f"model.{role}.kept does not go with bigbird, whose random blocks are drawn for all heads together; "
+            "leave one of them out"
         )
 
 

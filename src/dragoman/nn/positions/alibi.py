@@ -30,7 +30,7 @@ class Alibi(nn.Module):
         super().__init__()
         self.heads = heads
 
-    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "1 heads queries {keys}"]:
+    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "1 all_heads queries {keys}"]:
         away = distances(query.shape[2], keys, before=before, device=query.device).abs()
         return -(slopes(self.heads, device=query.device)[:, None, None] * away)[None].to(query.dtype)
 

@@ -42,7 +42,7 @@ class BucketedPositions(nn.Module):
         self.past_only = past_only
         self.table = nn.Parameter(torch.zeros(buckets, heads))
 
-    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "1 heads queries {keys}"]:
+    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "1 all_heads queries {keys}"]:
         away = distances(query.shape[2], keys, before=before, device=query.device)
         rows = bucket(away, buckets=self.buckets, furthest=self.furthest, past_only=self.past_only)
         return self.table[rows].permute(2, 0, 1)[None]

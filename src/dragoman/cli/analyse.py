@@ -1,0 +1,104 @@
+"""`dragoman analyse`: where systems go wrong on a test set, on one page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.options import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dragoman.evaluation.analysis import Analysis
+    from dragoman.inspection.page.analysis import Looks
+
+Systems = Annotated[
+    list[Path], typer.Argument(help="Run folders, or files of outputs, one a line.", show_default=False)
+]
+Train = Annotated[
+    Path | None,
+    typer.Option(help="Target side of the training data, which tells rare words.", show_default=False),
+]
+Page = Annotated[Path | None, typer.Option("--out", "-o", help="The page to write, one HTML file.", show_default=False)]
+Numbers = Annotated[Path | None, typer.Option("--json", help="A file for all the numbers.", show_default=False)]
+
+
+def analyse(
+    systems: Systems,
+    *,
+    source: Annotated[Path, typer.Option(help="The texts of the test set.", show_default=False)],
+    reference: Annotated[Path, typer.Option("--reference", "-r", help="Their translations.", show_default=False)],
+    train: Train = None,
+    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses of a run go on at a time.")] = 5,
+    worst: Annotated[int, typer.Option(min=0, help="Sentences of lowest chrF that are shown.")] = 10,
+    out: Page = None,
+    json_: Numbers = None,
+    device: Device = None,
+) -> None:
+    """Write a page that says where translations go wrong: by length, rare words, names and numbers, and faults.
+
+    Runs translate the texts first, and show what they looked at in the sentences that went worst.
+    """
+    from dragoman.cli import streams
+    from dragoman.errors import ConfigError
+    from dragoman.evaluation import Bleu, Chrf, corpus_score
+    from dragoman.evaluation.analysis import count_words
+    from dragoman.files import write_atomically
+    from dragoman.inspection.page import analysis_page, analysis_tree
+
+    if out is None and json_ is None:
+        raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
+    sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
+    frequencies = None if train is None else count_words(streams.read_all(str(train)))
+    found = [
+        _analysed(path, sources, references, frequencies, beam=beam, worst=worst, device=device) for path in systems
+    ]
+    signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
+    told = {
+        "title": f"{' and '.join(path.name for path in systems)} on {source.name}",
+        "signature": "; ".join(f"{one.metric}|{one.signature}" for one in signatures),
+    }
+    if out is not None:
+        write_atomically(out, analysis_page(analysis_tree(found, compact=True, **told)))
+        streams.say(f"{out}: written; open it in a browser")
+    if json_ is not None:
+        write_atomically(json_, json.dumps(analysis_tree(found, **told), ensure_ascii=False) + "\n")
+
+
+def _analysed(
+    path: Path,
+    sources: Sequence[str],
+    references: Sequence[str],
+    frequencies: Mapping[str, int] | None,
+    *,
+    beam: int,
+    worst: int,
+    device: str | None,
+) -> tuple[Analysis, Looks]:
+    """What a run or a file of outputs does."""
+    from dragoman.cli import streams
+    from dragoman.cli.loading import load_to_look_into
+    from dragoman.decoding import SearchSettings
+    from dragoman.evaluation.analysis import analyse as analyse_outputs
+    from dragoman.experiment.analysing import analyse_run
+    from dragoman.runtime import Translator
+
+    if path.is_dir():
+        return analyse_run(
+            path.name,
+            load_to_look_into(Translator, path, device=device),
+            sources=sources,
+            references=references,
+            frequencies=frequencies,
+            settings=SearchSettings(beam=beam),
+            worst=worst,
+        )
+    outputs = streams.read_all(str(path))
+    analysis = analyse_outputs(
+        path.name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
+    )
+    return analysis, {}

@@ -1,0 +1,44 @@
+"""Runs and outputs analysed on a test set, and what the runs looked at in the sentences that went worst."""
+
+from collections.abc import Mapping, Sequence
+
+from dragoman.data.tokenizer import Side
+from dragoman.decoding import SearchSettings
+from dragoman.evaluation.analysis import Analysis, analyse
+from dragoman.inspection.page.analysis import Looks
+from dragoman.inspection.passes import Pass, watched
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.translator import Translator
+
+
+def analyse_run(
+    name: str,
+    translator: Translator,
+    *,
+    sources: Sequence[str],
+    references: Sequence[str],
+    frequencies: Mapping[str, int] | None,
+    settings: SearchSettings,
+    worst: int,
+) -> tuple[Analysis, Looks]:
+    """Translate the sources and analyse the outputs, with the attention of the `worst` sentences."""
+    found = [best for best, *_ in translator.hypotheses(sources, settings)]
+    outputs = [one.text for one in found]
+    analysis = analyse(name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst)
+    looks = {
+        bad.number: _look(translator, bad.source, list(found[bad.number].hypothesis.tokens))
+        for bad in analysis.worst
+        if bad.source.strip()
+    }
+    return analysis, looks
+
+
+def _look(translator: Translator, source: str, output: list[int]) -> tuple[list[str], list[str], Pass]:
+    tokenizer = translator.tokenizer
+    ids = tokenizer.source.encode(source)
+    (passed,) = watched(translator.model, [ids], [output], symbols=Symbols())
+    return _readable(tokenizer.source, passed.source), _readable(tokenizer.target, passed.target), passed
+
+
+def _readable(side: Side, ids: Sequence[int]) -> list[str]:
+    return [token.strip("▁ ") or token for token in side.tokens(ids)]

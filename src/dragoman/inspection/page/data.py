@@ -1,0 +1,144 @@
+"""Studies as a tree of plain values: what the page embeds, and what `--json` writes.
+
+Arrays become `{"shape": [...], "data": base64}` of little-endian numbers, float32 or, for what lies between 0 and 1,
+16-bit whole numbers that stand for 65,535ths; or nested lists, where people or other programs are to read them.
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+from torch import Tensor
+
+from dragoman.data.tokenizer import Side
+from dragoman.inspection.beam_tree import SearchSeen
+from dragoman.inspection.study import Step, Study, WordAlignment
+from dragoman.inspection.words import Words
+
+Tree = dict[str, Any]
+Packed = Callable[[Shaped[Tensor, "..."]], Any]
+FULL = 65_535
+
+
+System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], Side]
+"""A model's name, what is said of it (names and values in words), its studies of the sentences, and the side of its
+tokenizer that spells what it writes."""
+
+
+def tree_of(systems: Sequence[System], *, title: str, compact: bool = False) -> Tree:
+    """Everything about some sentences, of one model or of several beside each other."""
+    return {
+        "title": title,
+        "systems": [
+            {
+                "name": name,
+                "facts": [list(fact) for fact in facts],
+                "sentences": [_sentence(study, side, compact=compact) for study in studies],
+            }
+            for name, facts, studies, side in systems
+        ],
+    }
+
+
+def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
+    shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
+    passed = study.passed
+    return {
+        "source_text": study.source_text,
+        "target_text": study.target_text,
+        "source": list(study.source),
+        "target": list(study.target),
+        "read": ["<begin>", *study.target[:-1]],
+        "source_words": _words(study.source_words),
+        "target_words": _words(study.target_words),
+        "log_prob": study.log_prob,
+        "steps": [_step(step) for step in study.steps],
+        "mixtures": sorted(passed.mixtures),
+        "weights": {kind: shares(weights) for kind, weights in passed.weights.items()},
+        "masks": {kind: shares(allowed[0, 0].float()) for kind, allowed in passed.allowed.items()},
+        "rollout": None if study.rollout is None else shares(study.rollout),
+        "statistics": [{name: getattr(row, name) for name in row.__slots__} for row in study.statistics],
+        "alignments": [_alignment(one, numbers) for one in study.alignments],
+        "attributions": {
+            name: {"source": numbers(one.source), "target": numbers(one.target)}
+            for name, one in study.attributions.items()
+        },
+        "heads": {kind: change.tolist() for kind, change in study.heads.items()},
+        "beam": None if study.search is None else _beam(study.search, side),
+    }
+
+
+def _beam(seen: SearchSeen, side: Side) -> Tree:
+    """The tree with readable tokens, the scores of what ended, and what greedy search would have found."""
+    names: dict[int, str] = {}
+
+    def name(token: int) -> str:
+        return names.setdefault(token, side.tokens([token])[0])
+
+    steps = [
+        [
+            {
+                "parent": one.parent,
+                "token": name(one.token),
+                "log_prob": one.log_prob,
+                "total": one.total,
+                "fate": one.fate,
+                "score": seen.scores.get((step, place)),
+            }
+            for place, one in enumerate(candidates)
+        ]
+        for step, candidates in enumerate(seen.tree.steps)
+    ]
+    same = seen.greedy.tokens == seen.best.tokens
+    note = (
+        "Greedy search finds the same."
+        if same
+        else f"Greedy search finds “{side.decode(seen.greedy.tokens)}”, with a log-probability of "
+        f"{seen.greedy.log_prob:.4f} and a score of {seen.greedy.score:.4f}, against {seen.best.log_prob:.4f} and "
+        f"{seen.best.score:.4f} here."
+    )
+    return {
+        "beam": seen.tree.beam,
+        "steps": steps,
+        "winner": list(seen.winner),
+        "won": seen.best.score,
+        "finished": [list(place) for place in seen.scores],
+        "note": note,
+    }
+
+
+def _words(words: Words) -> Tree:
+    return {"texts": list(words.texts), "tokens": [list(places) for places in words.tokens]}
+
+
+def _step(step: Step) -> Tree:
+    return {
+        "token": step.token,
+        "log_prob": step.log_prob,
+        "rank": step.rank,
+        "best": [[token, share] for token, share in step.best],
+    }
+
+
+def _alignment(one: WordAlignment, numbers: Packed) -> Tree:
+    return {"name": one.name, "how": one.how, "weights": numbers(one.weights), "links": sorted(map(list, one.links))}
+
+
+def listed(numbers: Shaped[Tensor, "..."]) -> list[Any]:
+    listed: list[Any] = numbers.double().numpy().round(6).tolist()
+    return listed
+
+
+def _packed(numbers: Shaped[Tensor, "..."]) -> Tree:
+    return _base64(numbers.float().numpy().astype("<f4"), "f4")
+
+
+def packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
+    return _base64((numbers.clamp(0, 1).numpy() * FULL).round().astype("<u2"), "u2")
+
+
+def _base64(array: "np.ndarray[Any, Any]", kind: str) -> Tree:
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return {"shape": list(array.shape), "kind": kind, "data": data}

@@ -1,0 +1,70 @@
+"""`dragoman analyse` as a process, and its page in a browser: a run and a file of outputs beside each other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.browser import browser, chromium
+from tests.small_runs import dragoman
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SOURCE, REFERENCE = GOLDEN / "expected-1" / "source.txt", GOLDEN / "expected-1" / "target.txt"
+TEST_SET = ["--source", SOURCE, "--reference", REFERENCE]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analyse")
+    (folder / "echo.de").write_bytes(SOURCE.read_bytes())
+    systems = [GOLDEN / "run-1", "echo.de"]
+    files = ["--train", REFERENCE, "--out", "page.html", "--json", "numbers.json"]
+    answer = dragoman("analyse", *systems, *TEST_SET, *files, "--worst", 3, cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def numbers(folder):
+    return json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+
+
+def test_both_systems_are_analysed(numbers):
+    run, echo = numbers["systems"]
+    assert [one["name"] for one in (run, echo)] == ["run-1", "echo.de"]
+    assert run["whole"]["bleu"] > 30 > echo["whole"]["bleu"]
+    assert echo["faults"]["echoing"] == [0, 1, 2, 4]
+    assert run["by_frequency"][0]["wanted"] == 0  # every word of the references stands in the file of the training
+    assert numbers["signature"].startswith("BLEU|nrefs:1|")
+
+
+def test_the_worst_sentences_of_a_run_come_with_their_attention(numbers):
+    run, echo = numbers["systems"]
+    looked = [one["attention"] for one in run["worst"] if one["source"]]
+    assert looked
+    for one in looked:
+        assert len(one["weights"][0]) == len(one["target"])
+        assert all(sum(row) == pytest.approx(1.0, abs=1e-4) for row in one["weights"][0])
+    assert all("attention" not in one for one in echo["worst"])
+
+
+def test_the_page_shows_the_numbers(folder, numbers, tmp_path):
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    with browser(program, tmp_path) as shown:
+        shown.open(folder / "page.html", width=390, height=844, dark=True)
+        assert shown.errors == []
+        assert f"{numbers['systems'][0]['whole']['bleu']:.1f}" in shown.text("#whole")
+        assert "4: 1, 2, 3, 5" in shown.text("#faults")
+        assert shown.value("document.querySelectorAll('#worst canvas').length") > 0
+        shown.point_at("document.querySelector('#systems').children[1]", press=True)
+        assert numbers["systems"][1]["worst"][0]["reference"] in shown.text("#worst")
+        assert shown.value("document.documentElement.scrollWidth") <= 390
+        assert [url for url in shown.requests if not url.startswith("file:")] == []
+
+
+def test_without_a_place_to_write_nothing_is_done(tmp_path):
+    answer = dragoman("analyse", REFERENCE, *TEST_SET, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "say where to write" in answer.stderr

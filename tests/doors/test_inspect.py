@@ -1,0 +1,184 @@
+"""`dragoman inspect` as a process, and its page in a browser: what a person sees there is what the network computed."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.browser import browser, chromium
+from tests.small_runs import dragoman
+
+RUN = Path(__file__).parents[1] / "golden" / "run-1"
+TEXTS = ("the small cat sleeps in the house", "a man sees two dogs")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A page and the numbers behind it, from one call of the command."""
+    folder = tmp_path_factory.mktemp("inspect")
+    texts = [part for text in TEXTS for part in ("--text", text)]
+    answer = dragoman("inspect", RUN, *texts, "--out", "page.html", "--json", "numbers.json", cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == "dragoman: page.html: written; open it in a browser\n"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def numbers(folder):
+    return json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def shown(folder, tmp_path_factory):
+    """The page, open in a browser."""
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    with browser(program, tmp_path_factory.mktemp("profile")) as one:
+        one.open(folder / "page.html")
+        yield one
+        assert one.errors == []
+        assert [url for url in one.requests if not url.startswith("file:")] == []
+
+
+def sentence(numbers, number=0):
+    return numbers["systems"][0]["sentences"][number]
+
+
+def test_the_page_is_one_file_that_fetches_nothing(folder):
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert re.findall(r"""(?:src|href)\s*=|url\(|@import|fetch\(|XMLHttpRequest|https?://""", text) == []
+
+
+def test_what_the_page_holds_are_the_numbers(folder, numbers):
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    held = json.loads(re.search(r'type="application/json">(.*?)</script>', text, re.S)[1])
+    for packed, listed in zip(held["systems"][0]["sentences"], numbers["systems"][0]["sentences"], strict=True):
+        assert packed["target"] == listed["target"]
+        for kind, weights in listed["weights"].items():
+            raw = np.frombuffer(base64.b64decode(packed["weights"][kind]["data"]), dtype="<u2") / 65535
+            unpacked = raw.reshape(packed["weights"][kind]["shape"])
+            np.testing.assert_allclose(unpacked, np.array(weights), atol=1.1e-5)
+            np.testing.assert_allclose(np.array(weights).sum(axis=-1), 1.0, atol=1e-4)
+
+
+def test_the_numbers_are_those_of_the_run(numbers):
+    first = sentence(numbers)
+    assert first["source_text"] == TEXTS[0]
+    assert first["target_text"] == "die kleine Katze schläft in dem Haus"
+    assert first["log_prob"] == pytest.approx(-0.0537262, abs=1e-4)  # what is stored beside the run for this line
+    assert sum(step["log_prob"] for step in first["steps"]) == pytest.approx(first["log_prob"])
+    assert all(step["best"][0][1] >= step["best"][1][1] for step in first["steps"])
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 1)])
+def test_pointing_at_the_map_tells_the_weight(shown, numbers, layer, head):
+    first = sentence(numbers)
+    shown.point_at(f"document.querySelector('#heads [data-value=\"{head}\"]')", press=True)
+    for row, column in [(0, 0), (4, 2), (len(first["target"]) - 1, len(first["source"]) - 1)]:
+        place = shown.value(f"dragoman.map.where({row}, {column})")
+        shown.point_at("document.querySelector('#map')", x=place["x"], y=place["y"])
+        weight = first["weights"]["cross"][layer][head][row][column]
+        told = shown.text("#attention-readout")
+        assert told.endswith(f": {weight:.4f}") or abs(float(told.split()[-1]) - weight) < 1e-4
+
+
+def test_other_kinds_of_attention_are_a_click_away(shown, numbers):
+    for kind in ("encoder", "masked", "cross"):
+        shown.point_at(f"document.querySelector('#kinds [data-value=\"{kind}\"]')", press=True)
+        place = shown.value("dragoman.map.where(2, 1)")
+        shown.point_at("document.querySelector('#map')", x=place["x"], y=place["y"])
+        mean = np.mean([rows[2][1] for rows in sentence(numbers)["weights"][kind][0]])
+        shown.value("dragoman.change({head: 'mean'})")
+        shown.point_at("document.querySelector('#map')", x=place["x"] + 1, y=place["y"])
+        assert abs(float(shown.text("#attention-readout").split()[-1]) - mean) < 2e-4
+
+
+def test_pointing_at_a_word_shades_what_it_looks_at(shown, numbers):
+    shown.value("dragoman.change({kind: 'cross', layer: 0, head: 1})")
+    shown.point_at("document.querySelector('#target').children[3]")
+    weights = sentence(numbers)["weights"]["cross"][0][1][3]
+    told = shown.value("[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))")
+    np.testing.assert_allclose(told, weights, atol=1e-4)
+    step = sentence(numbers)["steps"][3]
+    assert f"{np.exp(step['log_prob']):.4f}" in shown.text("#step-readout")
+
+
+def test_links_of_words_are_told(shown, numbers):
+    first = sentence(numbers)
+    method = first["alignments"][0]
+    at, to = method["links"][0]
+    place = shown.value(f"dragoman.links.where({to}, {at})")
+    shown.point_at("document.querySelector('#links')", x=place["x"], y=place["y"])
+    told = shown.text("#alignment-readout")
+    assert told.startswith(f"{first['target_words']['texts'][to]} is linked to {first['source_words']['texts'][at]}:")
+
+
+def test_every_head_has_its_numbers(shown, numbers):
+    for name in ("entropy", "on_end"):
+        shown.point_at(f"document.querySelector('#statistic [data-value=\"{name}\"]')", press=True)
+        for row in sentence(numbers)["statistics"]:
+            selector = f'#tables [data-kind="{row["kind"]}"][data-layer="{row["layer"]}"][data-head="{row["head"]}"]'
+            assert float(shown.text(selector)) == pytest.approx(row[name], abs=0.006)
+
+
+def test_another_sentence_and_the_other_light(shown, numbers):
+    shown.point_at("document.querySelector('#sentences').children[1]", press=True)
+    chips = shown.value("[...document.querySelector('#source').children].length")
+    assert chips == len(sentence(numbers, 1)["source"])
+    before = shown.value("getComputedStyle(document.body).backgroundColor")
+    shown.point_at("document.querySelector('#theme')", press=True)
+    assert shown.value("getComputedStyle(document.body).backgroundColor") != before
+    shown.point_at("document.querySelector('#theme')", press=True)
+    shown.point_at("document.querySelector('#sentences').children[0]", press=True)
+
+
+def test_the_search_is_stepped_through(shown, numbers):
+    tree = sentence(numbers)["beam"]
+    way = [tree["steps"][step][place]["token"] for step, place in enumerate(tree["winner"])]
+    assert way == sentence(numbers)["target"]
+    last = len(tree["steps"])
+    assert shown.text("#beam-where") == f"step {last} of {last}"
+    shown.point_at("document.querySelector('#beam-back')", press=True)
+    assert shown.text("#beam-where") == f"step {last - 1} of {last}"
+    for place, one in enumerate(tree["steps"][last - 2][:3]):
+        where = shown.value(f"dragoman.beam.where({last - 2}, {place})")
+        shown.point_at("document.querySelector('#tree')", x=where["x"], y=where["y"])
+        told = shown.text("#beam-readout")
+        assert f"{one['log_prob']:.4f}, in all {one['total']:.4f} nats" in told
+        assert {"goes on": "goes on", "ended": "ended here", "cut": "was cut"}[one["fate"]] in told
+    rows = shown.value("[...document.querySelectorAll('#beam-table tr')].length")
+    assert rows == 1 + len(tree["finished"])
+    assert f"{tree['won']:.4f}" in shown.text("#beam-table tr.won")
+
+
+def test_the_page_fits_a_phone(folder, shown):
+    shown.open(folder / "page.html", width=390, height=844)
+    assert shown.value("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_given_translation_and_a_second_run(tmp_path):
+    options = ["--text", "two dogs", "--target", "zwei Hunde", "--beside", RUN, "--json", "numbers.json"]
+    answer = dragoman("inspect", RUN, *options, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    systems = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["systems"]
+    assert [one["sentences"][0]["target_text"] for one in systems] == ["zwei Hunde"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--text", "a"], "nothing is asked for; say where to write"),
+        (["--text", " ", "--out", "x.html"], "an empty text gives nothing to look at"),
+        (["--text", "a", "--target", "b", "--target", "c", "--out", "x.html"], "1 texts but 2 targets"),
+        (["--text", "a " * 700, "--out", "x.html"], "too long to be looked at at once"),
+    ],
+)
+def test_what_the_person_can_mend(options, message, tmp_path):
+    answer = dragoman("inspect", RUN, *options, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert message in answer.stderr
+    assert list(tmp_path.glob("*.html")) == []
