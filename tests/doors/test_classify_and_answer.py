@@ -55,7 +55,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(path: Path, *, device: str | None, batch_tokens: int) -> object:
+    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found

@@ -11,6 +11,7 @@ from dragoman.experiment.exporting import export
 from dragoman.experiment.load import load_in_pytorch
 from dragoman.runtime import TranslationWarning, Translator
 from dragoman.runtime.compiled import Compiled
+from dragoman.runtime.engine import Engine, Request
 from tests.finished_runs import PAIRS, finished_run
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
@@ -70,6 +71,27 @@ def test_a_translation_does_not_depend_on_its_company(tmp_path, compute):
     for place, row in enumerate(order):
         assert mixed[place] == together[row]  # to the last bit
     assert [translator.hypotheses([line], SETTINGS[1])[0] for line in lines] == together
+
+
+@pytest.mark.parametrize("compute", ["float32", "int8"])
+def test_nor_on_who_joins_and_leaves_the_engine_meanwhile(tmp_path, compute):
+    run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
+    translator: Translator = dragoman.load(run, device="cpu", compute=compute)
+    ids = [tuple(row) for row in translator.tokenizer.source.encode_batch([line for line in texts(29) if line])]
+    requests = [Request(row, SETTINGS[place % 3], 11) for place, row in enumerate(ids)]
+    with Engine(translator.model, room=10_000) as engine:
+        alone = [engine.submit(request).result(timeout=60) for request in requests]
+    generator = random.Random(11)
+    with Engine(translator.model, room=43, waiting=53) as engine:
+        again = [Request(one.ids, one.settings, one.limit) for one in generator.sample(requests, len(requests))]
+        answers = {request: engine.submit(request) for request in again}
+        for request in generator.sample(again, len(again) // 4):
+            answers[request].cancel()
+    expected = {(one.ids, one.settings): found for one, found in zip(requests, alone, strict=True)}
+    answered = {request: answer.result() for request, answer in answers.items() if not answer.cancelled()}
+    assert answered
+    for request, found in answered.items():
+        assert found == expected[request.ids, request.settings]  # to the last bit
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])

@@ -3,6 +3,7 @@
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
@@ -17,6 +18,7 @@ from dragoman.decoding.penalties import score_of
 from dragoman.errors import DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.engine.engine import Engine
 from dragoman.runtime.engine.requests import Request
 from dragoman.runtime.engine.running import Running
 from dragoman.runtime.network import Translating
@@ -75,18 +77,22 @@ class Translator:
         device: Any = "cpu",
         batch_tokens: int = BATCH_TOKENS,
         longest_piece: int = LONGEST_PIECE,
+        engine: Engine | None = None,
     ) -> None:
         """`batch_tokens` bounds the source tokens of a batch, padding included.
 
         The model is a `runtime.network.Translating`, or a `models.interfaces.Seq2Seq` of PyTorch, on `device` already.
+        Where an engine has it at work, that is asked, as `shared` explains.
         """
         self.model = model
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
         self._symbols = Symbols()
-        self._network = _network_of(model, tokenizer, device)
-        self.device = self._network.device
-        self._positions = self._network.maximum_length
+        self.network = _network_of(model, tokenizer, device)
+        """The model as searches and engines ask it."""
+        self._engine = engine
+        self.device = self.network.device
+        self._positions = self.network.maximum_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self._longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
 
@@ -155,6 +161,22 @@ class Translator:
             first_line += len(texts)
         refuse_more(beside, texts=first_line - 1)
 
+    @contextmanager
+    def shared(self) -> Iterator["Translator"]:
+        """Inside, a translator for any number of threads, whose texts run in one batch as they come.
+
+        What it finds does not depend on who asks meanwhile; callers that ask for too much at a time wait.
+        """
+        with Engine(self.network, room=self.batch_tokens) as engine:
+            yield Translator(
+                self.model,
+                self.tokenizer,
+                device=self.device,
+                batch_tokens=self.batch_tokens,
+                longest_piece=self._longest_piece,
+                engine=engine,
+            )
+
     def score(
         self,
         sources: Sequence[str],
@@ -180,9 +202,9 @@ class Translator:
         for number, length in enumerate(lengths, start=first_line):
             self._refuse_beyond(self._positions or LONGEST_LINE, length, number)
         results: dict[int, Hypothesis] = {}
-        with self._network.in_use():
+        with self.network.in_use():
             for rows in batches_by_length(lengths, budget=self.batch_tokens):
-                scored = self._network.score(
+                scored = self.network.score(
                     [source_ids[row] for row in rows],
                     [target_ids[row] for row in rows],
                     normalisation=normalisation,
@@ -210,7 +232,7 @@ class Translator:
         refuse_more(beside, texts=first_line - 1)
 
     def _trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
-        return trees_of(_checked(texts), trees, first_line, structural=self._network.structural)
+        return trees_of(_checked(texts), trees, first_line, structural=self.network.structural)
 
     def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> list[list[Piece]]:
         """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
@@ -240,13 +262,15 @@ class Translator:
 
     def _search(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Translation]]:
         asked = [Request(piece.ids, settings, self._limit(piece, settings), piece.heads) for piece in pieces]
-        with self._network.in_use():
-            found = self._joining(asked) if self._network.joins_freely else self._in_batches(asked)
+        if self._engine is not None:
+            return [self._translations(hypotheses) for hypotheses in self._engine.stream(asked)]
+        with self.network.in_use():
+            found = self._joining(asked) if self.network.joins_freely else self._in_batches(asked)
         return [self._translations(found[request]) for request in asked]
 
     def _joining(self, asked: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
         """What is found where the shorter enter the batch as others leave it."""
-        running = Running(self._network, room=self.batch_tokens)
+        running = Running(self.network, room=self.batch_tokens)
         waiting = deque(sorted(asked, key=lambda request: -request.tokens))
         found: dict[Request, list[Hypothesis]] = {}
         while waiting or len(running):
@@ -262,8 +286,8 @@ class Translator:
         for rows in batches_by_length([request.tokens for request in asked], budget=self.batch_tokens):
             batch = [asked[row] for row in rows]
             hypotheses = search(
-                self._network,
-                self._network.encode([one.ids for one in batch], _given([one.heads for one in batch])),
+                self.network,
+                self.network.encode([one.ids for one in batch], _given([one.heads for one in batch])),
                 limits=np.array([one.limit for one in batch]),
                 settings=batch[0].settings,
                 symbols=self._symbols,

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.experiment.build import task_of
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.fit import fit
-from dragoman.experiment.load import load
+from dragoman.experiment.load import load, load_in_pytorch
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.tasks.translation import build_stream
 from dragoman.models.weights import load_tensors, save_tensors
@@ -156,7 +156,7 @@ def test_weights_of_another_shape_are_not_loaded(copy):
     tensors = load_tensors(copy.weights)
     save_tensors(copy.weights, {name: tensor[:-1] for name, tensor in tensors.items()})
     with pytest.raises(RunError, match=r"model\.safetensors: has another shape"):
-        load(copy.path)
+        load_in_pytorch(copy.path)
 
 
 def test_a_missing_tokenizer_is_named(copy):

@@ -1,5 +1,6 @@
 """Texts in, translations out."""
 
+import threading
 import warnings
 
 import pytest
@@ -205,3 +206,27 @@ def test_calls_that_cannot_be_meant_are_refused(tokenizer):
         translator(tokenizer).translate("two dogs")
     with pytest.raises(ConfigError, match="beam = 0"):
         translator(tokenizer).translate(["two dogs"], beam=0)
+
+
+@pytest.mark.parametrize("batch_tokens", [29, 1000])
+def test_threads_that_share_a_translator_find_what_each_finds_alone(tokenizer, silently, batch_tokens):
+    mine = translator(tokenizer, batch_tokens=batch_tokens)
+    expected = {text: mine.hypotheses([text], SHORT)[0] for text in TEXTS}
+    found = {}
+    with mine.shared() as shared:
+
+        def ask(texts: list[str]) -> None:
+            found[tuple(texts)] = shared.hypotheses(texts, SHORT)
+
+        asked = [TEXTS[start:] + TEXTS[:start] for start in range(len(TEXTS))]
+        threads = [threading.Thread(target=ask, args=(texts,)) for texts in asked]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == len(TEXTS)
+    for texts, lines in found.items():
+        for text, translations in zip(texts, lines, strict=True):
+            assert [one.text for one in translations] == [one.text for one in expected[text]]
+            scores = [one.hypothesis.score for one in expected[text]]
+            assert [one.hypothesis.score for one in translations] == pytest.approx(scores, abs=1e-4)

@@ -70,9 +70,10 @@ class Running:
         return finished
 
     def step(self) -> list[Finished]:
-        """A step for everyone; what is over with it."""
+        """A step for everyone; what is over with it. Searches that nobody asks for any more are forgotten."""
         finished = []
-        for group in [group for group in self._groups.values() if group.inside]:
+        self._groups = {settings: group for settings, group in self._groups.items() if group.inside}
+        for group in self._groups.values():
             try:
                 found = group.search.step()
             except DragomanError:
