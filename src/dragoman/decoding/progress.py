@@ -1,15 +1,13 @@
 """A search in progress, whichever it is: sentences enter it at any time and leave it when they are over."""
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.searched import Memory
-
-M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
+from dragoman.models.searched import M_contra
 
 
 @runtime_checkable

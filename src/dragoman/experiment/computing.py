@@ -7,7 +7,7 @@ import platform
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from dragoman.config import Tree
 from dragoman.errors import ConfigError
@@ -19,7 +19,6 @@ from dragoman.runtime.translator import Translator
 Asked = Literal["auto", "float32", "bfloat16", "int8"]
 """The precision that a person asks for; `auto` is the one that the weights are stored in."""
 
-PRECISIONS = ("auto", "float32", "bfloat16", "int8")
 KEYS = {
     *("kind", "size", "heads", "key_value_heads", "feed_forward", "activation", "gated", "bias", "encoder_layers"),
     *("norm", "norm_position", "norm_embedding", "positions", "scale_embedding", "dropout", "decoder_layers"),
@@ -48,8 +47,8 @@ def by_the_core(folder: RunFolder, *, device: str | None, compute: Asked, batch_
     A warning of one line says why, where the core is there and is not used. Raises ConfigError on a precision that
     PyTorch, which has to compute this run, does not offer.
     """
-    if compute not in PRECISIONS:
-        raise ConfigError(f"compute = {compute}: no such precision; choose one of {', '.join(PRECISIONS)}")
+    if compute not in get_args(Asked):
+        raise ConfigError(f"compute = {compute}: no such precision; choose one of {', '.join(get_args(Asked))}")
     tree = _plain_config(folder)
     stored: Compute = folder.read_export().get("compute", "float32")
     reason = _reason_against(tree, device)
