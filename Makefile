@@ -10,9 +10,11 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 endif
 
-# The compiled core needs a C++17 compiler; without one dragoman runs on PyTorch alone.
+# The compiled core needs a C++17 compiler and Python's headers; without them dragoman runs on PyTorch alone.
+HEADERS := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
 COMPILER := $(shell for name in $(CXX) c++ g++ clang++; do \
-	echo 'static_assert(__cplusplus >= 201703L);' | $$name -std=c++17 -x c++ -fsyntax-only - 2>/dev/null && echo $$name && break; done)
+	printf '#include <Python.h>\nstatic_assert(__cplusplus >= 201703L);\n' | \
+	$$name -std=c++17 -I"$(HEADERS)" -x c++ -fsyntax-only - 2>/dev/null && echo $$name && break; done)
 NATIVE := $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*.*pp native/src/kernels/* native/src/dragoman_cpu/*)
 
 .DEFAULT_GOAL := help
@@ -33,7 +35,7 @@ check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated docu
 
 sanitize: $(VENV)/dev.stamp ## run the compiled core's own tests under the address and undefined-behaviour sanitizers
 ifeq ($(COMPILER),)
-	@echo "No C++17 compiler: the compiled core is not checked under sanitizers."
+	@echo "No C++17 compiler with Python's headers: the compiled core is not checked under sanitizers."
 else
 	@CXX=$(COMPILER) native/sanitize "$(CURDIR)/$(BIN)"
 endif
@@ -66,7 +68,7 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/core.stamp: $(NATIVE) constraints.txt | $(BIN)/python
 ifeq ($(COMPILER),)
-	@echo "No C++17 compiler: the compiled core is left out, and dragoman runs on PyTorch alone."
+	@echo "No C++17 compiler with Python's headers: the compiled core is left out, and dragoman runs on PyTorch alone."
 else
 	@echo "Building the compiled core with $(COMPILER); the first time this takes a minute."
 	@CXX=$(COMPILER) PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(INSTALL) ./native

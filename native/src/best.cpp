@@ -6,31 +6,31 @@
 
 namespace dragoman {
 
-Best::Best(const Linear& unembedding, std::size_t vocabulary, std::size_t k, std::vector<std::int32_t> forbidden,
-           std::size_t rows, std::size_t members)
+Best::Best(const Linear& unembedding, Workspace& space, std::size_t vocabulary, std::size_t k,
+           std::vector<std::int32_t> forbidden, std::size_t rows, std::size_t members)
     : unembedding_(unembedding),
+      space_(space),
       vocabulary_(vocabulary),
       k_(k),
       rows_(rows),
       forbidden_(std::move(forbidden)),
-      heaps_(rows * members),
-      summaries_(rows * unembedding.groups()),
-      logits_(members * rows * group) {
-    for (Heap& heap : heaps_) heap.reserve(k);
+      heaps_(rows * members) {
+    space_.summaries.reserve(rows * unembedding.groups());
+    space_.logits.reserve(members * rows * group);
 }
 
 void Best::find(const Pass& pass, const Kernels& kernels, float* log_probs, std::int32_t* tokens) {
     const Team::Member& member = pass.member();
     auto hand = static_cast<std::size_t>(member.number);
-    float* logits = logits_.data() + hand * rows_ * group;
+    float* logits = space_.logits.data() + hand * rows_ * group;
     auto [first, last] = member.share(unembedding_.groups());
     for (std::size_t number = first; number < last; number++) {
         unembedding_.group_product(pass.operand(unembedding_.depth()), rows_, number, logits, group);
-        kernels.summarise(logits, rows_, summaries_.data() + number, unembedding_.groups());
+        kernels.summarise(logits, rows_, space_.summaries.data() + number, unembedding_.groups());
         forbid(number, logits);
         for (std::size_t row = 0; row < rows_; row++) {
             Heap& best = heap(hand, row);
-            float largest = summaries_[row * unembedding_.groups() + number].largest;
+            float largest = space_.summaries[row * unembedding_.groups() + number].largest;
             if (best.size() < k_ || largest > best.front().logit) search(logits + row * group, number, best);
         }
     }
@@ -38,7 +38,7 @@ void Best::find(const Pass& pass, const Kernels& kernels, float* log_probs, std:
     auto [from, to] = member.share(rows_);
     for (std::size_t row = from; row < to; row++) {
         std::size_t groups = unembedding_.groups();
-        float normaliser = kernels.normaliser(summaries_.data() + row * groups, groups);
+        float normaliser = kernels.normaliser(space_.summaries.data() + row * groups, groups);
         if (!finish(row, static_cast<std::size_t>(member.count), normaliser, log_probs + row * k_, tokens + row * k_)) {
             broken_.store(true);
         }

@@ -24,8 +24,8 @@ struct Candidate {
 /// Of some rows; made before a pass, used by all members of it.
 class Best {
 public:
-    Best(const Linear& unembedding, std::size_t vocabulary, std::size_t k, std::vector<std::int32_t> forbidden,
-         std::size_t rows, std::size_t members);
+    Best(const Linear& unembedding, Workspace& space, std::size_t vocabulary, std::size_t k,
+         std::vector<std::int32_t> forbidden, std::size_t rows, std::size_t members);
 
     /// One member's part; the pass's operand is ready. Results are in `log_probs` and `tokens`, k a row.
     void find(const Pass& pass, const Kernels& kernels, float* log_probs, std::int32_t* tokens);
@@ -42,11 +42,10 @@ private:
     bool finish(std::size_t row, std::size_t members, float normaliser, float* log_probs, std::int32_t* tokens);
 
     const Linear& unembedding_;
+    Workspace& space_;
     const std::size_t vocabulary_, k_, rows_;
     const std::vector<std::int32_t> forbidden_;
     std::vector<Heap> heaps_;
-    std::vector<GroupSummary> summaries_;
-    Buffer<float> logits_;
     std::atomic<bool> broken_{false};
 };
 

@@ -1,7 +1,6 @@
 #include "linear.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace dragoman {
 
@@ -42,41 +41,48 @@ std::size_t Linear::place(std::size_t output, std::size_t input) const {
     return output / group * group * depth_ + input / side * side * group + output % group * side + input % side;
 }
 
-void Linear::put(std::size_t output, std::size_t input, float number) {
-    std::size_t at = place(output, input);
-    switch (compute_) {
-        case Compute::int8:
-            reinterpret_cast<std::int8_t*>(data_.data())[at] = static_cast<std::int8_t>(number);
-            break;
-        case Compute::bfloat16:
-            reinterpret_cast<std::uint16_t*>(data_.data())[at] = to_bfloat16(number);
-            break;
-        case Compute::float32:
-            reinterpret_cast<float*>(data_.data())[at] = number;
-            break;
+/// One output's weights at their places.
+template <class Stored, class Number, class Convert>
+void Linear::put(std::size_t output, const Number* numbers, const Convert& convert) {
+    auto* data = reinterpret_cast<Stored*>(data_.data());
+    for (std::size_t start = 0; start < inputs_.count; start += inputs_.stretch) {
+        std::size_t first = inputs_.place(start);
+        for (std::size_t i = 0; i < inputs_.stretch; i++) data[place(output, first + i)] = convert(numbers[start + i]);
     }
+}
+
+void Linear::put_int8(std::size_t output, const Matrix& weight, std::size_t row, const float* numbers) {
+    std::vector<std::int8_t> made;
+    const std::int8_t* whole;
+    if (weight.quantised()) {
+        whole = weight.whole(row, &scale_[output]);
+    } else {
+        made.resize(weight.columns());
+        quantise_row(numbers, made.size(), made.data(), &scale_[output]);
+        whole = made.data();
+    }
+    std::int32_t total = 0;
+    for (std::size_t i = 0; i < weight.columns(); i++) total += whole[i];
+    compensation_[output] = offset_stays_ ? operand_offset * total : 0;
+    put<std::int8_t>(output, whole, [](std::int8_t number) { return number; });
 }
 
 void Linear::add(const Matrix& weight, const std::vector<float>& bias, const Layout& layout, std::size_t first) {
     std::vector<float> numbers(weight.columns());
-    std::vector<std::int8_t> whole(weight.columns());
     for (std::size_t row = 0; row < weight.rows(); row++) {
         std::size_t output = first + layout.place(row);
-        weight.read(row, numbers.data());
-        if (compute_ == Compute::int8) {
-            if (weight.quantised()) {
-                std::memcpy(whole.data(), weight.whole(row, &scale_[output]), whole.size());
-            } else {
-                quantise_row(numbers.data(), numbers.size(), whole.data(), &scale_[output]);
-            }
-            std::int32_t total = 0;
-            for (std::size_t input = 0; input < whole.size(); input++) {
-                numbers[input] = whole[input];
-                total += whole[input];
-            }
-            compensation_[output] = offset_stays_ ? operand_offset * total : 0;
+        if (compute_ != Compute::int8 || !weight.quantised()) weight.read(row, numbers.data());
+        switch (compute_) {
+            case Compute::int8:
+                put_int8(output, weight, row, numbers.data());
+                break;
+            case Compute::bfloat16:
+                put<std::uint16_t>(output, numbers.data(), to_bfloat16);
+                break;
+            case Compute::float32:
+                put<float>(output, numbers.data(), [](float number) { return number; });
+                break;
         }
-        for (std::size_t input = 0; input < numbers.size(); input++) put(output, inputs_.place(input), numbers[input]);
         if (!bias.empty()) bias_[output] = bias[row];
     }
 }
@@ -103,20 +109,33 @@ void Linear::share_product(const Team::Member& member, const Operand& x, std::si
     }
 }
 
+namespace {
+
+/// An inner loop for each way of storing: rows of an embedding are read at every step.
+template <class Stored, class Place, class Convert>
+void read_stored(const std::byte* data, const Layout& inputs, const Place& place, const Convert& convert, float* numbers) {
+    const auto* stored = reinterpret_cast<const Stored*>(data);
+    for (std::size_t input = 0; input < inputs.count; input++) numbers[input] = convert(stored[place(input)]);
+}
+
+}  // namespace
+
 void Linear::read_row(std::size_t output, float* numbers) const {
-    for (std::size_t input = 0; input < inputs_.count; input++) {
-        std::size_t at = place(output, inputs_.place(input));
-        switch (compute_) {
-            case Compute::int8:
-                numbers[input] = static_cast<float>(reinterpret_cast<const std::int8_t*>(data_.data())[at]) * scale_[output];
-                break;
-            case Compute::bfloat16:
-                numbers[input] = from_bfloat16(reinterpret_cast<const std::uint16_t*>(data_.data())[at]);
-                break;
-            case Compute::float32:
-                numbers[input] = reinterpret_cast<const float*>(data_.data())[at];
-                break;
-        }
+    // A power of two, so that no division is left in the loop.
+    std::size_t shift = arithmetic_.interleave == 4 ? 2 : arithmetic_.interleave == 2 ? 1 : 0;
+    std::size_t first = output / group * group * depth_ + output % group * arithmetic_.interleave;
+    auto place = [=, side = arithmetic_.interleave](std::size_t input) {
+        return first + (input >> shift) * side * group + (input & (side - 1));
+    };
+    switch (compute_) {
+        case Compute::int8:
+            return read_stored<std::int8_t>(data_.data(), inputs_, place,
+                                            [scale = scale_[output]](std::int8_t x) { return static_cast<float>(x) * scale; },
+                                            numbers);
+        case Compute::bfloat16:
+            return read_stored<std::uint16_t>(data_.data(), inputs_, place, from_bfloat16, numbers);
+        case Compute::float32:
+            return read_stored<float>(data_.data(), inputs_, place, [](float x) { return x; }, numbers);
     }
 }
 

@@ -59,7 +59,9 @@ public:
 private:
     Packed packed() const;
     std::size_t place(std::size_t output, std::size_t input) const;
-    void put(std::size_t output, std::size_t input, float number);
+    template <class Stored, class Number, class Convert>
+    void put(std::size_t output, const Number* numbers, const Convert& convert);
+    void put_int8(std::size_t output, const Matrix& weight, std::size_t row, const float* numbers);
 
     Compute compute_ = Compute::float32;
     Arithmetic arithmetic_{};

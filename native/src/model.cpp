@@ -25,6 +25,15 @@ const Settings& checked(const Settings& settings) {
     return settings;
 }
 
+/// The last blocks, before memory is asked for: a configuration may promise more than there is.
+void check_there(const Settings& settings, Weights& weights) {
+    auto last = [&](const std::string& blocks, std::size_t layers) {
+        weights.matrix(blocks + std::to_string(layers - 1) + ".feed_forward.inner.weight", settings.feed_forward, settings.size);
+    };
+    last(settings.causal ? "blocks." : "decoder.", settings.decoder_layers);
+    if (!settings.causal) last("encoder.", settings.encoder_layers);
+}
+
 std::size_t checked_token(std::int32_t token, std::size_t vocabulary) {
     if (token < 0 || static_cast<std::size_t>(token) >= vocabulary) {
         throw std::out_of_range("token " + std::to_string(token) + " is not in a vocabulary of " + std::to_string(vocabulary));
@@ -79,6 +88,7 @@ Model::Model(const Settings& settings, Weights& weights, Compute compute, int th
       heads_(settings_, compute),
       slots_(std::make_shared<Slots>(heads_.slot_bytes(settings_.decoder_layers))),
       team_(checked_threads(threads)) {
+    check_there(settings_, weights);
     Loading loading{settings_, kernels_, compute, weights};
     unembedding_ = unembedding_of(loading);
     if (!settings_.causal) encoder_.emplace(loading, unembedding_);
@@ -262,14 +272,13 @@ State Model::step(const Ids& tokens, const Memory& memory, const State& state, T
     if (logits.rows != tokens.rows * tokens.columns || logits.columns != settings_.target_vocabulary) {
         throw std::invalid_argument("the logits need one row a token, of the vocabulary's size");
     }
-    Buffer<float> some;
     return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
         std::size_t rows = steps.tokens.size();
-        some.reserve(static_cast<std::size_t>(team_.size()) * rows * group);
+        space_.logits.reserve(static_cast<std::size_t>(team_.size()) * rows * group);
         team_.run([&](const Team::Member& member) {
             Pass pass(settings_, kernels_, compute_, space_, member, rows);
             decoder_->go_on(pass, steps);
-            float* mine = some.data() + static_cast<std::size_t>(member.number) * rows * group;
+            float* mine = space_.logits.data() + static_cast<std::size_t>(member.number) * rows * group;
             auto [first, last] = member.share(unembedding_.groups());
             for (std::size_t number = first; number < last; number++) {
                 unembedding_.group_product(pass.operand(unembedding_.depth()), rows, number, mine, group);
@@ -300,7 +309,7 @@ State Model::best(const Ids& tokens, const Memory& memory, const State& state, c
                                     " tokens that are allowed");
     }
     return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
-        Best best(unembedding_, settings_.target_vocabulary, k, without, steps.tokens.size(),
+        Best best(unembedding_, space_, settings_.target_vocabulary, k, without, steps.tokens.size(),
                   static_cast<std::size_t>(team_.size()));
         team_.run([&](const Team::Member& member) {
             Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());

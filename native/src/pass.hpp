@@ -14,6 +14,9 @@ struct Workspace {
     std::size_t width = 0, widest_product = 0, widest_operand = 0, attended_width = 0, scores = 0;
     Buffer<float> stream, normed, hidden, projected, attended, update, operand_scale, scratch;
     Buffer<std::byte> operand;
+    /// Of the vocabulary: what each member's current group gives, and what is kept of all groups.
+    Buffer<float> logits;
+    Buffer<GroupSummary> summaries;
 
     /// Before a pass of so many rows by so many members, in which no query sees more than `places` keys.
     void reserve(std::size_t rows, std::size_t members, std::size_t places, std::size_t scratch_per_member);

@@ -48,6 +48,9 @@ void Settings::check() const {
         throw std::invalid_argument("configuration: rotary positions turn pairs of numbers, and a head has " +
                                     std::to_string(head_size()));
     }
+    if (positions == PositionKind::rotary && !(rotary_base > 0.0)) {
+        throw std::invalid_argument("configuration: positions.base = " + std::to_string(rotary_base) + " must be above 0");
+    }
     if (positions == PositionKind::bucketed) {
         within("positions.buckets", buckets);
         if (buckets % 4 != 0 || furthest <= buckets / 2 || furthest > largest_size) {

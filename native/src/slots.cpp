@@ -1,17 +1,22 @@
 #include "slots.hpp"
 
-#include <algorithm>
-
 namespace dragoman {
 
 namespace {
 
 constexpr std::size_t page_bytes = std::size_t{1} << 20;
 
+/// Of the number of slots in a page: as many as fit, but a power of two.
+std::size_t shift_of(std::size_t bytes) {
+    std::size_t shift = 0;
+    while ((bytes << (shift + 1)) <= page_bytes && shift < 12) shift++;
+    return shift;
+}
+
 }  // namespace
 
 Slots::Slots(std::size_t bytes)
-    : bytes_(bytes), slots_in_page_(std::max<std::size_t>(1, page_bytes / std::max<std::size_t>(1, bytes))) {}
+    : bytes_(bytes), shift_(shift_of(bytes)), slots_in_page_(std::size_t{1} << shift_) {}
 
 std::vector<std::int32_t> Slots::after(const std::vector<std::int32_t>& parents) {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -30,7 +30,7 @@ public:
     /// must not be made meanwhile.
     std::byte* data(std::int32_t slot) const {
         auto number = static_cast<std::size_t>(slot);
-        return pages_[number / slots_in_page_].data + number % slots_in_page_ * bytes_;
+        return pages_[number >> shift_].data + (number & (slots_in_page_ - 1)) * bytes_;
     }
     std::int32_t before(std::int32_t slot) const { return links_[static_cast<std::size_t>(slot)].parent; }
 
@@ -52,7 +52,8 @@ private:
     void give_back(std::int32_t slot);
     void open_page();
 
-    const std::size_t bytes_, slots_in_page_;
+    /// A page has a power of two of slots.
+    const std::size_t bytes_, shift_, slots_in_page_;
     mutable std::mutex mutex_;
     std::vector<Page> pages_;
     std::vector<Link> links_;

@@ -125,6 +125,12 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no size": ({"size": 0}, "size = 0"),
     "a size below zero": ({"size": -4}, "size = -4"),
     "an endless size": ({"size": 2**40}, "size = 1099511627776"),
+    "more layers than there are": ({"decoder_layers": 2**24}, "there is no decoder.16777215"),
+    "a wider network than there is": ({"feed_forward": 2**24}, "83 x 66"),
+    "a base below zero": (
+        {"positions": {"kind": "rotary", "base": -1.0}, "heads": 3, "key_value_heads": 1},
+        "above 0",
+    ),
     "a size that is a word": ({"size": "large"}, "size = 'large'"),
     "an unknown activation": ({"activation": "tanh"}, "one of relu"),
     "an unknown key": ({"colour": 3}, "colour"),
