@@ -91,21 +91,22 @@ def table(tree: dict[str, Any]) -> str:
 
 
 def plot(tree: dict[str, Any]) -> None:
-    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    """BLEU, and beside it the share of the last run's, since long captions are harder for every network."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    places, last = range(len(tree["words"])), tree["runs"][-1]
     for run, colour in zip(tree["runs"], COLOURS, strict=False):
-        axes.plot(run["by_length"], color=colour, linewidth=2.2, marker="o", markersize=5)
-        axes.annotate(
-            run["name"],
-            (len(tree["words"]) - 1, run["by_length"][-1]),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-        )
-    axes.set_xticks(range(len(tree["words"])), tree["words"])
-    axes.set(xlabel="words of the source", ylabel="BLEU", ylim=(0, None), xlim=(-0.3, len(tree["words"]) + 0.6))
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+        style = {"color": colour, "linewidth": 2.2, "marker": "o", "markersize": 5, "label": run["name"]}
+        shares = [100 * mine / best for mine, best in zip(run["by_length"], last["by_length"], strict=True)]
+        left.plot(places, run["by_length"], **style)
+        right.plot(places, shares, **style)
+    left.set(ylabel="BLEU", ylim=(0, None))
+    left.legend(frameon=False, loc="lower left")
+    right.set(ylabel=f"% of the BLEU of {last['name']}", ylim=(0, 115))
+    for axes in (left, right):
+        axes.set_xticks(places, [words.replace(" and more", "+") for words in tree["words"]])
+        axes.set(xlabel="words of the source")
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Multi30k English to German, by length of the source", x=0.01, ha="left")
     figure.savefig(HERE / "by_length.png", dpi=130)
 
