@@ -51,7 +51,7 @@ def test_the_compiled_core_leaves_it_to_pytorch_and_says_so(folder):
         input="two dogs\n",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout != "two dogs\n"  # which the stand-in for the core would have copied

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,15 +59,17 @@ def analyse(
         _analysed(path, sources, references, frequencies, beam=beam, worst=worst, device=device) for path in systems
     ]
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
-    told = {
-        "title": f"{' and '.join(path.name for path in systems)} on {source.name}",
-        "signature": "; ".join(f"{one.metric}|{one.signature}" for one in signatures),
-    }
+    told = partial(
+        analysis_tree,
+        found,
+        title=f"{' and '.join(path.name for path in systems)} on {source.name}",
+        signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
+    )
     if out is not None:
-        write_atomically(out, analysis_page(analysis_tree(found, compact=True, **told)))
+        write_atomically(out, analysis_page(told(compact=True)))
         streams.say(f"{out}: written; open it in a browser")
     if json_ is not None:
-        write_atomically(json_, json.dumps(analysis_tree(found, **told), ensure_ascii=False) + "\n")
+        write_atomically(json_, json.dumps(told(), ensure_ascii=False) + "\n")
 
 
 def _analysed(

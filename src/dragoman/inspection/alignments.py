@@ -15,6 +15,7 @@ from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, agreement
 from dragoman.inspection.passes import Pass, module_of, padded, without_dropout
+from dragoman.inspection.statistics import mean_of_heads
 from dragoman.inspection.words import Words, merged
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.symbols import Symbols
@@ -57,8 +58,8 @@ def looked_at(passed: Pass, look: Look, *, source: Words, target: Words) -> Word
             "this network has no attention to its source, so that no alignment can be read from it; "
             "ask what it cannot do without (leave_one_out)"
         )
-    layer = passed.weights["cross"][look.layer]
-    weights = layer.mean(dim=0) if look.head is None else layer[look.head]
+    of_heads = passed.weights["cross"][look.layer]
+    weights = mean_of_heads(of_heads[None])[0] if look.head is None else of_heads[look.head]
     rows = weights[1:] if look.shifted else weights[:-1]
     return merged(rows, target=target, source=source)
 

@@ -53,6 +53,18 @@ class BeamTree:
         """The tokens on the way to a candidate, its own the last."""
         return [self.steps[number][at].token for number, at in enumerate(self.path(step, place))]
 
+    def follow(self, tokens: Sequence[int]) -> list[int]:
+        """The places of these tokens one after the other, as far as the search looked at them."""
+        way: list[int] = []
+        for candidates, token in zip(self.steps, tokens, strict=False):
+            above = way[-1] if way else None
+            places = (n for n, one in enumerate(candidates) if (one.parent, one.token) == (above, token))
+            place = next(places, None)
+            if place is None:
+                break
+            way.append(place)
+        return way
+
     def finished(self) -> Iterator[tuple[int, int]]:
         """Step and place of every candidate that ended."""
         for step, candidates in enumerate(self.steps):
@@ -120,6 +132,9 @@ class SearchSeen:
     """Of every candidate that ended, by step and place: what the outputs are ranked by."""
     best: Hypothesis
     greedy: Hypothesis
+    """What greedy search finds."""
+    greedy_way: tuple[int, ...]
+    """As far as the beam search looked at it too."""
 
 
 def watch_search(
@@ -134,10 +149,11 @@ def watch_search(
     observer, limits, stepping = TreeObserver(), np.array([limit]), Stepping(model)
     with without_dropout(module):
         memory = Stepping.hold(model.encode(ids, lengths))
-        kept = {"limits": limits, "symbols": symbols}
-        ((best, *_),) = beam_search(stepping, memory, settings=settings, observer=observer, **kept)
+        ((best, *_),) = beam_search(
+            stepping, memory, limits=limits, settings=settings, symbols=symbols, observer=observer
+        )
         alone = settings.model_copy(update={"beam": 1, "best": 1})
-        ((greedy, *_),) = search(stepping, memory, settings=alone, **kept)
+        ((greedy, *_),) = search(stepping, memory, limits=limits, settings=alone, symbols=symbols)
     tree = observer.tree
     return SearchSeen(
         tree=tree,
@@ -148,4 +164,5 @@ def watch_search(
         },
         best=best,
         greedy=greedy,
+        greedy_way=tuple(tree.follow([*greedy.tokens, symbols.end] if greedy.finished else greedy.tokens)),
     )

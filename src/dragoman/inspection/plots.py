@@ -119,13 +119,13 @@ def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
     sides["masked"] = (("<begin>", *study.target[:-1]),) * 2
     for kind, weights in study.passed.weights.items():
         yield kind, plot_heads(weights, queries=sides[kind][0], keys=sides[kind][1], title=f"{kind} attention")
-    words = {"source": study.source_words.texts, "target": study.target_words.texts}
+    source, target = study.source_words.texts, study.target_words.texts
     for one in study.alignments:
-        axes = plot_alignment(set(one.links), **words, title=f"{one.name}: {one.how}")
-        yield f"alignment-{one.name.replace(' ', '-')}", axes.get_figure()
+        axes = plot_alignment(set(one.links), source=source, target=target, title=f"{one.name}: {one.how}")
+        yield f"alignment-{one.name.replace(' ', '-')}", _figure_of(axes)
     for kind, change in study.heads.items():
         axes = plot_by_head(change, title=f"{kind}: nats without the head", signed=True)
-        yield f"heads-{kind}", axes.get_figure()
+        yield f"heads-{kind}", _figure_of(axes)
 
 
 def drawn(figure: "Figure") -> bytes:
@@ -140,6 +140,11 @@ def _axes_for(columns: int, rows: int) -> "Axes":
     size = (1.5 + 0.28 * min(columns, LARGEST_LABELS), 1.2 + 0.28 * min(rows, LARGEST_LABELS))
     axes: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
     return axes
+
+
+def _figure_of(axes: "Axes") -> "Figure":
+    figure: Any = axes.get_figure()
+    return figure
 
 
 def _name(axes: "Axes", *, queries: Sequence[str], keys: Sequence[str], title: str) -> None:

@@ -74,13 +74,14 @@ class Trace:
         """The weights of one pass through all layers of a kind.
 
         The calls of a layer are the queries of the pass one after the other, as in forced decoding by steps; keys that
-        came later are zeros to those before. Raises DataError where there are none, or the calls are of several passes.
+        came later are zeros to those before, and so are heads that a layer lacks after pruning, behind those it has.
+        Raises DataError where there are none, or the calls are of several passes.
         """
-        return torch.stack([_one_behind_the_other([call.weights for call in calls]) for calls in self._of(kind)])
+        return _stacked([_one_behind_the_other([call.weights for call in calls]) for calls in self._of(kind)])
 
     def allowed(self, kind: Kind) -> Bool[Tensor, "layers rows heads queries keys"]:
         """What could be seen in the same pass."""
-        return torch.stack([_one_behind_the_other([call.allowed for call in calls]) for calls in self._of(kind)])
+        return _stacked([_one_behind_the_other([call.allowed for call in calls]) for calls in self._of(kind)])
 
     def _of(self, kind: Kind) -> list[list[Seen]]:
         layers = sorted({one.layer for one in self.seen if one.kind == kind})
@@ -162,6 +163,11 @@ def _of_source(attention: SourceAttention, query: Queries, view: SourceView) -> 
     """Attention of a recurrent decoder has one head."""
     weights = attention.weights(query, view)[:, None]
     return weights, view.allowed.expand_as(weights)
+
+
+def _stacked(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:
+    heads = max(layer.shape[1] for layer in layers)
+    return torch.stack([F.pad(layer, (0, 0, 0, 0, 0, heads - layer.shape[1])) for layer in layers])
 
 
 def _one_behind_the_other(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries keys"]:

@@ -73,10 +73,16 @@ def rollout(weights: Maps) -> Float[Tensor, "layers queries keys"]:
     places = weights.shape[3]
     mixed = torch.eye(places)
     layers = []
-    for layer in weights.mean(dim=1):
+    for layer in mean_of_heads(weights):
         mixed = (layer + torch.eye(places)) / 2 @ mixed
         layers.append(mixed)
     return torch.stack(layers)
+
+
+def mean_of_heads(weights: Maps) -> Float[Tensor, "layers queries keys"]:
+    """The mean of the heads that a layer has; those that pruning took look at nothing."""
+    there = (weights.sum(dim=(2, 3)) > 0).sum(dim=1).clamp(min=1)
+    return weights.sum(dim=1) / there[:, None, None]
 
 
 def is_punctuation(tokens: Sequence[str]) -> Bool[Tensor, " tokens"]:

@@ -7,6 +7,7 @@ from typing import Any
 from dragoman.evaluation.analysis import Analysis, Bad, WordsFound
 from dragoman.inspection.page.data import listed, packed_shares
 from dragoman.inspection.passes import Pass
+from dragoman.inspection.statistics import mean_of_heads
 
 Tree = dict[str, Any]
 Looks = Mapping[int, tuple[Sequence[str], Sequence[str], Pass]]
@@ -41,7 +42,7 @@ def _bad(one: Bad, looks: Looks, *, compact: bool) -> Tree:
     if one.number in looks:
         source, target, passed = looks[one.number]
         if "cross" in passed.weights:
-            mean = passed.weights["cross"].mean(dim=1)
+            mean = mean_of_heads(passed.weights["cross"])
             shown = packed_shares(mean) if compact else listed(mean)
             tree["attention"] = {"source": list(source), "target": list(target), "weights": shown}
     return tree

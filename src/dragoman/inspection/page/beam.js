@@ -5,7 +5,7 @@ const beam = (() => {
   const COUNTED = { "goes on": "go on", ended: "ended", cut: "cut" };
   let tree = null, step = 0, places = [], here = null;
 
-  const name = (one) => (one.token.replaceAll("▁", " ").trim() || one.token);
+  const name = (one) => shown(one.token);
   const onWay = (s, c) => tree.winner[s] === c;
   function way(s, c) {
     const path = [];
@@ -33,13 +33,13 @@ const beam = (() => {
 
   function draw() {
     if (!tree) return;
-    const canvas = $("tree"), shown = tree.steps.slice(0, step + 1);
-    const most = Math.max(...shown.map((candidates) => candidates.length));
-    const pen = sized(canvas, 24 + COLUMN * shown.length, 30 + ROW * most);
+    const canvas = $("tree"), columns = tree.steps.slice(0, step + 1);
+    const most = Math.max(...columns.map((candidates) => candidates.length));
+    const pen = sized(canvas, 24 + COLUMN * columns.length, 30 + ROW * most);
     places = [];
     const at = (s, c) => [18 + s * COLUMN, 30 + c * ROW + ROW / 2];
     pen.font = `12px ${FONT}`;
-    shown.forEach((candidates, s) => {
+    columns.forEach((candidates, s) => {
       pen.fillStyle = s === step ? accent(1) : styled("--quiet");
       pen.fillText(String(s + 1), 18 + s * COLUMN, 12);
       candidates.forEach((one, c) => {
@@ -55,13 +55,14 @@ const beam = (() => {
         pen.stroke();
       });
     });
-    shown.forEach((candidates, s) => candidates.forEach((one, c) => {
+    columns.forEach((candidates, s) => candidates.forEach((one, c) => {
       const [x, y] = at(s, c), strong = onWay(s, c), lit = here && here[0] === s && here[1] === c;
       const ended = one.fate === "ended", cut = one.fate === "cut";
       pen.fillStyle = strong ? accent(0.9) : ended ? accent(0.3, "--good") : cut ? accent(0.04) : accent(0.18);
       pen.beginPath();
       pen.roundRect(x - 4, y - ROW / 2 + 2, NODE, ROW - 5, 5);
       pen.fill();
+      if (tree.greedy[s] === c && !strong) { pen.strokeStyle = accent(0.8, "--less"); pen.lineWidth = 1.5; pen.stroke(); }
       if (lit) { pen.strokeStyle = accent(1, "--less"); pen.lineWidth = 1.5; pen.stroke(); }
       pen.font = `${strong ? 600 : 400} 12px ${FONT}`;
       pen.fillStyle = strong ? styled("--on-accent") : cut ? styled("--quiet") : styled("--ink");

@@ -91,22 +91,30 @@ def _beam(seen: SearchSeen, side: Side) -> Tree:
         ]
         for step, candidates in enumerate(seen.tree.steps)
     ]
-    same = seen.greedy.tokens == seen.best.tokens
-    note = (
-        "Greedy search finds the same."
-        if same
-        else f"Greedy search finds “{side.decode(seen.greedy.tokens)}”, with a log-probability of "
-        f"{seen.greedy.log_prob:.4f} and a score of {seen.greedy.score:.4f}, against {seen.best.log_prob:.4f} and "
-        f"{seen.best.score:.4f} here."
-    )
     return {
         "beam": seen.tree.beam,
         "steps": steps,
         "winner": list(seen.winner),
         "won": seen.best.score,
         "finished": [list(place) for place in seen.scores],
-        "note": note,
+        "greedy": list(seen.greedy_way),
+        "note": _about_greedy(seen, side),
     }
+
+
+def _about_greedy(seen: SearchSeen, side: Side) -> str:
+    """How greedy search fares beside the beam, and where their ways part."""
+    if seen.greedy.tokens == seen.best.tokens:
+        return "Greedy search finds the same."
+    step = len(seen.greedy_way)
+    fate = seen.tree.steps[step - 1][seen.greedy_way[-1]].fate if step else "cut"
+    left = f"is cut at step {step}" if fate == "cut" else f"leads to an end at step {step}"
+    return (
+        f"Greedy search finds “{side.decode(seen.greedy.tokens)}”, with a log-probability of "
+        f"{seen.greedy.log_prob:.4f} and a score of {seen.greedy.score:.4f}, against {seen.best.log_prob:.4f} and "
+        f"{seen.best.score:.4f} here. Its way is framed; in the beam it "
+        f"{left if fate != 'goes on' else f'is left behind after step {step}'}."
+    )
 
 
 def _words(words: Words) -> Tree:
@@ -139,6 +147,6 @@ def packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
     return _base64((numbers.clamp(0, 1).numpy() * FULL).round().astype("<u2"), "u2")
 
 
-def _base64(array: "np.ndarray[Any, Any]", kind: str) -> Tree:
+def _base64(array: Shaped[np.ndarray, "..."], kind: str) -> Tree:
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return {"shape": list(array.shape), "kind": kind, "data": data}

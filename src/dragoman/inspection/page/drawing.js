@@ -1,4 +1,6 @@
 const $ = (id) => document.getElementById(id);
+// A piece of a word as people read it; a space alone has a sign.
+const shown = (token) => (token.replaceAll("▁", " ").trim() || (token.includes("▁") ? "␣" : token));
 
 // Arrays: packed numbers by shape.
 function unpacked(packed) {

@@ -16,7 +16,6 @@ const state = { system: 0, sentence: 0, kind: "cross", layer: 0, head: "mean", m
 
 const system = () => data.systems[state.system];
 const sentence = () => system().sentences[state.sentence];
-const shown = (token) => (token.replaceAll("▁", " ").trim() || (token.includes("▁") ? "␣" : token));
 const readable = (tokens) => tokens.map(shown);
 const sides = (one, kind) => ({
   encoder: [one.source, one.source],
@@ -39,11 +38,10 @@ function weight(one, kind, layer, head) {
     return (r, c) => rolled.at(layer, r, c);
   }
   if (head !== "mean") return (r, c) => weights.at(layer, head, r, c);
-  return (r, c) => {
-    let sum = 0;
-    for (let h = 0; h < heads; h++) sum += weights.at(layer, h, r, c);
-    return sum / heads;
-  };
+  // Heads that pruning took from a layer look at nothing.
+  const looks = (h) => [...Array(weights.shape[3]).keys()].some((c) => weights.at(layer, h, 0, c) > 0);
+  const there = [...Array(heads).keys()].filter(looks);
+  return (r, c) => there.reduce((sum, h) => sum + weights.at(layer, h, r, c), 0) / there.length;
 }
 const map = grid($("map"), (here, view) => {
   if (!here) {
