@@ -144,8 +144,9 @@ def test_the_search_is_stepped_through(shown, numbers):
     assert shown.text("#beam-where") == f"step {last} of {last}"
     shown.point_at("document.querySelector('#beam-back')", press=True)
     assert shown.text("#beam-where") == f"step {last - 1} of {last}"
-    for place, one in enumerate(tree["steps"][last - 2][:3]):
-        where = shown.value(f"dragoman.beam.where({last - 2}, {place})")
+    middle = last // 2  # what is pointed at is scrolled so that its middle can be seen
+    for place, one in enumerate(tree["steps"][middle][:3]):
+        where = shown.value(f"dragoman.beam.where({middle}, {place})")
         shown.point_at("document.querySelector('#tree')", x=where["x"], y=where["y"])
         told = shown.text("#beam-readout")
         assert f"{one['log_prob']:.4f}, in all {one['total']:.4f} nats" in told
