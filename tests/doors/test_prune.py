@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.experiment.load import load
+from dragoman.experiment.load import load_in_pytorch
 from tests.small_runs import dragoman
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_smaller_run_is_smaller_and_is_used_like_any_other(folder):
-    whole, smaller = load(RUN, device="cpu"), load(folder / "smaller", device="cpu")
+    whole, smaller = (load_in_pytorch(path, device="cpu") for path in (RUN, folder / "smaller"))
     sizes = [sum(parameter.numel() for parameter in one.model.parameters()) for one in (smaller, whole)]
     assert sizes[0] < sizes[1]
     assert len(smaller.translate(["the small cat sleeps"], beam=3)) == 1

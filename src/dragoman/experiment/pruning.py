@@ -49,7 +49,7 @@ def prune_run(
     if not isinstance(experiment.model, TransformerConfig):
         raise ConfigError(f"{path}: has no attention heads that could be taken out; give a Transformer")
     model = module_of(translator.model)
-    if not alike_in_heads(model):
+    if not alike_in_heads(model) or "pruned" in folder.read_environment():
         raise RunError(f"{path}: was pruned already; prune the run that it was made from, by a greater share")
     smaller.require_free()
     with without_dropout(model):

@@ -60,7 +60,7 @@ class Compiled:
         try:
             self._core = import_module(CORE).Model({**config, **vocabularies}, dict(weights), compute=compute)
         except ValueError as error:
-            raise RunError(f"{where}: {error}") from error
+            raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self._config = config
         self._vocabulary = target_vocabulary
         self._symbols = Symbols()

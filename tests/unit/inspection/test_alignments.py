@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import GoldAlignment, alignment_scores
-from dragoman.experiment.load import load
+from dragoman.experiment.load import load_in_pytorch
 from dragoman.inspection.alignments import (
     Judged,
     Look,
@@ -100,7 +100,7 @@ def test_the_head_that_agrees_with_what_is_wanted_is_chosen():
 
 @pytest.fixture(scope="module")
 def translator():
-    return load(RUN, device="cpu")
+    return load_in_pytorch(RUN, device="cpu")
 
 
 @pytest.fixture(scope="module")

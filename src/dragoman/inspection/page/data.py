@@ -147,6 +147,6 @@ def packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
     return _base64((numbers.clamp(0, 1).numpy() * FULL).round().astype("<u2"), "u2")
 
 
-def _base64(array: Shaped[np.ndarray, "..."], kind: str) -> Tree:
+def _base64(array: np.ndarray, kind: str) -> Tree:
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return {"shape": list(array.shape), "kind": kind, "data": data}
