@@ -82,7 +82,12 @@ def test_a_text_is_classified_by_a_word_anywhere_in_it(side, kind, pooling):
         return found
 
     model = build(kind, side, lambda: SequenceHead(size=32, labels=3, pooling=pooling, dense=True, dropout=0.0))
-    learn(model, LabelledIds.build(examples(1000, 1), side.encode_batch, labels, longest=20), sequence_labels(0.0), updates=200)
+    learn(
+        model,
+        LabelledIds.build(examples(1000, 1), side.encode_batch, labels, longest=20),
+        sequence_labels(0.0),
+        updates=200,
+    )
     unseen = examples(200, 2)
     found = Classifier(model, side, labels).classify([one.text for one in unseen])
     accuracy, _ = classification_scores([one.label for one in found], [one.label for one in unseen])
