@@ -90,7 +90,7 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 
 def plot(runs: list[dict[str, Any]]) -> None:
-    figure, axes = plt.subplots(figsize=(7.6, 4.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.6, 4.2), layout="constrained")
     context = runs[0]["context"]
     for run, colour in zip(runs, COLOURS, strict=False):
         smooth = torch.tensor(run["by_place"]).view(-1, context // 8).mean(dim=1)
@@ -101,7 +101,7 @@ def plot(runs: list[dict[str, Any]]) -> None:
     axes.set(xlabel="place in the text", ylabel="loss (nats a token)", xlim=(0, max(TIMES) * context))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, ncols=2)
+    figure.legend(frameon=False, loc="outside right center")
     figure.suptitle("Beyond the trained length, by kind of position", x=0.01, ha="left")
     figure.savefig(HERE / "beyond_length.png", dpi=130)
 

@@ -150,7 +150,7 @@ def page(tree: dict[str, Any]) -> str:
 Multi30k English to German, lower-cased and tokenised; the Transformer `tiny` with one score in all three kinds of
 attention, {updates:,} updates each ([recipe](../../examples/multi30k_en_de_scores.yaml)). BLEU with beam 5:
 `{tree["runs"][0]["signature"]}`. An update is that of {SENTENCES} sentences of {WORDS} words on {tree["threads"]}
-threads, measured in turns on a quiet machine, {tree["date"]}; memory is what updates need above the network at rest.
+thread, measured in turns, {tree["date"]}; memory is what updates need above the network at rest.
 
 {table(tree)}
 
