@@ -87,17 +87,16 @@ def table(tree: dict[str, Any]) -> str:
 
 
 def page(tree: dict[str, Any]) -> str:
-    run = tree.get("run")
-    of = (
-        ""
-        if run is None
-        else f"\nThe Transformer learnt {run['updates']:,} updates in {run['minutes']} minutes on two "
-    )
-    of += "" if run is None else f"cores, from\nthe training abstracts alone. Signature: `{run['signature']}`\n"
+    run, learnt = tree.get("run"), ""
+    if run is not None:
+        learnt = (
+            f"\nThe Transformer learnt {run['updates']:,} updates in {run['minutes']} minutes, from the training "
+            f"abstracts alone.\nIts signature: `{run['signature']}`\n"
+        )
     return f"""# One-line summaries of abstracts (SciTLDR)
 
 {tree["abstracts"]} test abstracts, {tree["date"]}; F1 of ROUGE with stems, the best over the references of each.
-{of}
+{learnt}
 {table(tree)}
 
 ```sh
