@@ -28,6 +28,18 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         raise refused(path, error) from error
 
 
+def require_writable(path: Path) -> None:
+    """Raises RunError where a file of this name could not be written, which one better knows before the work."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        _write(beside, b"")
+        beside.unlink()
+    except OSError as error:
+        raise refused(path, error) from error
+
+
 @contextmanager
 def new_text_file(path: Path) -> Iterator[TextIO]:
     """A text file to fill, UTF-8 with line feeds; it takes the name `path` when the block ends, not when it raises.

@@ -162,7 +162,7 @@ def test_the_page_fits_a_phone(folder, shown):
 
 
 def test_a_given_translation_and_a_second_run(tmp_path):
-    options = ["--text", "two dogs", "--target", "zwei Hunde", "--beside", RUN, "--json", "numbers.json"]
+    options = ["--text", "two dogs", "--target", "zwei Hunde", RUN, "--json", "numbers.json"]
     answer = dragoman("inspect", RUN, *options, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     systems = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["systems"]

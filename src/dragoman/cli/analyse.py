@@ -48,11 +48,13 @@ def analyse(
     from dragoman.errors import ConfigError
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.analysis import count_words
-    from dragoman.files import write_atomically
+    from dragoman.files import require_writable, write_atomically
     from dragoman.inspection.page import analysis_page, analysis_tree
 
     if out is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
+    for path in filter(None, (out, json_)):
+        require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
     frequencies = None if train is None else count_words(streams.read_all(str(train)))
     found = [

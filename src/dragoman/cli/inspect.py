@@ -1,4 +1,4 @@
-"""`dragoman inspect`: what a run does with a sentence, on one page."""
+"""`dragoman inspect`: what a run does with a text, on one page."""
 
 from __future__ import annotations
 
@@ -8,66 +8,105 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import Device
+from dragoman.cli.options import Device, SourceTrees
 
 if TYPE_CHECKING:
     from dragoman.experiment.inspecting import Inspected
     from dragoman.inspection.page.data import System
 
+Models = Annotated[
+    list[Path],
+    typer.Argument(help="Run folders or exported models, one beside the other on the page.", show_default=False),
+]
 Texts = Annotated[
     list[str], typer.Option("--text", "-t", help="A text to look at; again for each further one.", show_default=False)
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option(help="The translation to look at, one for each text; without it the run's own.", show_default=False),
+    typer.Option(
+        help="The translation, continuation, label or answer to look at, one for each text; without it the run's own.",
+        show_default=False,
+    ),
 ]
-Beside = Annotated[
-    list[Path] | None, typer.Option(help="Another run for the same page; again for more.", show_default=False)
+Questions = Annotated[
+    list[str] | None,
+    typer.Option(help="For a run that answers, the question about each text.", show_default=False),
 ]
+Tokens = Annotated[int, typer.Option(min=1, help="Most tokens of a continuation.")]
 Page = Annotated[Path | None, typer.Option("--out", "-o", help="The page to write, one HTML file.", show_default=False)]
 Figures = Annotated[Path | None, typer.Option("--png", help="A folder for the figures.", show_default=False)]
 Numbers = Annotated[Path | None, typer.Option("--json", help="A file for all the numbers.", show_default=False)]
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    models: Models,
     *,
     text: Texts,
     target: Targets = None,
-    beside: Beside = None,
+    question: Questions = None,
+    source_trees: SourceTrees = None,
     beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    tokens: Tokens = 40,
     out: Page = None,
     png: Figures = None,
     json_: Numbers = None,
     device: Device = None,
 ) -> None:
-    """Write a page that shows what a run looks at, weighs and might have written instead, word by word.
+    """Write a page that shows what a run looks at, weighs and might have written or found instead, word by word.
 
-    The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague.
+    The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague. Several
+    models stand side by side on it.
     """
     from dragoman.cli import streams
-    from dragoman.cli.loading import load_to_look_into
     from dragoman.decoding import SearchSettings
-    from dragoman.errors import ConfigError
-    from dragoman.experiment.inspecting import inspect_run
+    from dragoman.experiment.inspecting import Wanted, inspect_run, judged
     from dragoman.files import write_atomically
     from dragoman.inspection.page import page, tree_of
-    from dragoman.runtime import Translator
+
+    _require_places(out=out, png=png, json_=json_)
+    wanted = Wanted(
+        texts=text,
+        targets=target,
+        questions=question,
+        trees=_trees(text, source_trees),
+        settings=SearchSettings(beam=beam),
+        tokens=tokens,
+    )
+    found = [inspect_run(model, wanted, device=device) for model in models]
+    told = {"title": " and ".join(one.name for one in found), "judged": judged(found, wanted)}
+    if out is not None:
+        write_atomically(out, page(tree_of(_systems(found), **told, compact=True)))
+        streams.say(f"{out}: written; open it in a browser")
+    if json_ is not None:
+        write_atomically(json_, json.dumps(tree_of(_systems(found), **told), ensure_ascii=False) + "\n")
+    if png is not None:
+        _draw(found, png)
+
+
+def _require_places(*, out: Path | None, png: Path | None, json_: Path | None) -> None:
+    """Raises where nothing is to be written, or something cannot be, before any work is done."""
+    from dragoman.errors import ConfigError
+    from dragoman.files import refused, require_writable
 
     if out is None and png is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html, --png FOLDER or --json FILE")
-    settings, found = SearchSettings(beam=beam), []
-    for run in (model, *(beside or [])):
-        translator = load_to_look_into(Translator, run, device=device)
-        found.append(inspect_run(run, translator, text, targets=target, settings=settings))
-    title = " and ".join(one.name for one in found)
-    if out is not None:
-        write_atomically(out, page(tree_of(_systems(found), title=title, compact=True)))
-        streams.say(f"{out}: written; open it in a browser")
-    if json_ is not None:
-        write_atomically(json_, json.dumps(tree_of(_systems(found), title=title), ensure_ascii=False) + "\n")
+    for path in filter(None, (out, json_)):
+        require_writable(path)
     if png is not None:
-        _draw(found, png)
+        try:
+            png.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise refused(png, error) from error
+        require_writable(png / "figure.png")
+
+
+def _trees(texts: list[str], source_trees: Path | None) -> list[tuple[int, ...]] | None:
+    """The trees of the texts, from a CoNLL-U file where there is one."""
+    if source_trees is None:
+        return None
+    from dragoman.data.corpora.conllu import trees_beside
+
+    return list(trees_beside(texts, source_trees, name="--text"))
 
 
 def _systems(found: list[Inspected]) -> list[System]:
@@ -75,10 +114,9 @@ def _systems(found: list[Inspected]) -> list[System]:
 
 
 def _draw(found: list[Inspected], folder: Path) -> None:
-    """The figures of every sentence as files, numbered from 1."""
+    """The figures of every text as files, numbered from 1."""
     from dragoman.inspection.plots import drawn, figures
 
-    folder.mkdir(parents=True, exist_ok=True)
     for one in found:
         for number, study in enumerate(one.studies, start=1):
             for name, figure in figures(study):

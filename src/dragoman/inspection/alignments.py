@@ -14,11 +14,12 @@ from torch import Tensor
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, agreement
-from dragoman.inspection.passes import Pass, module_of, padded, without_dropout
+from dragoman.inspection.passes import Pass, Reading, module_of, padded, without_dropout
 from dragoman.inspection.statistics import mean_of_heads
 from dragoman.inspection.words import Words, merged
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.symbols import Symbols
+from dragoman.shapes import Lengths, SourceIds
 
 WordWeights = Float[Tensor, "target_words source_words"]
 Extract = Callable[[WordWeights], Links]
@@ -148,6 +149,7 @@ def leave_one_out(
     source_words: Words,
     target_words: Words,
     symbols: Symbols,
+    reading: Reading | None = None,
     rows: int = 64,
 ) -> WordWeights:
     r"""What each source word is worth to each target word, in nats: $\log p(y_i \mid y_{<i}, x) - \log p(y_i \mid
@@ -160,25 +162,31 @@ def leave_one_out(
         [symbols.unknown if place in set(places) else token for place, token in enumerate(source)]
         for places in source_words.tokens
     ]
-    parts = [
-        _token_log_probs(model, sources[first : first + rows], target, symbols)
-        for first in range(0, len(sources), rows)
-    ]
+    parts = []
+    for some in (sources[first : first + rows] for first in range(0, len(sources), rows)):
+        network = model if reading is None else reading([source] * len(some))  # all versions have its tree
+        with without_dropout(module_of(model)):
+            parts.append(_token_log_probs(network, _side_by_side(model, some, symbols), target, symbols))
     log_probs = torch.cat(parts)
     worth = (log_probs[:1] - log_probs[1:]).clamp(min=0.0)
     of_words = [worth[:, list(places)].sum(dim=1) for places in target_words.tokens]
     return torch.stack(of_words) if of_words else worth.new_zeros(0, len(source_words))
 
 
+def _side_by_side(
+    model: Seq2Seq[Any, Any], sources: Sequence[Sequence[int]], symbols: Symbols
+) -> tuple[SourceIds, Lengths]:
+    """The sources with their end symbols where the network is, and their lengths."""
+    device = next(module_of(model).parameters()).device
+    return padded([[*ids, symbols.end] for ids in sources], symbols, device)
+
+
 def _token_log_probs(
-    model: Seq2Seq[Any, Any], sources: Sequence[Sequence[int]], target: Sequence[int], symbols: Symbols
+    network: Seq2Seq[Any, Any], read: tuple[SourceIds, Lengths], target: Sequence[int], symbols: Symbols
 ) -> Float[Tensor, "sources target_tokens"]:
     """Of the same target for several sources, without the end symbol."""
-    module = module_of(model)
-    device = next(module.parameters()).device
-    source, lengths = padded([[*ids, symbols.end] for ids in sources], symbols, device)
-    given = torch.tensor([[symbols.begin, *target]], device=device).expand(len(sources), -1)
-    expected = torch.tensor([[*target, symbols.end]], device=device).expand(len(sources), -1)
-    with without_dropout(module):
-        found = score_targets(model, source, lengths, target=given, expected=expected, symbols=symbols)
+    source, lengths = read
+    given = torch.tensor([[symbols.begin, *target]], device=source.device).expand(len(source), -1)
+    expected = torch.tensor([[*target, symbols.end]], device=source.device).expand(len(source), -1)
+    found = score_targets(network, source, lengths, target=given, expected=expected, symbols=symbols)
     return found[:, :-1].cpu().clone()

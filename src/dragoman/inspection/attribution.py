@@ -1,6 +1,6 @@
 r"""Which tokens a prediction came from, asked of its gradient: an alternative to attention that any network answers.
 
-For the log-probability $f$ of a step's own token and the embedded tokens $x_j$:
+For the log-probability $f$ of an outcome (a step's own token, a label) and the embedded tokens $x_j$:
 
 - gradient times input, $x_j \cdot \partial f / \partial x_j$ (Simonyan et al., 2014; Denil et al., 2014);
 - integrated gradients, $(x_j - x'_j) \cdot \frac{1}{m} \sum_k \partial f / \partial x_j$ at $m$ points between $x'$ and
@@ -8,127 +8,89 @@ For the log-probability $f$ of a step's own token and the embedded tokens $x_j$:
   the same sequence of unknown symbols, at the same places and with the same begin and end.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.inspection.passes import at_least_single, module_of, without_dropout
-from dragoman.models.interfaces import Seq2Seq
-from dragoman.models.symbols import Symbols
+from dragoman.inspection.asked import Asked
+from dragoman.inspection.passes import without_dropout
 
 ROWS = 32
-"""Steps of an output whose gradients are computed at a time."""
+"""Outcomes whose gradients are computed at a time."""
+POINTS = 16
+"""Of the way that gradients are integrated on, where nothing is said."""
+
+Attribution = Float[Tensor, "outcomes tokens"]
+"""What each token contributed to the log-probability of each outcome, in nats: a row an outcome, and in it the tokens
+of all sequences that the network reads, one sequence behind the other. What was not yet read contributes zero."""
+Vectors = list[Float[Tensor, "_ _ _"]]
+"""Of each sequence by itself: rows, tokens and size, of which no two sequences need have the same."""
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """What each token contributed to the log-probability of each step, in nats."""
-
-    source: Float[Tensor, "steps source"]
-    """Of the source, its end symbol last."""
-    target: Float[Tensor, "steps read"]
-    """Of the target read so far, the begin symbol first; zero for what was not yet read."""
+def gradient_times_input(asked: Asked) -> Attribution:
+    """Of every outcome, at the tokens as they are."""
+    vectors = _embedded(asked, unknown=False)
+    return _contracted(vectors, _gradients(asked, vectors))
 
 
-def gradient_times_input(
-    model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequence[int], *, symbols: Symbols
-) -> Attribution:
-    """For one source and one target, without begin and end symbols; the last step is that of the end symbol."""
-    sides = _embedded(model, source, target, symbols)
-    found = _gradients(model, source, target, sides, symbols)
-    return Attribution(*(_contracted(side[None], gradient) for side, gradient in zip(sides, found, strict=True)))
-
-
-def integrated_gradients(
-    model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequence[int], *, symbols: Symbols, points: int = 16
-) -> Attribution:
+def integrated_gradients(asked: Asked, *, points: int = POINTS) -> Attribution:
     """Likewise, along `points` points of the straight line from the baseline, each in the middle of its stretch."""
-    sides = _embedded(model, source, target, symbols)
-    unknown = _embedded(model, [symbols.unknown] * len(source), [symbols.unknown] * len(target), symbols)
-    sums = [torch.zeros(1), torch.zeros(1)]
+    vectors, unknown = _embedded(asked, unknown=False), _embedded(asked, unknown=True)
+    sums = [torch.zeros(1) for _ in vectors]
     for point in range(points):
         way = (point + 0.5) / points
-        between = (unknown[0].lerp(sides[0], way), unknown[1].lerp(sides[1], way))
-        found = _gradients(model, source, target, between, symbols)
-        sums = [total + gradient / points for total, gradient in zip(sums, found, strict=True)]
-    moved = (side - base for side, base in zip(sides, unknown, strict=True))
-    return Attribution(*(_contracted(step[None], total) for step, total in zip(moved, sums, strict=True)))
-
-
-Sides = tuple[Float[Tensor, "source size"], Float[Tensor, "read other_size"]]
-Gradients = tuple[Float[Tensor, "steps source size"], Float[Tensor, "steps read other_size"]]
-
-
-def _embeddings(model: Seq2Seq[Any, Any]) -> tuple[nn.Module, nn.Module]:
-    module: Any = module_of(model)
-    return module.source_embedding, module.target_embedding
-
-
-def _ids(
-    model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequence[int], symbols: Symbols
-) -> tuple[Int[Tensor, "1 source"], Int[Tensor, "1 read"], Int[Tensor, "1 read"]]:
-    """What the encoder reads, what the decoder reads, and what it is to predict."""
-    device = next(module_of(model).parameters()).device
-    rows = ([*source, symbols.end], [symbols.begin, *target], [*target, symbols.end])
-    first, second, third = (torch.tensor([row], device=device) for row in rows)
-    return first, second, third
+        between = [base.lerp(side, way) for base, side in zip(unknown, vectors, strict=True)]
+        sums = [total + one / points for total, one in zip(sums, _gradients(asked, between), strict=True)]
+    return _contracted([side - base for side, base in zip(vectors, unknown, strict=True)], sums)
 
 
 @torch.no_grad()
-def _embedded(model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequence[int], symbols: Symbols) -> Sides:
-    """The embedded tokens of both sides."""
-    with without_dropout(module_of(model)):
-        first, second, _ = _ids(model, source, target, symbols)
-        of_source, of_target = _embeddings(model)
-        places = (torch.arange(ids.shape[1], device=ids.device)[None] for ids in (first, second))
-        return of_source(first, next(places))[0], of_target(second, next(places))[0]
+def left_unexplained(asked: Asked, found: Attribution) -> Float[Tensor, " outcomes"]:
+    """How far the attributions of each outcome are from summing to $f(x) - f(x')$, in nats."""
+    with without_dropout(asked.network):
+        difference = asked.together() - asked.together(unknown=True)
+    return (found.sum(dim=1) - difference.cpu()).abs()
 
 
-def _gradients(
-    model: Seq2Seq[Any, Any], source: Sequence[int], target: Sequence[int], sides: Sides, symbols: Symbols
-) -> Gradients:
-    """Of each step's log-probability by both sides: as many rows as steps, each of which answers for one."""
-    first, second, expected = _ids(model, source, target, symbols)
-    steps = expected.shape[1]
-    parts: list[tuple[Tensor, Tensor]] = []
-    for begin in range(0, steps, ROWS):
-        some = torch.arange(begin, min(begin + ROWS, steps), device=first.device)
-        given = tuple(side.expand(len(some), -1, -1).clone().requires_grad_() for side in sides)
-        lengths = torch.full((len(some),), first.shape[1], device=first.device)
-        with torch.inference_mode(mode=False), torch.enable_grad(), without_dropout(module_of(model)):
-            with _reading(model, *given):
-                hidden = model.hidden(first.expand(len(some), -1), lengths, second.expand(len(some), -1))
-            own = hidden[torch.arange(len(some)), some]
-            log_probs = at_least_single(model.unembed(own)).log_softmax(dim=-1).gather(1, expected[0, some, None])
-            of_source, of_target = torch.autograd.grad(log_probs.sum(), given)
-        parts.append((of_source.cpu(), of_target.cpu()))
-    of_source, of_target = (torch.cat(side) for side in zip(*parts, strict=True))
-    return of_source, of_target
+@torch.no_grad()
+def _embedded(asked: Asked, *, unknown: bool) -> Vectors:
+    """The embedded tokens of every sequence, caught where the network makes them."""
+    caught: dict[nn.Module, Tensor] = {}
+
+    def catch(embedding: nn.Module, _: object, output: Tensor) -> None:
+        caught[embedding] = output
+
+    with ExitStack() as hooks, without_dropout(asked.network):
+        for embedding in asked.embeddings:
+            hooks.callback(embedding.register_forward_hook(catch).remove)
+        asked.states(1, unknown)
+    return [caught[embedding] for embedding in asked.embeddings]
+
+
+def _gradients(asked: Asked, vectors: Vectors) -> Vectors:
+    """Of each outcome's log-probability by every token: as many rows as outcomes, each of which answers for one."""
+    parts: list[list[Tensor]] = []
+    for some in torch.arange(len(asked.wanted), device=asked.wanted.device).split(ROWS):
+        given = [one.expand(len(some), -1, -1).clone().requires_grad_() for one in vectors]
+        with torch.inference_mode(mode=False), torch.enable_grad(), without_dropout(asked.network):
+            with _reading(asked, given):
+                log_probs = asked.one_each(some)
+            parts.append([one.cpu() for one in torch.autograd.grad(log_probs.sum(), given)])
+    return [torch.cat(sequence) for sequence in zip(*parts, strict=True)]
 
 
 @contextmanager
-def _reading(
-    model: Seq2Seq[Any, Any], source: Float[Tensor, "steps source size"], target: Float[Tensor, "steps read other_size"]
-) -> Iterator[None]:
+def _reading(asked: Asked, vectors: Vectors) -> Iterator[None]:
     """Inside, the network reads these in place of what its embeddings give."""
-    of_source, of_target = _embeddings(model)
-    handles = [
-        of_source.register_forward_hook(lambda *_: source),
-        of_target.register_forward_hook(lambda *_: target),
-    ]
-    try:
+    with ExitStack() as hooks:
+        for embedding, given in zip(asked.embeddings, vectors, strict=True):
+            hooks.callback(embedding.register_forward_hook(lambda *_, given=given: given).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-def _contracted(
-    vectors: Float[Tensor, "1 tokens size"], gradients: Float[Tensor, "steps tokens size"]
-) -> Float[Tensor, "steps tokens"]:
-    return (vectors.cpu() * gradients).sum(dim=-1)
+def _contracted(vectors: Vectors, gradients: Vectors) -> Attribution:
+    sides = [(one.cpu() * gradient).sum(dim=-1) for one, gradient in zip(vectors, gradients, strict=True)]
+    return torch.cat(sides, dim=1)

@@ -9,9 +9,7 @@ import numpy as np
 from dragoman.decoding import Hypothesis, SearchSettings, beam_search, search
 from dragoman.decoding.observing import SearchStep
 from dragoman.decoding.penalties import score_of
-from dragoman.decoding.stepping import Stepping
-from dragoman.inspection.passes import Ids, module_of, padded, without_dropout
-from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.searched import Searched
 from dragoman.models.symbols import Symbols
 
 Fate = Literal["goes on", "ended", "cut"]
@@ -138,22 +136,25 @@ class SearchSeen:
 
 
 def watch_search(
-    model: Seq2Seq[Any, Any], source: Ids, *, settings: SearchSettings, limit: int, symbols: Symbols
+    model: Searched[Any, Any],
+    memory: Any,
+    *,
+    settings: SearchSettings,
+    limit: int,
+    symbols: Symbols,
+    first: int | None = None,
 ) -> SearchSeen:
-    """Search for the translation of one source, given without its end symbol, and keep the tree.
+    """Search for the output of the one sentence of a memory, and keep the tree.
 
-    `limit` is the most tokens of the output.
+    `limit` is the most tokens of the output, `first` the token that it goes on from, if not the begin symbol.
     """
-    module = module_of(model)
-    ids, lengths = padded([[*source, symbols.end]], symbols, next(module.parameters()).device)
-    observer, limits, stepping = TreeObserver(), np.array([limit]), Stepping(model)
-    with without_dropout(module):
-        memory = Stepping.hold(model.encode(ids, lengths))
-        ((best, *_),) = beam_search(
-            stepping, memory, limits=limits, settings=settings, symbols=symbols, observer=observer
-        )
-        alone = settings.model_copy(update={"beam": 1, "best": 1})
-        ((greedy, *_),) = search(stepping, memory, limits=limits, settings=alone, symbols=symbols)
+    observer, limits = TreeObserver(), np.array([limit])
+    begun = None if first is None else np.array([first])
+    ((best, *_),) = beam_search(
+        model, memory, limits=limits, settings=settings, symbols=symbols, first=begun, observer=observer
+    )
+    alone = settings.model_copy(update={"beam": 1, "best": 1})
+    ((greedy, *_),) = search(model, memory, limits=limits, settings=alone, symbols=symbols, first=begun)
     tree = observer.tree
     return SearchSeen(
         tree=tree,

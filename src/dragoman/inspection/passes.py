@@ -1,6 +1,6 @@
 """One parallel pass over given translations, watched: weights, masks and predictions of each sentence by itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,17 @@ from dragoman.models.symbols import Symbols
 from dragoman.shapes import Lengths, SourceIds
 
 Ids = Sequence[int]
+Reading = Callable[[Sequence[Ids]], Seq2Seq[Any, Any]]
+"""The network as it reads some sources, for one that must be told their trees; ids stand without the end symbol."""
 
 
 @dataclass(frozen=True)
 class Pass:
     """What a network did with one source and one target, without padding.
 
-    Place $t$ of the target is a step of decoding: its query has read the tokens before token $t$ of the output, and
-    predicts token $t$, the last one the end symbol.
+    Of a network that reads one text and nothing else, that is the source. In a translation, place $t$ of the target is
+    a step of decoding: its query has read the tokens before token $t$ of the output, and predicts token $t$, the last
+    one the end symbol.
     """
 
     source: tuple[int, ...]
@@ -37,7 +40,7 @@ class Pass:
     mixtures: frozenset[Kind]
     """The kinds whose keys are no places."""
     log_probs: Float[Tensor, "steps vocabulary"]
-    """Of every word at every step."""
+    """Of every word at every step; of a network that labels, of every label where each was found."""
 
     @property
     def token_log_probs(self) -> Float[Tensor, " steps"]:
@@ -52,18 +55,19 @@ def watched(
     targets: Sequence[Ids],
     *,
     symbols: Symbols,
-    reading: Seq2Seq[Any, Any] | None = None,
+    reading: Reading | None = None,
 ) -> list[Pass]:
     """The passes of some pairs in one batch; ids stand without begin and end.
 
-    `reading` is the network together with the trees of the sources, where it needs them.
+    `reading` is for a network that needs the trees of its sources.
     """
     module = module_of(model)
     device = next(module.parameters()).device
     source, source_lengths = padded([[*ids, symbols.end] for ids in sources], symbols, device)
     target, _ = padded([[symbols.begin, *ids] for ids in targets], symbols, device)
     with without_dropout(module), record(module) as trace:
-        hidden = (reading or model).hidden(source, source_lengths, target)
+        network = model if reading is None else reading(sources)
+        hidden = network.hidden(source, source_lengths, target)
     joined = [(kind, trace.weights(kind), trace.allowed(kind)) for kind in trace.kinds]
     mixtures = frozenset(one.kind for one in trace.seen if one.mixtures)
     passes = []
@@ -80,6 +84,27 @@ def watched(
             )
         )
     return passes
+
+
+def of_one_text(
+    network: nn.Module,
+    run: Callable[[], object],
+    *,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    log_probs: Float[Tensor, "steps classes"],
+) -> Pass:
+    """The pass of a text that is read alone, as `run` runs it."""
+    with record(network) as trace:
+        run()
+    return Pass(
+        source=source,
+        target=target,
+        weights={kind: trace.weights(kind)[:, 0] for kind in trace.kinds},
+        allowed={kind: trace.allowed(kind)[:, 0] for kind in trace.kinds},
+        mixtures=frozenset(one.kind for one in trace.seen if one.mixtures),
+        log_probs=log_probs,
+    )
 
 
 def _places(*, source: int, target: int, mixtures: frozenset[Kind]) -> dict[Kind, tuple[slice, slice]]:

@@ -115,10 +115,9 @@ def plot_by_head(
 
 def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """All figures of a study with their names: the heads of each kind, the alignments, what each head is worth."""
-    sides = {"encoder": (study.source, study.source), "cross": (study.target, study.source)}
-    sides["masked"] = (("<begin>", *study.target[:-1]),) * 2
     for kind, weights in study.passed.weights.items():
-        yield kind, plot_heads(weights, queries=sides[kind][0], keys=sides[kind][1], title=f"{kind} attention")
+        queries, keys = study.sides(kind)
+        yield kind, plot_heads(weights, queries=queries, keys=keys, title=f"{kind} attention")
     source, target = study.source_words.texts, study.target_words.texts
     for one in study.alignments:
         axes = plot_alignment(set(one.links), source=source, target=target, title=f"{one.name}: {one.how}")

@@ -1,15 +1,14 @@
-"""One sentence and its translation, looked at from every side: what a page, a figure or a file shows of it."""
+"""One text and what a network made of it, looked at from every side: what a page, a figure or a file shows of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding import Raw, score_hypotheses
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links
 from dragoman.inspection.alignments import (
@@ -22,18 +21,29 @@ from dragoman.inspection.alignments import (
     leave_one_out,
     looked_at,
 )
-from dragoman.inspection.attribution import Attribution, gradient_times_input, integrated_gradients
+from dragoman.inspection.asked import Asked, of_pair
+from dragoman.inspection.attribution import (
+    POINTS,
+    Attribution,
+    gradient_times_input,
+    integrated_gradients,
+    left_unexplained,
+)
 from dragoman.inspection.beam_tree import SearchSeen
 from dragoman.inspection.heads import Gates, ablation, alike_in_heads
-from dragoman.inspection.passes import Ids, Pass, module_of, padded, watched, without_dropout
+from dragoman.inspection.passes import Ids, Pass, Reading, watched, without_dropout
 from dragoman.inspection.recorder import Kind
 from dragoman.inspection.statistics import HeadStatistics, head_statistics, is_punctuation, rollout
 from dragoman.inspection.words import Words, words_of_ids
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.symbols import Symbols
 
-LONGEST_INTEGRATED = 100
-"""Tokens of both sides above which gradients are not integrated: 16 backward passes for each step take minutes then."""
+Task = Literal["translation", "continuation", "label", "tags", "answer"]
+"""What a network was asked for."""
+MOST_INTEGRATED = 100_000
+"""Tokens, those of both sides for each outcome, that gradients are integrated over: a few seconds of one core."""
+LEAST_POINTS = 8
+"""Of the way of integrated gradients, which are left out where the bound allows of fewer."""
 SHOWN_WORDS = 10
 """The most probable words that are told of each step."""
 
@@ -50,42 +60,60 @@ class WordAlignment:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of decoding: the token that was written, and what else might have been."""
+    """One step of decoding, or one finding: what was written or found, and what else might have been."""
 
     token: str
     log_prob: float
     rank: int
-    """How many words were more probable."""
+    """How many classes were more probable."""
     best: tuple[tuple[str, float], ...]
-    """The most probable words with their probabilities, best first."""
+    """The most probable classes with their probabilities, best first."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What each column adds to the log-probability of each row's finding, in nats."""
+
+    values: Float[Tensor, "rows columns"]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a network does with one pair. Tokens are readable; the last of source and target is the end symbol."""
+    """What a network does with one text. Tokens are readable; the last of a translation is the end symbol."""
 
+    task: Task
     source_text: str
     target_text: str
     source: tuple[str, ...]
     target: tuple[str, ...]
+    read: tuple[str, ...]
+    """The places of masked attention: those of what was written, or of all that a decoder reads."""
+    places: tuple[int | None, ...]
+    """The place of self-attention where each step is predicted; of translations the number of the step."""
     source_words: Words
     target_words: Words
     passed: Pass
     steps: tuple[Step, ...]
     statistics: tuple[HeadStatistics, ...]
     rollout: Float[Tensor, "layers source source"] | None
-    """Of the encoder, where its keys are places."""
     alignments: tuple[WordAlignment, ...]
-    attributions: Mapping[str, Attribution]
+    attributions: Mapping[str, Contribution]
     heads: Gates
-    """The change of the translation's log-probability when a head is left out; nothing where there are no heads."""
+    """What the log-probability changes by without each head, in nats."""
     search: SearchSeen | None = None
-    """How the translation was found, where it was searched for."""
 
     @property
     def log_prob(self) -> float:
-        """Of the whole translation, its end symbol included."""
+        """Of all that was written or found, an end symbol included."""
         return sum(step.log_prob for step in self.steps)
+
+    def sides(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of the queries and keys of a kind of attention."""
+        named = {"encoder": (self.source,) * 2, "masked": (self.read,) * 2, "cross": (self.target, self.source)}
+        return named[kind]
 
 
 def study(
@@ -97,55 +125,113 @@ def study(
     source_text: str | None = None,
     symbols: Symbols | None = None,
     look: Look | None = None,
+    reading: Reading | None = None,
+    log_probs: Float[Tensor, "steps vocabulary"] | None = None,
 ) -> Study:
     """Look at a pair of ids, which stand without begin and end.
 
     `look` says which attention to the source is read as the alignment; without it, the one that agrees
-    best with what leaving words out says of this pair. Raises DataError on an empty source, and on a network that needs
-    the tree of its source too.
+    best with what leaving words out says of this pair. `reading` is for a network that needs the tree of the source.
+    `log_probs` are those of what else computes the network, to be told in place of its own. Raises DataError on an
+    empty source.
     """
     if not source:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
     symbols = symbols or Symbols()
-    (passed,) = watched(model, [source], [target], symbols=symbols)
+    (passed,) = watched(model, [source], [target], symbols=symbols, reading=reading)
+    if log_probs is not None:
+        passed = replace(passed, log_probs=log_probs)
     source_words, target_words = words_of_ids(tokenizer.source, source), words_of_ids(tokenizer.target, target)
-    begun = Study(
+    left_out = leave_one_out(
+        model,
+        source,
+        target,
+        source_words=source_words,
+        target_words=target_words,
+        symbols=symbols,
+        reading=reading,
+    )
+    names = tuple(tokenizer.target.tokens(passed.target))
+    begun = begun_study(
+        of_pair(model, source, target, symbols=symbols, reading=reading),
+        passed,
+        task="translation",
         source_text=tokenizer.source.decode(source) if source_text is None else source_text,
         target_text=tokenizer.target.decode(target),
         source=tuple(tokenizer.source.tokens(passed.source)),
-        target=tuple(tokenizer.target.tokens(passed.target)),
-        source_words=source_words,
-        target_words=target_words,
-        passed=passed,
-        steps=tuple(_steps(passed, tokenizer)),
-        statistics=(),
-        rollout=_rollout(passed),
-        alignments=(),
-        attributions=dict(_attributions(model, source, target, symbols=symbols)),
-        heads=_worth_of_heads(model, source, target, symbols=symbols),
-    )
-    left_out = leave_one_out(
-        model, source, target, source_words=source_words, target_words=target_words, symbols=symbols
+        target=names,
+        read=("<begin>", *names[:-1]),
+        places=tuple(range(len(names))),
+        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.tokens),
     )
     aligned = [
-        *_by_attention(begun, look, left_out),
+        *_by_attention(passed, source_words, target_words, look, left_out),
         WordAlignment(
             "leave one out", "nats that a target word loses without a source word", left_out, by_target(left_out)
         ),
     ]
-    return replace(begun, alignments=tuple(aligned), statistics=tuple(_statistics(begun)))
+    return replace(begun, source_words=source_words, target_words=target_words, alignments=tuple(aligned))
 
 
-def _steps(passed: Pass, tokenizer: Tokenizer) -> list[Step]:
-    tokens = tokenizer.target.tokens(passed.target)
-    best = passed.log_probs.topk(min(SHOWN_WORDS, passed.log_probs.shape[1]), dim=1)
-    own = passed.token_log_probs
-    ranks = (passed.log_probs > own[:, None]).sum(dim=1)
-    rows = zip(tokens, own.tolist(), ranks.tolist(), best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    return [
-        Step(token, log_prob, rank, tuple(zip(tokenizer.target.tokens(ids), shares, strict=True)))
-        for token, log_prob, rank, ids, shares in rows
-    ]
+NOTHING = Words((), ())
+"""No words, where none are aligned."""
+
+
+def begun_study(
+    asked: Asked,
+    passed: Pass,
+    *,
+    task: Task,
+    source_text: str,
+    target_text: str,
+    source: tuple[str, ...],
+    target: tuple[str, ...],
+    read: tuple[str, ...],
+    places: tuple[int | None, ...],
+    steps: tuple[Step, ...],
+    tokens: tuple[str, ...] | None = None,
+    outcomes: tuple[str, ...] | None = None,
+) -> Study:
+    """What every task has in common. The first outcomes that are asked about are those of the steps.
+
+    `tokens` and `outcomes` are the names of what attribution tells of: of source and read, and of the target, unless
+    they are given.
+    """
+    begun = Study(
+        task=task,
+        source_text=source_text,
+        target_text=target_text,
+        source=source,
+        target=target,
+        read=read,
+        places=places,
+        source_words=NOTHING,
+        target_words=NOTHING,
+        passed=passed,
+        steps=steps,
+        statistics=(),
+        rollout=_rollout(passed),
+        alignments=(),
+        attributions=dict(
+            _attributions(asked, rows=outcomes or target, columns=tokens if tokens is not None else (*source, *read))
+        ),
+        heads=_worth_of_heads(asked, steps=len(steps)),
+    )
+    return replace(begun, statistics=tuple(_statistics(begun)))
+
+
+def steps_of(
+    log_probs: Float[Tensor, "steps classes"], own: Sequence[int], names: Callable[[Sequence[int]], Sequence[str]]
+) -> tuple[Step, ...]:
+    """What each step found, `own`, among all classes, which `names` spells."""
+    best = log_probs.topk(min(SHOWN_WORDS, log_probs.shape[1]), dim=1)
+    found = log_probs.gather(1, torch.tensor(own)[:, None])
+    ranks = (log_probs > found).sum(dim=1).tolist()
+    rows = zip(found[:, 0].tolist(), ranks, best.indices.tolist(), best.values.exp().tolist(), strict=True)
+    return tuple(
+        Step(token, log_prob, rank, tuple(zip(names(ids), shares, strict=True)))
+        for token, (log_prob, rank, ids, shares) in zip(names(own), rows, strict=True)
+    )
 
 
 def _rollout(passed: Pass) -> Float[Tensor, "layers source source"] | None:
@@ -154,52 +240,55 @@ def _rollout(passed: Pass) -> Float[Tensor, "layers source source"] | None:
     return rollout(passed.weights["encoder"])
 
 
-def _statistics(one: Study) -> list[HeadStatistics]:
+def _statistics(one: Study) -> Iterator[HeadStatistics]:
     """Of all kinds whose keys are places."""
-    keys: dict[Kind, Sequence[str]] = {
-        "encoder": one.source,
-        "masked": ("<begin>", *one.target[:-1]),
-        "cross": one.source,
-    }
-    rows = []
     for kind, weights in one.passed.weights.items():
         if kind not in one.passed.mixtures:
-            end = torch.tensor([token == "<end>" for token in keys[kind]])  # noqa: S105  # a symbol, no password
-            rows += head_statistics(kind, weights, punctuation=is_punctuation(keys[kind]), end=end)
-    return rows
+            keys = one.sides(kind)[1]
+            end = torch.tensor([token == "<end>" for token in keys])  # noqa: S105  # a symbol, no password
+            yield from head_statistics(kind, weights, punctuation=is_punctuation(keys), end=end)
 
 
-def _by_attention(one: Study, look: Look | None, left_out: WordWeights) -> list[WordAlignment]:
+def _by_attention(
+    passed: Pass, source: Words, target: Words, look: Look | None, left_out: WordWeights
+) -> Iterator[WordAlignment]:
     """The alignment of the chosen look, or of the best; none where there is no attention to the source."""
-    if "cross" not in one.passed.weights:
-        return []
-    pair = (one.passed, one.source_words, one.target_words)
-    chosen = best_look([pair], agreement_with([by_target(left_out)]))[0].look if look is None else look
-    weights = looked_at(one.passed, chosen, source=one.source_words, target=one.target_words)
+    if "cross" not in passed.weights:
+        return
+    agree = agreement_with([by_target(left_out)])
+    chosen = best_look([(passed, source, target)], agree)[0].look if look is None else look
+    weights = looked_at(passed, chosen, source=source, target=target)
     head = "mean of heads" if chosen.head is None else f"head {chosen.head + 1}"
     how = f"layer {chosen.layer + 1}, {head}" + (", of the step that has read the word" if chosen.shifted else "")
-    return [WordAlignment("attention", how, weights, both_ways(weights))]
+    yield WordAlignment("attention", how, weights, both_ways(weights))
 
 
 def _attributions(
-    model: Seq2Seq[Any, Any], source: Ids, target: Ids, *, symbols: Symbols
-) -> Iterator[tuple[str, Attribution]]:
-    yield "gradient × input", gradient_times_input(model, source, target, symbols=symbols)
-    if len(source) + len(target) <= LONGEST_INTEGRATED:
-        yield "integrated gradients", integrated_gradients(model, source, target, symbols=symbols)
+    asked: Asked, *, rows: tuple[str, ...], columns: tuple[str, ...]
+) -> Iterator[tuple[str, Contribution]]:
+    yield "gradient × input", Contribution(gradient_times_input(asked), rows, columns)
+    points = min(POINTS, MOST_INTEGRATED // (len(rows) * len(columns)))
+    if points >= LEAST_POINTS:
+        found = integrated_gradients(asked, points=points)
+        yield "integrated gradients", Contribution(found, rows, columns, _how_well(asked, found, points))
 
 
-def _worth_of_heads(model: Seq2Seq[Any, Any], source: Ids, target: Ids, *, symbols: Symbols) -> Gates:
+def _how_well(asked: Asked, found: Attribution, points: int) -> str:
+    """What integrated gradients promise, and how far they are from it."""
+    missed = left_unexplained(asked, found)
+    return (
+        f"Integrated over {points} points from unknown symbols to this text. A row should sum to what the text changes "
+        f"of its log-probability, and misses that by {missed.mean():.2f} nats on average, {missed.max():.2f} at most."
+    )
+
+
+def _worth_of_heads(asked: Asked, *, steps: int) -> Gates:
     """By ablation, in nats; nothing for networks without heads, or with fewer in some layers than in others."""
-    module = module_of(model)
-    device = next(module.parameters()).device
-    ids, lengths = padded([[*source, symbols.end]], symbols, device)
 
     def judge() -> float:
-        found = score_hypotheses(model, ids, lengths, outputs=[target], normalisation=Raw(), symbols=symbols)
-        return found[0].log_prob
+        return float(asked.together()[:steps].sum())
 
-    if not alike_in_heads(module):
+    if not alike_in_heads(asked.network):
         return {}
-    with without_dropout(module):
-        return ablation(module, judge)
+    with without_dropout(asked.network), torch.no_grad():
+        return ablation(asked.network, judge)

@@ -1,6 +1,6 @@
 """The compiled core as a translator uses it: a bridge to `dragoman-cpu`, which knows arrays and nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
@@ -107,20 +107,30 @@ class Compiled:
         normalisation: Normalisation,
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        memory = self.encode(sources, trees)
-        state = self.start(memory, beam=1)
-        begun = _rectangle([[self._symbols.begin, *output] for output in outputs], pad=self._symbols.pad)
         ended = [[*output, self._symbols.end] for output in outputs]
         expected = _rectangle(ended, pad=self._symbols.pad)
-        columns = []
-        for place in range(begun.shape[1]):
-            logits, state = self._core.step(_ids(begun[:, place : place + 1]), memory, state)
-            columns.append(_log_probs_of(expected[:, place], logits[:, 0]))
+        columns = [
+            _log_probs_of(expected[:, place], logits)
+            for place, logits in enumerate(self._logits(self.encode(sources, trees), outputs))
+        ]
         rows = np.stack(columns, axis=1).tolist()
         return [
             hypothesis_of(list(zip(row, numbers, strict=False)), normalisation, symbols=self._symbols)
             for row, numbers in zip(ended, rows, strict=True)
         ]
+
+    def log_probs(self, source: Ids, output: Ids) -> Float[np.ndarray, "steps vocabulary"]:
+        """Of every token at every step of an output, that of its end symbol the last."""
+        logits = np.concatenate(list(self._logits(self.encode([source]), [output])))
+        return logits - _normalisers(logits)[:, None]
+
+    def _logits(self, memory: Any, outputs: Sequence[Ids]) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
+        """Step by step, those of what follows the tokens of the outputs."""
+        state = self.start(memory, beam=1)
+        begun = _rectangle([[self._symbols.begin, *output] for output in outputs], pad=self._symbols.pad)
+        for place in range(begun.shape[1]):
+            logits, state = self._core.step(_ids(begun[:, place : place + 1]), memory, state)
+            yield logits[:, 0]
 
 
 def _rectangle(rows: Sequence[Ids], *, pad: int) -> Int[np.ndarray, "batch places"]:
@@ -139,6 +149,9 @@ def _ids(tokens: Int[np.ndarray, "batch beam"]) -> Int[np.ndarray, "batch beam"]
 def _log_probs_of(
     symbols: Int[np.ndarray, " batch"], logits: Float[np.ndarray, "batch vocabulary"]
 ) -> Float[np.ndarray, " batch"]:
-    most = logits.max(axis=1)
-    normaliser = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
-    return logits[np.arange(len(symbols)), symbols] - normaliser
+    return logits[np.arange(len(symbols)), symbols] - _normalisers(logits)
+
+
+def _normalisers(logits: Float[np.ndarray, "batch vocabulary"]) -> Float[np.ndarray, " batch"]:
+    most: np.ndarray = logits.max(axis=1)
+    return most + np.log(np.exp(logits - most[:, None]).sum(axis=1))

@@ -185,6 +185,10 @@ class Generator:
             bytes=sum(len(self.tokenizer.target.normalise(text).encode()) for text in texts),
         )
 
+    def prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
+        """The texts as the network is given them; of more than `room` tokens, or the context, it sees the last."""
+        return self._read(texts, room=self.context if room is None else room, first=0)
+
     @property
     def _completer(self) -> Completer:
         return Completer(

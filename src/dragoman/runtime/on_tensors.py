@@ -52,7 +52,7 @@ class OnTensors:
         return in_use(self._model)
 
     def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> HeldMemory[Any]:
-        return Stepping.hold(self._reading(sources, trees).encode(*self._rectangle(sources)))
+        return Stepping.hold(self.reading(sources, trees).encode(*self._rectangle(sources)))
 
     def start(self, memory: HeldMemory[Any], *, beam: int) -> HeldState[Any]:
         return self._stepping.start(memory, beam=beam)
@@ -77,7 +77,7 @@ class OnTensors:
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
         return score_hypotheses(
-            self._reading(sources, trees),
+            self.reading(sources, trees),
             *self._rectangle(sources),
             outputs=outputs,
             normalisation=normalisation,
@@ -88,7 +88,7 @@ class OnTensors:
         """The padded sources with their end symbols, and their lengths."""
         return rectangle([[*ids, self._end] for ids in sources], device=self.device)
 
-    def _reading(self, sources: Sequence[Ids], trees: Sequence[Heads]) -> Seq2Seq[Any, Any]:
+    def reading(self, sources: Sequence[Ids], trees: Sequence[Heads]) -> Seq2Seq[Any, Any]:
         """The network as it reads these sources."""
         if not trees:
             return self._model

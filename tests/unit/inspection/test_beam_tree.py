@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from dragoman.decoding import Hypothesis, SearchSettings
+from dragoman.decoding import Hypothesis, SearchSettings, Stepping
 from dragoman.decoding.continuations import Continuations
 from dragoman.decoding.observing import SearchStep
 from dragoman.inspection.beam_tree import Candidate, TreeObserver, watch_search
@@ -96,7 +96,8 @@ def test_a_real_search_is_watched():
         TransformerConfig(size=12, heads=3, feed_forward=7), source_vocabulary=13, target_vocabulary=13
     )
     settings = SearchSettings(beam=3, best=2)
-    seen = watch_search(model, [5, 6, 7], settings=settings, limit=7, symbols=SYMBOLS)
+    memory = Stepping.hold(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
+    seen = watch_search(Stepping(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
     assert isinstance(seen.best, Hypothesis)
     assert seen.tree.beam == 3
     expected = [*seen.best.tokens, SYMBOLS.end] if seen.best.finished else list(seen.best.tokens)

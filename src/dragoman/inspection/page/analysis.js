@@ -109,7 +109,7 @@ function sentenceOf(bad) {
       });
       const value = (r, c) => weights.at(layer, r, c);
       map.show({ most: 17, rows: bad.attention.target, columns: bad.attention.source, value,
-        colour: (r, c) => accent(Math.max(0.03, shade(value(r, c))).toFixed(3)) });
+        tone: (r, c) => shade(value(r, c)) });
     };
   }
   return part;

@@ -1,6 +1,7 @@
 // The tree of a beam search: a column a step, a node a candidate; what goes on is joined to what it came from.
+// Of long searches the latest columns are drawn: no browser has a canvas for hundreds.
 const beam = (() => {
-  const ROW = 26, NODE = 106, COLUMN = 126;
+  const ROW = 26, NODE = 106, COLUMN = 126, MOST = 60;
   const FATES = { "goes on": "goes on", ended: "ended here", cut: "was cut" };
   const COUNTED = { "goes on": "go on", ended: "ended", cut: "cut" };
   let tree = null, step = 0, places = [], here = null;
@@ -33,19 +34,21 @@ const beam = (() => {
 
   function draw() {
     if (!tree) return;
-    const canvas = $("tree"), columns = tree.steps.slice(0, step + 1);
+    const begin = Math.max(0, step + 1 - MOST), columns = tree.steps.slice(begin, step + 1);
+    const canvas = $("tree"), path = new Set(here ? way(...here).map(String) : []);
     const most = Math.max(...columns.map((candidates) => candidates.length));
     const pen = sized(canvas, 24 + COLUMN * columns.length, 30 + ROW * most);
     places = [];
-    const at = (s, c) => [18 + s * COLUMN, 30 + c * ROW + ROW / 2];
+    const at = (s, c) => [18 + (s - begin) * COLUMN, 30 + c * ROW + ROW / 2];
     pen.font = `12px ${FONT}`;
-    columns.forEach((candidates, s) => {
+    columns.forEach((candidates, column) => {
+      const s = begin + column;
       pen.fillStyle = s === step ? accent(1) : styled("--quiet");
-      pen.fillText(String(s + 1), 18 + s * COLUMN, 12);
+      pen.fillText(String(s + 1), 18 + column * COLUMN, 12);
       candidates.forEach((one, c) => {
-        if (one.parent === null) return;
+        if (one.parent === null || !column) return;
         const [x, y] = at(s, c), [fromX, fromY] = at(s - 1, one.parent);
-        const strong = onWay(s, c), lit = here && way(...here).some(([p, q]) => p === s && q === c);
+        const strong = onWay(s, c), lit = path.has(`${s},${c}`);
         if (one.fate === "cut" && s !== step && !lit) return;
         pen.strokeStyle = lit ? accent(1, "--less") : strong ? accent(1) : accent(one.fate === "cut" ? 0.15 : 0.35);
         pen.lineWidth = strong || lit ? 2 : 1;
@@ -55,8 +58,8 @@ const beam = (() => {
         pen.stroke();
       });
     });
-    columns.forEach((candidates, s) => candidates.forEach((one, c) => {
-      const [x, y] = at(s, c), strong = onWay(s, c), lit = here && here[0] === s && here[1] === c;
+    columns.forEach((candidates, column) => candidates.forEach((one, c) => {
+      const s = begin + column, [x, y] = at(s, c), strong = onWay(s, c), lit = here && here[0] === s && here[1] === c;
       const ended = one.fate === "ended", cut = one.fate === "cut";
       pen.fillStyle = strong ? accent(0.9) : ended ? accent(0.3, "--good") : cut ? accent(0.04) : accent(0.18);
       pen.beginPath();

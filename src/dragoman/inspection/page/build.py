@@ -1,28 +1,28 @@
-"""The page put together: its style, its program and the data inside."""
+"""The page put together: its frame, its style, its program and the data inside."""
 
 import json
 from importlib.resources import files
 from typing import Any
 
-STYLE = {"/* style */": "page.css", "/* drawing */": "drawing.js"}
-INSPECTION = ("page.html", STYLE | {"/* beam */": "beam.js", "/* page */": "page.js"})
-ANALYSIS = ("analysis.html", STYLE | {"/* page */": "analysis.js"})
+FRAME = ("head.html", "foot.html")
+"""What all pages begin and end with."""
 
 
 def page(tree: dict[str, Any]) -> str:
     """The HTML of a tree of `tree_of`, with style, program and data inside of it."""
-    return _filled(tree, *INSPECTION)
+    return _filled(tree, "page.html", programs=["beam.js", "beside.js", "page.js"])
 
 
 def analysis_page(tree: dict[str, Any]) -> str:
     """The HTML of a tree of `analysis_tree`, likewise."""
-    return _filled(tree, *ANALYSIS)
+    return _filled(tree, "analysis.html", programs=["analysis.js"])
 
 
-def _filled(tree: dict[str, Any], template: str, parts: dict[str, str]) -> str:
-    text = _file(template)
-    for mark, name in parts.items():
-        text = text.replace(mark, _file(name))
+def _filled(tree: dict[str, Any], content: str, *, programs: list[str]) -> str:
+    text = _file(content).join(map(_file, FRAME))
+    parts = {"/* style */": ["page.css"], "/* drawing */": ["drawing.js"], "/* page */": programs}
+    for mark, names in parts.items():
+        text = text.replace(mark, "\n".join(map(_file, names)))
     # In a script of data, only this could end it early, or be taken for a comment.
     data = json.dumps(tree, ensure_ascii=False).replace("<", "\\u003c")
     title = tree["title"].replace("&", "&amp;").replace("<", "&lt;")

@@ -27,10 +27,20 @@ System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], Side]
 tokenizer that spells what it writes."""
 
 
-def tree_of(systems: Sequence[System], *, title: str, compact: bool = False) -> Tree:
-    """Everything about some sentences, of one model or of several beside each other."""
+def tree_of(
+    systems: Sequence[System],
+    *,
+    title: str,
+    judged: Sequence[Sequence[Sequence[float]]] | None = None,
+    compact: bool = False,
+) -> Tree:
+    """Everything about some sentences, of one model or of several beside each other.
+
+    `judged` are, of each sentence, the log-probabilities of every model's translation (a row) by every model.
+    """
     return {
         "title": title,
+        "judged": judged,
         "systems": [
             {
                 "name": name,
@@ -46,11 +56,13 @@ def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
     shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
     passed = study.passed
     return {
+        "task": study.task,
         "source_text": study.source_text,
         "target_text": study.target_text,
         "source": list(study.source),
         "target": list(study.target),
-        "read": ["<begin>", *study.target[:-1]],
+        "read": list(study.read),
+        "places": list(study.places),
         "source_words": _words(study.source_words),
         "target_words": _words(study.target_words),
         "log_prob": study.log_prob,
@@ -62,7 +74,12 @@ def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
         "statistics": [{name: getattr(row, name) for name in row.__slots__} for row in study.statistics],
         "alignments": [_alignment(one, numbers) for one in study.alignments],
         "attributions": {
-            name: {"source": numbers(one.source), "target": numbers(one.target)}
+            name: {
+                "values": numbers(one.values),
+                "rows": list(one.rows),
+                "columns": list(one.columns),
+                "note": one.note,
+            }
             for name, one in study.attributions.items()
         },
         "heads": {kind: change.tolist() for kind, change in study.heads.items()},

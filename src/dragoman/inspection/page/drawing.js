@@ -7,11 +7,9 @@ function unpacked(packed) {
   const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
   const shares = packed.kind === "u2";
   const numbers = shares ? new Uint16Array(bytes.buffer) : new Float32Array(bytes.buffer);
-  const strides = packed.shape.map((_, axis) => packed.shape.slice(axis + 1).reduce((a, b) => a * b, 1));
-  const at = (...place) => {
-    const number = numbers[place.reduce((sum, index, axis) => sum + index * strides[axis], 0)];
-    return shares ? number / 65535 : number;
-  };
+  const [s0, s1 = 0, s2 = 0, s3 = 0] = packed.shape.map((_, axis) => packed.shape.slice(axis + 1).reduce((a, b) => a * b, 1));
+  const full = shares ? 65535 : 1;
+  const at = (a, b = 0, c = 0, d = 0) => numbers[a * s0 + b * s1 + c * s2 + d * s3] / full;
   return { shape: packed.shape, at };
 }
 const opened = new Map();
@@ -20,8 +18,12 @@ const array = (packed) => {
   return opened.get(packed);
 };
 
-// Colours come from the style, so that light and dark follow it.
-const styled = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Colours come from the style, so that light and dark follow it; what is asked for in every cell is remembered.
+const colours = new Map();
+const styled = (name) => {
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return colours.get(name);
+};
 const accent = (alpha, name = "--accent") => `rgb(${styled(name)} / ${alpha})`;
 const shade = (value) => Math.sqrt(Math.max(0, Math.min(1, value)));
 
@@ -60,12 +62,30 @@ function sized(canvas, width, height) {
 const FONT = "ui-sans-serif, system-ui, sans-serif";
 const room = (canvas) => Math.max(220, canvas.closest(".scroll").clientWidth);
 
+// Many cells as a picture of one pixel each: a tone from -1 to 1 is how strong its colour is.
+const LEAST = 0.03;
+const tinted = (tone) => accent(Math.max(LEAST, Math.abs(tone)).toFixed(3), tone < 0 ? "--less" : "--accent");
+function picture(rows, columns, tone) {
+  const canvas = Object.assign(document.createElement("canvas"), { width: Math.max(1, columns), height: Math.max(1, rows) });
+  const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
+  const [more, less] = ["--accent", "--less"].map((name) => styled(name).split(" ").map(Number));
+  for (let r = 0, place = 0; r < rows; r++) {
+    for (let c = 0; c < columns; c++, place += 4) {
+      const one = tone(r, c);
+      image.data.set(one < 0 ? less : more, place);
+      image.data[place + 3] = 255 * Math.max(LEAST, Math.abs(one));
+    }
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
 // A grid of cells with names on two sides; pointing at a cell tells it, arrows move from cell to cell.
 function grid(canvas, on) {
-  let view = null, here = null, place = null;
+  let view = null, here = null, place = null, cells = null;
   function draw() {
     if (!view) return;
-    const { rows, columns, colour, mark } = view;
+    const { rows, columns } = view;
     const probe = canvas.getContext("2d");
     probe.font = `13px ${FONT}`;
     const longest = (names) => Math.min(150, Math.max(0, ...names.map((name) => probe.measureText(name).width)));
@@ -94,23 +114,37 @@ function grid(canvas, on) {
       const strong = here && here[0] === r;
       if (named || strong) write(name, left - 6, top + cell * (r + 0.5), 0, strong);
     });
-    const gap = cell > 7 ? 1 : 0;
-    for (let r = 0; r < rows.length; r++) {
-      for (let c = 0; c < columns.length; c++) {
-        pen.fillStyle = colour(r, c);
-        pen.fillRect(left + c * cell, top + r * cell, cell - gap, cell - gap);
-        if (mark && mark(r, c)) {
-          pen.strokeStyle = styled("--ink");
-          pen.lineWidth = 1.5;
-          pen.strokeRect(left + c * cell + 1.5, top + r * cell + 1.5, cell - gap - 3, cell - gap - 3);
-        }
-      }
-    }
+    paint(pen, left, top, cell);
     if (here) {
       pen.strokeStyle = accent(0.9);
       pen.lineWidth = 1;
       pen.strokeRect(left - 0.5, top + here[0] * cell - 0.5, cell * columns.length, cell);
       pen.strokeRect(left + here[1] * cell - 0.5, top - 0.5, cell, cell * rows.length);
+    }
+  }
+  // Large grids are a picture that is made once; small ones are drawn cell by cell, with room between and marks.
+  function paint(pen, left, top, cell) {
+    const { rows, columns, tone, mark } = view;
+    if (cell <= 7) {
+      const theme = document.documentElement.dataset.theme;
+      if (!cells || cells.theme !== theme) cells = Object.assign(picture(rows.length, columns.length, tone), { theme });
+      pen.imageSmoothingEnabled = false;
+      pen.drawImage(cells, left, top, cell * columns.length, cell * rows.length);
+    }
+    for (let r = 0; r < rows.length && (cell > 7 || mark); r++) {
+      for (let c = 0; c < columns.length; c++) {
+        const gap = cell > 7 ? 1 : 0;
+        if (gap) {
+          pen.fillStyle = tinted(tone(r, c));
+          pen.fillRect(left + c * cell, top + r * cell, cell - gap, cell - gap);
+        }
+        if (mark && mark(r, c)) {
+          const inside = gap ? 1.5 : 0.5;
+          pen.strokeStyle = styled("--ink");
+          pen.lineWidth = gap ? 1.5 : 1;
+          pen.strokeRect(left + c * cell + inside, top + r * cell + inside, cell - gap - 2 * inside, cell - gap - 2 * inside);
+        }
+      }
     }
   }
   function point(next) {
@@ -136,7 +170,7 @@ function grid(canvas, on) {
       Math.max(0, Math.min(view.columns.length - 1, c + move[1]))]);
   });
   return {
-    show(next) { view = next; here = null; draw(); on(null, view); },
+    show(next) { view = next; here = cells = null; draw(); on(null, view); },
     draw,
     where: (r, c) => ({ x: place.left + (c + 0.5) * place.cell, y: place.top + (r + 0.5) * place.cell }),
   };
@@ -150,6 +184,7 @@ function themed(redraw) {
   function theme() {
     const now = chosen || (dark.matches ? "dark" : "light");
     document.documentElement.dataset.theme = now;
+    colours.clear();
     $("theme").textContent = now === "dark" ? "light" : "dark";
     redraw();
   }

@@ -1,7 +1,7 @@
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = JSON.parse($("data").textContent);
 const KINDS = {
-  encoder: ["encoder", "Source words look at source words"],
-  masked: ["masked", "Words written so far look at one another, and what comes later is hidden"],
+  encoder: ["encoder", "Words look at one another, before and behind them"],
+  masked: ["masked", "Words look at those before them, and what comes later is hidden"],
   cross: ["cross", "Steps of the translation look at source words"],
 };
 const STATISTICS = {
@@ -10,6 +10,17 @@ const STATISTICS = {
   on_punctuation: ["on punctuation", "The share of its weights that a head gives to punctuation.", 2],
   on_end: ["on the end symbol", "The share of its weights that a head gives to the end symbol, often a place to rest.", 2],
   worth: ["without it", "What the log-probability of this translation changes by, in nats, when the head is left out.", 3],
+};
+// What the first section and that of predictions say, by what the network was asked for.
+const POINT = "Point at a word to see where the network looks from there, click to keep it. ";
+const TASKS = {
+  translation: [`${POINT}Source words are shaded by the attention chosen below, words written so far by the masked one.`,
+    "What each step might have written"],
+  continuation: [`${POINT}The prompt stands above, what the network goes on with below it.`, "What each step might have written"],
+  label: [`${POINT}The label that was found stands below the text; where one place decides, it shows what that looks at.`,
+    "What the text might be"],
+  tags: [`${POINT}Below the text are the labels of its words, one by one.`, "What each word might be"],
+  answer: [`${POINT}Below question and text stand the first and the last token of the answer.`, "Where the answer begins and ends"],
 };
 const state = { system: 0, sentence: 0, kind: "cross", layer: 0, head: "mean", mask: false, step: null, kept: false,
   statistic: "entropy", method: 0, attribution: 0 };
@@ -29,19 +40,32 @@ function tell(id, ...parts) {
   $(id).replaceChildren(...nodes);
 }
 
-// Attention.
+// Attention: numbers by row and column, the mean of all heads made once.
+const means = new Map();
+function meanOfHeads(packed, layer) {
+  const key = `${layer}`, known = means.get(packed) || means.set(packed, new Map()).get(packed);
+  if (known.has(key)) return known.get(key);
+  const weights = array(packed), [, heads, rows, columns] = weights.shape;
+  // Heads that pruning took from a layer look at nothing.
+  const looks = (h) => [...Array(columns).keys()].some((c) => weights.at(layer, h, 0, c) > 0);
+  const there = [...Array(heads).keys()].filter(looks);
+  const mean = new Float32Array(rows * columns);
+  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+    let sum = 0;
+    for (const h of there) sum += weights.at(layer, h, r, c);
+    mean[r * columns + c] = sum / there.length;
+  }
+  known.set(key, (r, c) => mean[r * columns + c]);
+  return known.get(key);
+}
 function weight(one, kind, layer, head) {
-  const weights = array(one.weights[kind]);
-  const [, heads] = weights.shape;
   if (kind === "encoder" && head === "rollout") {
     const rolled = array(one.rollout);
     return (r, c) => rolled.at(layer, r, c);
   }
-  if (head !== "mean") return (r, c) => weights.at(layer, head, r, c);
-  // Heads that pruning took from a layer look at nothing.
-  const looks = (h) => [...Array(weights.shape[3]).keys()].some((c) => weights.at(layer, h, 0, c) > 0);
-  const there = [...Array(heads).keys()].filter(looks);
-  return (r, c) => there.reduce((sum, h) => sum + weights.at(layer, h, r, c), 0) / there.length;
+  if (head === "mean") return meanOfHeads(one.weights[kind], layer);
+  const weights = array(one.weights[kind]);
+  return (r, c) => weights.at(layer, head, r, c);
 }
 const map = grid($("map"), (here, view) => {
   if (!here) {
@@ -51,8 +75,15 @@ const map = grid($("map"), (here, view) => {
   }
   const [r, c] = here;
   tell("attention-readout", [view.rows[r]], " looks at ", [view.columns[c]], `: ${view.value(r, c).toFixed(4)}`);
-  if (!state.kept) step(state.kind === "encoder" ? { side: "source", place: r } : { side: "target", place: r });
+  if (!state.kept) step(pointedAt(r));
 });
+// The word that a row of the map is, among those of the source or of what was written.
+function pointedAt(row) {
+  const one = sentence();
+  if (one.task === "translation") return { side: state.kind === "encoder" ? "source" : "target", place: row };
+  if (one.task !== "continuation") return { side: "source", place: row };
+  return row < one.source.length ? { side: "source", place: row } : { side: "target", place: row - one.source.length };
+}
 function showAttention() {
   const one = sentence();
   const there = Object.keys(KINDS).filter((kind) => one.weights[kind]);
@@ -79,10 +110,7 @@ function showAttention() {
     rows: readable(rows),
     columns: mixed ? [...Array(width).keys()].map((n) => `mixture ${n + 1}`) : readable(columns),
     value,
-    colour: (r, c) => {
-      const alpha = state.mask ? 0.45 * value(r, c) : shade(value(r, c));
-      return alpha > 0.02 ? accent(alpha.toFixed(3)) : accent(0.03);
-    },
+    tone: (r, c) => (state.mask ? 0.45 * value(r, c) : shade(value(r, c))),
   });
   $("attention-note").textContent = state.mask ? "The mask: what each row may see, whatever it looks at."
     : `${KINDS[state.kind][1]}. The shade is the root of the weight, so that small ones can be seen.`
@@ -90,9 +118,15 @@ function showAttention() {
   thumbnails(one, layers, heads);
 }
 let tiles = null;
+const pictures = new Map();
+function drawnOnce(packed, layer, head) {
+  const key = `${layer} ${head} ${document.documentElement.dataset.theme}`;
+  const known = pictures.get(packed) || pictures.set(packed, new Map()).get(packed);
+  const weights = array(packed), [, , rows, columns] = weights.shape;
+  if (!known.has(key)) known.set(key, picture(rows, columns, (r, c) => shade(weights.at(layer, head, r, c))));
+  return known.get(key);
+}
 function thumbnails(one, layers, heads) {
-  const weights = array(one.weights[state.kind]);
-  const [, , rows, columns] = weights.shape;
   const canvas = $("thumbnails"), across = heads, gap = 10;
   const tile = Math.max(44, Math.min(120, Math.floor((room(canvas) - 40) / across) - gap));
   const pen = sized(canvas, 40 + across * (tile + gap), 22 + layers * (tile + gap));
@@ -104,15 +138,7 @@ function thumbnails(one, layers, heads) {
     for (let head = 0; head < heads; head++) {
       const x = 32 + head * (tile + gap), y = 20 + layer * (tile + gap);
       if (!layer) { pen.fillStyle = styled("--quiet"); pen.fillText(String(head + 1), x + tile / 2 - 3, 9); }
-      pen.fillStyle = accent(0.04);
-      pen.fillRect(x, y, tile, tile);
-      const wide = tile / columns, tall = tile / rows;
-      for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-        const value = weights.at(layer, head, r, c);
-        if (value < 0.004) continue;
-        pen.fillStyle = accent(shade(value).toFixed(2));
-        pen.fillRect(x + c * wide, y + r * tall, Math.max(wide, 0.8), Math.max(tall, 0.8));
-      }
+      pen.drawImage(drawnOnce(one.weights[state.kind], layer, head), x, y, tile, tile);
       const chosen = layer === state.layer && (head === state.head || state.head === "mean");
       pen.strokeStyle = chosen ? accent(1) : styled("--line");
       pen.lineWidth = chosen ? 2 : 1;
@@ -134,7 +160,8 @@ function tokens(id, list, side) {
       state.kept = !same;
       step(same ? null : { side, place });
     });
-    one.className = `${token.startsWith("▁") ? "first" : ""} ${/^<.+>$/.test(token) ? "symbol first" : ""}`;
+    const apart = token.startsWith("▁") || (side === "target" && !["translation", "continuation"].includes(sentence().task));
+    one.className = `${apart ? "first" : ""} ${/^<.+>$/.test(token) ? "symbol first" : ""}`;
     one.addEventListener("pointerenter", () => { if (!state.kept) step({ side, place }); });
     one.addEventListener("pointerleave", () => { if (!state.kept) step(null); });
     return one;
@@ -153,17 +180,26 @@ function step(next) {
   if (!next) { paint("source", null, -1); paint("target", null, -1); return; }
   const read = (kind) => (one.weights[kind] && !one.mixtures.includes(kind)
     ? weight(one, kind, Math.min(state.layer, array(one.weights[kind]).shape[0] - 1), kindHead(one, kind)) : null);
-  const row = next.place;
-  if (next.side === "source") {
-    const from = read("encoder"), to = read("cross");
-    paint("source", from && ((place) => from(row, place)), row);
-    paint("target", to && ((place) => to(place, row)), -1);
-    return;
+  if (one.task === "translation") {
+    const from = read("encoder"), across = read("cross"), back = read("masked"), row = next.place;
+    if (next.side === "source") {
+      paint("source", from && ((place) => from(row, place)), row);
+      paint("target", across && ((place) => across(place, row)), -1);
+    } else {
+      paint("source", across && ((place) => across(row, place)), -1);
+      paint("target", back && ((place) => (place < row ? back(row, place + 1) : 0)), row);
+    }
+  } else {
+    // One sequence looks at itself: the source, and behind it what was written, where something was.
+    const inside = read(one.weights.encoder ? "encoder" : "masked"), written = one.source.length;
+    const row = next.side === "source" ? next.place : one.places[next.place];
+    const seen = inside && row !== null;
+    paint("source", seen && ((place) => inside(row, place)), next.side === "source" ? next.place : -1);
+    const said = seen && one.task === "continuation" && next.side === "target";
+    paint("target", said && ((place) => (place < next.place ? inside(row, written + place) : 0)),
+      next.side === "target" ? next.place : -1);
   }
-  const across = read("cross"), back = read("masked");
-  paint("source", across && ((place) => across(row, place)), -1);
-  paint("target", back && ((place) => (place < row ? back(row, place + 1) : 0)), row);
-  distribution(row);
+  if (next.side === "target") distribution(next.place);
 }
 const kindHead = (one, kind) => (typeof state.head === "number" && state.head < array(one.weights[kind]).shape[1]
   ? state.head : "mean");
@@ -218,6 +254,8 @@ const links = grid($("links"), (here, view) => {
 });
 function showAlignment() {
   const one = sentence();
+  $("alignment").hidden = !one.alignments.length;
+  if (!one.alignments.length) return;
   state.method = Math.min(state.method, one.alignments.length - 1);
   choices("methods", "", one.alignments.map((method, n) => [n, method.name]), state.method, (method) => change({ method }));
   const method = one.alignments[state.method];
@@ -231,7 +269,7 @@ function showAlignment() {
     how: `By ${method.name}: ${method.how}.`,
     value: weights.at,
     linked: (r, c) => linked.has(`${r} ${c}`),
-    colour: (r, c) => accent(Math.max(0.03, shade(weights.at(r, c) / largest)).toFixed(3)),
+    tone: (r, c) => shade(weights.at(r, c) / largest),
     mark: (r, c) => linked.has(`${r} ${c}`),
   });
   $("alignment-note").textContent = "Rows are words of the translation, columns those of the source; framed squares are links.";
@@ -295,7 +333,7 @@ $("steps").addEventListener("keydown", (event) => {
 
 // Attribution.
 const shares = grid($("shares"), (here, view) => {
-  if (!here) { tell("attribution-readout", "Point at the map: a row is a step, a column a token that it read."); return; }
+  if (!here) { tell("attribution-readout", "Point at the map: a row is what was predicted, a column what was read."); return; }
   const [r, c] = here, value = view.value(r, c);
   tell("attribution-readout", [view.columns[c]], " makes ", [view.rows[r]],
     ` ${value < 0 ? "less" : "more"} probable: ${value.toFixed(4)} nats`);
@@ -305,19 +343,15 @@ function showAttribution() {
   state.attribution = Math.min(state.attribution, names.length - 1);
   choices("attributions", "", names.map((name, n) => [n, name]), state.attribution,
     (attribution) => change({ attribution }));
-  const { source, target } = one.attributions[names[state.attribution]];
-  const left = array(source), right = array(target), width = one.source.length;
-  const value = (r, c) => (c < width ? left.at(r, c) : right.at(r, c - width));
-  const rows = readable(one.target), columns = [...readable(one.source), ...readable(one.read)];
+  const { values, rows, columns, note } = one.attributions[names[state.attribution]];
+  const numbers = array(values), value = (r, c) => numbers.at(r, c);
   let largest = 1e-9;
   rows.forEach((_, r) => columns.forEach((_, c) => { largest = Math.max(largest, Math.abs(value(r, c))); }));
   shares.show({
-    rows, columns, value,
-    colour: (r, c) => {
-      const number = value(r, c) / largest;
-      return accent(Math.max(0.03, shade(Math.abs(number))).toFixed(3), number < 0 ? "--less" : "--more");
-    },
+    rows: readable(rows), columns: readable(columns), value,
+    tone: (r, c) => Math.sign(value(r, c)) * shade(Math.abs(value(r, c)) / largest),
   });
+  $("attribution-how").textContent = note;
 }
 
 // The whole page.
@@ -325,8 +359,11 @@ function showPair() {
   const one = sentence();
   tokens("source", one.source, "source");
   tokens("target", one.target, "target");
-  $("score").textContent = `Log-probability ${one.log_prob.toFixed(4)} nats, `
-    + `${(one.log_prob / one.target.length).toFixed(4)} a token, end symbol included.`;
+  [$("pair-note").textContent, $("prediction-title").textContent] = TASKS[one.task];
+  $("steps").closest(".scroll").hidden = one.steps.length < 2;
+  const per = one.target.length < 2 ? "" : `, ${(one.log_prob / one.target.length).toFixed(4)} a token`;
+  const ended = ["translation", "continuation"].includes(one.task) ? ", end symbol included" : "";
+  $("score").textContent = `Log-probability ${one.log_prob.toFixed(4)} nats${per}${ended}.`;
   state.kept = false;
   state.step = null;
   distribution(0);
@@ -343,6 +380,7 @@ function change(next, whole = false) {
   Object.assign(state, next);
   if (whole) { showSentences(); showPair(); }
   showAttention();
+  beside.show();
   if (sentence().weights[state.kind]) showStatistics();
   showAlignment();
   showAttribution();
@@ -356,11 +394,12 @@ function redraw() {
   if (one.weights[state.kind]) thumbnails(one, ...array(one.weights[state.kind]).shape.slice(0, 2));
   if (one.weights[state.kind]) showStatistics();
   beam.draw();
+  beside.draw();
   if (state.step) step(state.step);
 }
 
-const layersOf = (one) => (one.weights.cross ? array(one.weights.cross).shape[0] : 1);
-state.layer = layersOf(sentence()) - 1;
+const last = (one) => Object.values(one.weights).map((packed) => array(packed).shape[0]).at(-1) ?? 1;
+state.layer = last(sentence()) - 1;
 change({}, true);
 themed(redraw);
-window.dragoman = { state, change, map, links, shares, beam, sentence };
+window.dragoman = { state, change, map, links, shares, beam, beside, sentence };
