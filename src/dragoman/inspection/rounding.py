@@ -14,7 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.inspection.recorder import attentions_of
 from dragoman.models.arrays import Compute
+from dragoman.nn.cache import KeysValues
 from dragoman.nn.embedding import Unembedding
 
 Numbers = Float[Tensor, "*places width"]
@@ -32,6 +34,9 @@ def rounded_as(network: nn.Module, compute: Compute) -> Iterator[None]:
         for module in network.modules():
             if compute != "float32" and isinstance(module, nn.Linear | Unembedding):
                 hooks.callback(module.register_forward_pre_hook(partial(_given, compute)).remove)
+        for kind, _, attention in attentions_of(network):
+            if compute != "float32" and kind != "encoder":
+                hooks.callback(attention.register_forward_pre_hook(_seen).remove)
         yield
 
 
@@ -50,6 +55,17 @@ def rounded(x: Numbers, compute: Compute) -> Numbers:
             assert_never(compute)
 
 
+def _seen(attention: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
+    """What attention is called with, its keys and values as the core keeps them."""
+    x, seen, *others = arguments
+    kept = KeysValues(*(_through(part, rounded(part, "bfloat16")) for part in (seen.keys, seen.values)))
+    return (x, kept, *others)
+
+
 def _given(compute: Compute, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
-    x = arguments[0]
-    return (x + (rounded(x, compute) - x).detach(), *arguments[1:])
+    return (_through(arguments[0], rounded(arguments[0], compute)), *arguments[1:])
+
+
+def _through(x: Numbers, whole: Numbers) -> Numbers:
+    """The rounded numbers, with the gradient of those that were rounded."""
+    return x + (whole - x).detach()

@@ -22,6 +22,13 @@ const TASKS = {
   tags: [`${POINT}Below the text are the labels of its words, one by one.`, "What each word might be"],
   answer: [`${POINT}Below question and text stand the first and the last token of the answer.`, "Where the answer begins and ends"],
 };
+const STEPS = {
+  translation: (place) => `Step ${place + 1}`,
+  continuation: (place) => `Step ${place + 1}`,
+  label: () => "The text",
+  tags: (place) => sentence().source_words.texts[place],
+  answer: (place) => ["First token", "Last token"][place],
+};
 const state = { system: 0, sentence: 0, kind: "cross", layer: 0, head: "mean", mask: false, step: null, kept: false,
   statistic: "entropy", method: 0, attribution: 0 };
 
@@ -128,7 +135,7 @@ function drawnOnce(packed, layer, head) {
 }
 function thumbnails(one, layers, heads) {
   const canvas = $("thumbnails"), across = heads, gap = 10;
-  const tile = Math.max(44, Math.min(120, Math.floor((room(canvas) - 40) / across) - gap));
+  const tile = Math.max(26, Math.min(120, Math.floor((room(canvas) - 40) / across) - gap));
   const pen = sized(canvas, 40 + across * (tile + gap), 22 + layers * (tile + gap));
   tiles = { tile, gap, layers, heads };
   pen.font = `12px ${FONT}`;
@@ -302,7 +309,7 @@ function showSteps() {
 }
 function distribution(place) {
   const one = sentence().steps[place];
-  tell("step-readout", `Step ${place + 1}: `, [shown(one.token)],
+  tell("step-readout", `${STEPS[sentence().task](place)}: `, [shown(one.token)],
     ` with probability ${Math.exp(one.log_prob).toFixed(4)}, ${one.rank ? `behind ${one.rank} more probable` : "the most probable"}`);
   const rows = one.best.flatMap(([token, share]) => {
     const own = token === one.token ? "own" : "";

@@ -1,0 +1,92 @@
+"""What the compiled core computes in less than float32, and PyTorch with inputs rounded alike, beside each other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import dragoman
+from dragoman.experiment.exporting import export
+from dragoman.experiment.inspecting import Wanted, inspect_run
+from dragoman.experiment.load import load_in_pytorch
+from dragoman.inspection.passes import watched
+from dragoman.inspection.rounding import rounded, rounded_as
+from dragoman.models.symbols import Symbols
+from dragoman.models.transformer.config import TransformerConfig
+from dragoman.models.weights import save_tensors, weights
+from tests.compiled import mild_network_of  # skips where the core is not installed
+from tests.finished_runs import PAIRS, finished_run
+
+SIZES = {"size": 48, "heads": 6, "feed_forward": 67, "encoder_layers": 2, "decoder_layers": 3}
+MODELS: dict[str, dict[str, Any]] = {
+    "as in the paper": {"norm_position": "post"},
+    "as nowadays": {"norm": "rms", "gated": True, "activation": "silu", "positions": {"kind": "rotary"}, "bias": False},
+    "groups of heads": {"key_value_heads": 2, "positions": {"kind": "alibi"}},
+}
+SOURCE, OUTPUT = [5, 9, 6, 7, 11, 8], [7, 5, 10, 6, 4]
+
+
+def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
+    """A model whose numbers are of the scale of trained ones, stored in less than float32."""
+    run = finished_run(place / "run", {"model": SIZES | model})
+    network = load_in_pytorch(run.path, device="cpu").model
+    generator = torch.Generator().manual_seed(7)
+    for parameter in network.parameters():
+        parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
+    save_tensors(run.weights, weights(network))
+    export(run.path, place / compute, compute=compute)
+    return place / compute
+
+
+@pytest.mark.parametrize("compute", ["int8", "bfloat16"])
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute):
+    """Until some number falls to the other side of a half, which moves all that follows by a step."""
+    path = exported(tmp_path, model, compute)
+    translator, core = load_in_pytorch(path, device="cpu"), dragoman.load(path, device="cpu").model
+    expected = torch.from_numpy(core.log_probs(SOURCE, OUTPUT))
+
+    def error() -> float:
+        (passed,) = watched(translator.model, [SOURCE], [OUTPUT], symbols=Symbols())
+        return float((passed.log_probs - expected).abs().median())
+
+    as_stored = error()
+    with rounded_as(translator.model, compute):
+        as_the_core = error()
+    assert error() == as_stored  # nothing is left behind
+    assert as_the_core < as_stored / 20
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.runtime.translator.TranslationWarning")  # it never learnt to end
+@pytest.mark.parametrize("compute", ["int8", "bfloat16"])
+def test_what_is_told_of_an_exported_model_is_what_the_core_does(tmp_path, compute):
+    path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]
+    core = dragoman.load(path, device="cpu")
+    found = inspect_run(path, Wanted([text]), device="cpu")
+    assert ("translation, beam and probabilities", f"of the compiled core in {compute}") in found.facts
+    [seen], [[best]] = [one.search for one in found.studies], core.hypotheses([text])
+    assert seen.best.tokens == best.hypothesis.tokens
+    totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.winner)]
+    assert totals[-1] == pytest.approx(best.hypothesis.log_prob, abs=1e-4)
+    (one,) = inspect_run(path, Wanted([text], targets=[target]), device="cpu").studies
+    [scored] = core.score([text], [target])
+    assert [step.log_prob for step in one.steps] == pytest.approx(scored.token_log_probs, abs=1e-4)
+    for weights_of_kind in one.passed.weights.values():
+        assert weights_of_kind.sum(dim=-1).sub(1).abs().max() < 1e-5
+
+
+def test_rounding_by_hand():
+    x = torch.tensor([[12.7, -6.35, 0.04, 0.06], [0.0, 0.0, 0.0, 0.0]])
+    torch.testing.assert_close(rounded(x, "int8"), torch.tensor([[12.7, -6.4, 0.0, 0.1], [0.0] * 4]))
+    assert rounded(torch.tensor([1.00390625]), "bfloat16").tolist() == [1.0]  # half a step: to the even one
+    assert rounded(x, "float32") is x
+
+
+def test_gradients_pass_the_rounding():
+    network = mild_network_of(TransformerConfig(**SIZES))
+    source = torch.tensor([[5, 9, 3]])
+    with rounded_as(network, "int8"):
+        loss = network(source, torch.tensor([3]), torch.tensor([[2, 7]])).square().sum()
+        loss.backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in network.parameters())
