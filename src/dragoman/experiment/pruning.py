@@ -54,7 +54,8 @@ def prune_run(
     smaller.require_free()
     with without_dropout(model):
         worth = sensitivity(model, _losses(translator, pairs))
-    left = best_heads({kind: table.cpu() for kind, table in worth.items()}, share=share)
+    tables = {kind: table.cpu() for kind, table in worth.items()}
+    left = best_heads(tables, share=share, group=experiment.model.heads_of_a_group)
     config = experiment.model_copy(update={"model": pruned_config(experiment.model, left)})
     smaller.begin()
     with smaller.gone_unless_begun():

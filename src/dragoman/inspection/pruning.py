@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dragoman.config import merge, parse
 from dragoman.errors import ConfigError
-from dragoman.inspection.heads import Gates, heads_of, multi_headed
+from dragoman.inspection.heads import Gates, multi_headed
 from dragoman.inspection.recorder import Kind
 from dragoman.models.transformer.config import CausalConfig, EncoderConfig, Kept, TransformerConfig
 from dragoman.models.weights import weights
@@ -21,13 +21,15 @@ ROLES: Mapping[Kind, str] = {"encoder": "encoder", "masked": "decoder", "cross":
 """What the kinds are called in the configuration of an encoder-decoder Transformer."""
 
 
-def best_heads(worth: Gates, *, share: float) -> Left:
+def best_heads(worth: Gates, *, share: float, group: int = 1) -> Left:
     """The heads that are left when the `share` worth least is taken away; every attention keeps its best one.
 
+    Of `group` heads that share their keys and values, all stay or none; a group is worth what its heads are together.
     Raises ConfigError where the share leaves nothing to do, or nothing.
     """
     if not 0 < share < 1:
         raise ConfigError(f"heads = {share} is no share that can be taken away; choose more than 0 and less than 1")
+    worth = {kind: table.unflatten(1, (-1, group)).sum(dim=2) for kind, table in worth.items()}
     ranked = sorted(
         (float(value), kind, layer, head)
         for kind, table in worth.items()
@@ -36,11 +38,12 @@ def best_heads(worth: Gates, *, share: float) -> Left:
     best = {(kind, layer, int(row.argmax())) for kind, table in worth.items() for layer, row in enumerate(table)}
     less = [place for _, *place in ranked if tuple(place) not in best][: round(share * len(ranked))]
     if not less:
-        raise ConfigError(f"heads = {share} takes none of {len(ranked)} heads away; choose a greater share")
+        what = "heads" if group == 1 else f"groups of {group} heads"
+        raise ConfigError(f"heads = {share} takes none of {len(ranked)} {what} away; choose a greater share")
     gone = {tuple(place) for place in less}
     return {
         kind: tuple(
-            tuple(head for head in range(table.shape[1]) if (kind, layer, head) not in gone)
+            tuple(head for head in range(group * table.shape[1]) if (kind, layer, head // group) not in gone)
             for layer in range(table.shape[0])
         )
         for kind, table in worth.items()
@@ -74,16 +77,24 @@ def pruned_weights(model: nn.Module, left: Left) -> dict[str, Tensor]:
 
 def _sliced(attention: MultiHeadAttention, heads: Tensor) -> dict[str, Tensor]:
     """The parameters of an attention that has these of its heads."""
-    places = (heads[:, None] * attention.head_size + torch.arange(attention.head_size)).flatten()
     own: dict[str, Any] = {name: parameter.detach().cpu() for name, parameter in attention.named_parameters()}
-    sliced = {f"{name}.weight": own[f"{name}.weight"][places] for name in ("query", "key", "value")}
-    sliced |= {
-        f"{name}.bias": own[f"{name}.bias"][places] for name in ("query", "key", "value") if f"{name}.bias" in own
-    }
-    sliced["output.weight"] = own["output.weight"][:, places]
-    of_score = {name: tensor for name, tensor in own.items() if name.startswith("score.")}
-    assert all(tensor.shape[0] == heads_of(attention) for tensor in of_score.values()), "scores have a row a head"
-    return sliced | {name: tensor[heads] for name, tensor in of_score.items()}
+    count, key_count = (own[f"{name}.weight"].shape[0] // attention.head_size for name in ("query", "key"))
+    of_keys = (heads // (count // key_count)).unique()
+    sliced = {"output.weight": own["output.weight"][:, _numbers_of(heads, attention.head_size)]}
+    for name, some in (("query", heads), ("key", of_keys), ("value", of_keys)):
+        for part in (f"{name}.weight", f"{name}.bias"):
+            if part in own:
+                sliced[part] = own[part][_numbers_of(some, attention.head_size)]
+    for name, tensor in own.items():
+        if name.startswith("score."):
+            assert tensor.shape[0] in (count, key_count), "scores have a row a head, of queries or of keys"
+            sliced[name] = tensor[heads if tensor.shape[0] == count else of_keys]
+    return sliced
+
+
+def _numbers_of(heads: Tensor, head_size: int) -> Tensor:
+    """The places of what these heads hold, side by side."""
+    return (heads[:, None] * head_size + torch.arange(head_size)).flatten()
 
 
 def _places(table: Tensor) -> list[tuple[int, int]]:

@@ -110,11 +110,13 @@ class MultiHeadAttention(nn.Module):
         tree: TreeRelations | None = None,
         kept: tuple[int, ...] | None = None,
     ) -> None:
-        """`kept` are the heads that pruning left, out of `heads` that share the `size`."""
+        """`kept` are the heads that pruning left, out of `heads` that share the `size`: whole groups, where keys are
+        shared."""
         super().__init__()
         self.head_size = size // heads
         self.kept = kept
-        left, key_value_left = (heads, key_value_heads) if kept is None else (len(kept), len(kept))
+        left = heads if kept is None else len(kept)
+        key_value_left = left * key_value_heads // heads
         self.dropout = dropout
         self.query = nn.Linear(size, left * self.head_size, bias=bias)
         self.key = nn.Linear(size, key_value_left * self.head_size, bias=bias)

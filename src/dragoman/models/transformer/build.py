@@ -40,7 +40,7 @@ from dragoman.nn.positions.rotary import Rotary
 from dragoman.nn.positions.sinusoidal import Sinusoids
 from dragoman.nn.positions.structural import DepthPositions, TreeRelations
 from dragoman.nn.scores import Score, ScoreConfig, build_score
-from dragoman.nn.sparse import build_pattern
+from dragoman.nn.sparse import KeyHeads, build_pattern
 
 
 def build_seq2seq(config: TransformerConfig, *, source_vocabulary: int, target_vocabulary: int) -> Seq2SeqTransformer:
@@ -138,7 +138,7 @@ def build_encoder_block(
             config,
             attention,
             shared,
-            build_pattern(attention.pattern, causal=False, layer=layer),
+            build_pattern(attention.pattern, causal=False, layer=layer, kept=_kept_keys(config, attention.kept, layer)),
             layer=layer,
             reads_trees=True,
         ),
@@ -231,11 +231,18 @@ def _kept(heads: Kept | None, layer: int) -> tuple[int, ...] | None:
     return None if heads is None else heads[layer]
 
 
+def _kept_keys(config: StackConfig, heads: Kept | None, layer: int) -> KeyHeads | None:
+    """The heads of keys that pruning left of a layer, and how many there were."""
+    if heads is None:
+        return None
+    group = config.heads_of_a_group
+    return sorted({head // group for head in heads[layer]}), config.heads // group
+
+
 def _score(config: StackConfig, score: ScoreConfig, kept: tuple[int, ...] | None) -> Score:
     head_size = config.size // config.heads
-    heads, key_heads = config.heads, config.key_value_heads or config.heads
-    if kept is not None:
-        heads = key_heads = len(kept)
+    heads = config.heads if kept is None else len(kept)
+    key_heads = heads * (config.key_value_heads or config.heads) // config.heads
     return build_score(score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
 
 

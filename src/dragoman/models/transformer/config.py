@@ -220,21 +220,21 @@ class StackConfig(Config):
 
     @model_validator(mode="after")
     def _kept_heads_are_there(self) -> Self:
-        for role, kept, layers, pattern in self.kept_heads():
-            _refuse_kept(role, kept, layers=layers, heads=self.heads, pattern=pattern)
-            if self.key_value_heads not in (None, self.heads):
-                raise ValueError(
-                    f"model.{role}.kept does not go with model.key_value_heads = {self.key_value_heads}: a head cannot "
-                    "leave the group that it shares its keys with; leave one of them out"
-                )
+        for role, kept, layers in self.kept_heads():
+            _refuse_kept(role, kept, layers=layers, heads=self.heads, group=self.heads_of_a_group)
         return self
+
+    @property
+    def heads_of_a_group(self) -> int:
+        """How many heads share their keys and values."""
+        return self.heads // (self.key_value_heads or self.heads)
 
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         """The self-attentions: the name of the key, the choice, and whether it may not see what comes later."""
         raise NotImplementedError
 
-    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
-        """Where heads were pruned: the name of the key, those that are left, the number of layers, the pattern."""
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int]]:
+        """Where heads were pruned: the name of the key, those that are left, and the number of layers."""
         raise NotImplementedError
 
 
@@ -254,14 +254,14 @@ class TransformerConfig(StackConfig):
         yield "attention.encoder", self.attention.encoder, False
         yield "attention.decoder", self.attention.decoder, True
 
-    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int]]:
         encoder, decoder, cross = self.attention.encoder, self.attention.decoder, self.attention.cross
         if encoder.kept is not None:
-            yield "attention.encoder", encoder.kept, self.encoder_layers, encoder.pattern.kind
+            yield "attention.encoder", encoder.kept, self.encoder_layers
         if decoder.kept is not None:
-            yield "attention.decoder", decoder.kept, self.decoder_layers, decoder.pattern.kind
+            yield "attention.decoder", decoder.kept, self.decoder_layers
         if cross.kept is not None:
-            yield "attention.cross", cross.kept, self.decoder_layers, "full"
+            yield "attention.cross", cross.kept, self.decoder_layers
 
 
 class CausalConfig(StackConfig):
@@ -275,9 +275,9 @@ class CausalConfig(StackConfig):
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         yield "attention", self.attention, True
 
-    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int]]:
         if self.attention.kept is not None:
-            yield "attention", self.attention.kept, self.layers, self.attention.pattern.kind
+            yield "attention", self.attention.kept, self.layers
 
 
 class EncoderConfig(StackConfig):
@@ -294,9 +294,9 @@ class EncoderConfig(StackConfig):
     def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
         yield "attention", self.attention, False
 
-    def kept_heads(self) -> Iterator[tuple[str, Kept, int, str]]:
+    def kept_heads(self) -> Iterator[tuple[str, Kept, int]]:
         if self.attention.kept is not None:
-            yield "attention", self.attention.kept, self.layers, self.attention.pattern.kind
+            yield "attention", self.attention.kept, self.layers
 
 
 _SEE_THE_FUTURE = {
@@ -348,7 +348,7 @@ def _refuse_pattern(role: str, pattern: str, positions: str) -> None:
         )
 
 
-def _refuse_kept(role: str, kept: Kept, *, layers: int, heads: int, pattern: str) -> None:
+def _refuse_kept(role: str, kept: Kept, *, layers: int, heads: int, group: int) -> None:
     """Raises ValueError where the heads that are left are not those of a pruned network."""
     if len(kept) != layers:
         raise ValueError(
@@ -360,11 +360,12 @@ def _refuse_kept(role: str, kept: Kept, *, layers: int, heads: int, pattern: str
                 f"model.{role}.kept[{layer}] = {list(left)} are no heads of {heads}; give at least one, each once, in "
                 f"order, from 0 to {heads - 1}"
             )
-    if pattern == "bigbird" and any(len(left) < heads for left in kept):
-        raise ValueError(
-            f"model.{role}.kept does not go with bigbird, whose random blocks are drawn for all heads together; "
-            "leave one of them out"
-        )
+        whole = [head for head in range(heads) if head // group * group in left]
+        if whole != list(left):
+            raise ValueError(
+                f"model.{role}.kept[{layer}] = {list(left)} takes groups apart: every {group} heads share their keys "
+                "and values, and leave together; name all of a group or none"
+            )
 
 
 def _refuse_future(role: str, pattern: str) -> None:

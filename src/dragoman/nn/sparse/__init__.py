@@ -12,13 +12,14 @@ as it does in full attention.
 """
 
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, block_mask, random_plan
-from dragoman.nn.sparse.build import PatternConfig, build_pattern
+from dragoman.nn.sparse.build import KeyHeads, PatternConfig, build_pattern
 from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
 from dragoman.nn.sparse.window import Window, WindowConfig, band
 
 __all__ = [
     "BigBird",
     "BigBirdConfig",
+    "KeyHeads",
     "Linformer",
     "LinformerConfig",
     "PatternConfig",
