@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,12 +74,14 @@ def inspect(
         tokens=tokens,
     )
     found = [inspect_run(model, wanted, device=device) for model in models]
-    told = {"title": " and ".join(one.name for one in found), "judged": judged(found, wanted)}
+    tree = partial(
+        tree_of, _systems(found), title=" and ".join(one.name for one in found), judged=judged(found, wanted)
+    )
     if out is not None:
-        write_atomically(out, page(tree_of(_systems(found), **told, compact=True)))
+        write_atomically(out, page(tree(compact=True)))
         streams.say(f"{out}: written; open it in a browser")
     if json_ is not None:
-        write_atomically(json_, json.dumps(tree_of(_systems(found), **told), ensure_ascii=False) + "\n")
+        write_atomically(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
     if png is not None:
         _draw(found, png)
 

@@ -11,8 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.data.corpora.conllu import Heads
+from dragoman.data.corpora.questions import Located
 from dragoman.data.labelling import between_symbols
-from dragoman.data.questions import Located, tokens_of, windows
+from dragoman.data.questions import tokens_of, windows
 from dragoman.data.tagging import encode_words
 from dragoman.data.tokenizer import Side
 from dragoman.decoding import SearchSettings, Stepping
@@ -69,6 +70,10 @@ class Wanted:
         """That of a text, where there is one."""
         return None if self.targets is None else self.targets[number]
 
+    def tree(self, number: int) -> Heads | None:
+        """Likewise."""
+        return None if self.trees is None else self.trees[number]
+
 
 @dataclass(frozen=True)
 class Inspected:
@@ -115,7 +120,7 @@ def judged(systems: Sequence[Inspected], wanted: Wanted) -> list[list[list[float
     tables = []
     for number, text in enumerate(wanted.texts):
         outputs = [one.studies[number].target_text for one in systems]
-        columns = [_scored(one, text, outputs, wanted.trees and wanted.trees[number]) for one in translators]
+        columns = [_scored(one, text, outputs, wanted.tree(number)) for one in translators]
         tables.append([list(row) for row in zip(*columns, strict=True)])
     return tables
 
@@ -212,7 +217,8 @@ class _Translations:
 
     def _trees(self, wanted: Wanted, number: int) -> list[Heads]:
         """The tree of the text, which is checked, where the network reads one."""
-        given = None if wanted.trees is None else [wanted.trees[number]]
+        tree = wanted.tree(number)
+        given = None if tree is None else [tree]
         structural = self.translator.network.structural
         found = trees_of([wanted.texts[number]], given, number + 1, structural=structural)
         return [heads for heads in found if heads is not None]
