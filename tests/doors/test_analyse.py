@@ -64,6 +64,12 @@ def test_the_page_shows_the_numbers(folder, numbers, tmp_path):
         assert [url for url in shown.requests if not url.startswith("file:")] == []
 
 
+def test_a_place_that_cannot_be_written_is_found_before_the_work(tmp_path):
+    answer = dragoman("analyse", GOLDEN / "no-such-run", *TEST_SET, "--out", "nowhere/page.html", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "nowhere/page.html: cannot be written" in answer.stderr
+
+
 def test_without_a_place_to_write_nothing_is_done(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, cwd=tmp_path)
     assert answer.returncode == 2

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.browser import browser, chromium
+
 FEW = ("--set", "training.length.count=12", "--set", "training.interval.count=12")
 
 
@@ -43,6 +45,26 @@ def test_its_held_out_sources_never_occur_in_training(first):
     test = (corpus / "test.en").read_text().splitlines()
     assert len(test) == 1000
     assert not train & set(test)
+
+
+def test_it_is_looked_into_on_one_page(first, tmp_path):
+    folder, _ = first
+    texts = (folder / "run" / "corpus" / "test.en").read_text(encoding="utf-8").splitlines()[:5]
+    page = tmp_path / "page.html"
+    command = [sys.executable, "-m", "dragoman", "inspect", "run", "--out", str(page), "--device", "cpu"]
+    command += [part for text in texts for part in ("--text", text)]
+    ending = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
+    assert ending.returncode == 0, ending.stderr
+    if (program := chromium()) is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    with browser(program, tmp_path / "profile") as shown:
+        shown.open(page, dark=True)
+        for number, text in enumerate(texts):
+            shown.point_at(f"document.querySelector('#sentences').children[{number}]", press=True)
+            assert shown.value("dragoman.sentence().source_text") == text
+            shown.point_at("document.querySelector('#target').children[0]")
+            assert "with probability" in shown.text("#step-readout")
+        assert shown.errors == []
 
 
 def test_the_second_time_it_is_shown_without_training(first):

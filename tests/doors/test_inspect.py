@@ -12,7 +12,14 @@ from tests.browser import browser, chromium
 from tests.small_runs import dragoman
 
 RUN = Path(__file__).parents[1] / "golden" / "run-1"
-TEXTS = ("the small cat sleeps in the house", "a man sees two dogs")
+TEXTS = (
+    "the small cat sleeps in the house",
+    "a man sees two dogs",
+    "two dogs play",
+    "a man sleeps and a dog plays",
+    "the man sees the small house",
+)
+LONG = " ".join(" ".join(TEXTS).split() * 6)
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +166,65 @@ def test_the_search_is_stepped_through(shown, numbers):
 def test_the_page_fits_a_phone(folder, shown):
     shown.open(folder / "page.html", width=390, height=844)
     assert shown.value("document.documentElement.scrollWidth") <= 390
+
+
+def test_two_runs_stand_side_by_side(tmp_path):
+    options = ["--text", TEXTS[1], "--out", "page.html", "--json", "numbers.json"]
+    answer = dragoman("inspect", RUN, RUN, *options, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))
+    one = told["systems"][0]["sentences"][0]
+    assert [round(value, 4) for row in told["judged"][0] for value in row] == [round(one["log_prob"], 4)] * 4
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    with browser(program, tmp_path / "profile") as shown:
+        shown.open(tmp_path / "page.html", width=390)
+        assert shown.value("document.documentElement.scrollWidth") <= 390
+        assert shown.text("#columns").count(one["target_text"]) == 4
+        shown.value("dragoman.change({kind: 'cross', layer: 0, head: 1})")
+        place = shown.value("dragoman.beside.maps()[1].where(2, 1)")
+        shown.point_at("document.querySelectorAll('#columns canvas')[1]", x=place["x"], y=place["y"])
+        told_there = shown.value("document.querySelectorAll('#columns .readout')[1].textContent")
+        assert abs(float(told_there.split()[-1]) - one["weights"]["cross"][0][1][2][1]) < 1e-4
+        assert shown.errors == []
+
+
+MEASURE = """(() => {
+  const map = document.querySelector('#map'), box = map.getBoundingClientRect(), begun = performance.now();
+  for (let n = 0; n < 50; n++) {
+    const place = dragoman.map.where(n, 2 * n);
+    map.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + place.x, clientY: box.top + place.y }));
+  }
+  const hovered = (performance.now() - begun) / 50, again = performance.now();
+  for (const kind of ['encoder', 'masked', 'cross']) dragoman.change({ kind, head: 1 });
+  return [hovered, (performance.now() - again) / 3];
+})()"""
+
+
+def test_two_hundred_tokens_stay_usable(tmp_path):
+    """A move of the mouse is answered in a tenth of a second, and another map shown in one, on a busy machine too."""
+    options = ["--text", LONG, "--target", LONG, "--out", "page.html", "--json", "numbers.json"]
+    answer = dragoman("inspect", RUN, *options, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["systems"][0]["sentences"][0]
+    assert min(len(told["source"]), len(told["target"])) > 160
+    assert list(told["attributions"]) == ["gradient × input"]
+    assert "left out" in told["attributions"]["gradient × input"]["note"]
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    with browser(program, tmp_path / "profile") as shown:
+        shown.open(tmp_path / "page.html")
+        hovered, changed = shown.value(MEASURE)
+        assert hovered < 100
+        assert changed < 1000
+        assert shown.value("document.querySelectorAll('*').length") < 2500
+        place = shown.value("dragoman.map.where(150, 130)")
+        shown.point_at("document.querySelector('#map')", x=place["x"], y=place["y"])
+        expected = told["weights"]["cross"][0][1][150][130]
+        assert abs(float(shown.text("#attention-readout").split()[-1]) - expected) < 1e-4
+        assert shown.errors == []
 
 
 def test_a_given_translation_and_a_second_run(tmp_path):

@@ -1,5 +1,6 @@
 """Structural positions from files to translations: trained, used, and every missing tree answered with one message."""
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -81,6 +82,23 @@ def test_standard_input_has_trees_too(texts, monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdin", stream)
         assert run("translate", "run", "--source-trees", trees) == 0
     assert capsys.readouterr().out == expected
+
+
+def test_it_is_looked_into_with_the_trees_of_its_texts(texts, tmp_path, capsys):
+    source, trees = texts
+    given = [part for text in source.read_text(encoding="utf-8").splitlines() if text for part in ("--text", text)]
+    assert run("inspect", "run", *given, "--json", tmp_path / "numbers.json", "--source-trees", trees) == 0
+    first, second = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["systems"][0]["sentences"]
+    assert first["source_text"] == "two dogs play ."
+    for rows in second["weights"]["encoder"][0][0]:
+        assert sum(rows) == pytest.approx(1.0, abs=1e-5)
+    way = [second["beam"]["steps"][step][at] for step, at in enumerate(second["beam"]["winner"])]
+    assert sum(one["log_prob"] for one in way) == pytest.approx(
+        sum(step["log_prob"] for step in second["steps"][: len(way)]), abs=1e-3
+    )
+    capsys.readouterr()
+    assert run("inspect", "run", *given, "--json", tmp_path / "none.json") == 2
+    assert "needs the dependency tree of each text" in capsys.readouterr().err
 
 
 def test_a_run_that_knows_trees_asks_for_them(texts, capsys):

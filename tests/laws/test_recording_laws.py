@@ -1,5 +1,6 @@
 """Recording: it changes no output bit, leaves nothing behind, and tells the weights that the network works with."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,14 +11,25 @@ from torch import Tensor, nn
 
 from dragoman.inspection import record
 from dragoman.inspection.recorder import attentions_of
-from dragoman.models.transformer.config import CausalConfig, EncoderConfig, SelfAttentionConfig, TransformerConfig
+from dragoman.inspection.rounding import rounded_as
+from dragoman.models.headed import CausalTrunk, Headed
+from dragoman.models.transformer.config import (
+    CausalConfig,
+    EncoderConfig,
+    SelfAttentionConfig,
+    StructuralConfig,
+    TransformerConfig,
+)
 from dragoman.nn.attention import Full, MultiHeadAttention
+from dragoman.nn.heads import SequenceHead
 from dragoman.nn.masks import causal, within
+from dragoman.nn.scores import share
 from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, Window, band, block_mask
 from dragoman.nn.sparse.linformer import mixed
 from tests.fakes import rectangle
 from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.recurrent_networks import random_recurrent, recurrent_configs
+from tests.trees import parsed, structure_of
 from tests.variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, goes_together
 
 VOCABULARY = 17
@@ -202,3 +214,74 @@ def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int
     for place in range(target.shape[1]):
         _, state = model.step(target[:, place, None], memory, state)
         torch.testing.assert_close(weights[0, :, 0, place], model.alignment(memory, state)[:, 0], atol=1e-5, rtol=1e-4)
+
+
+def check_weights(trace: Any, called: Called) -> None:
+    """Those of the equation, to 1e-6, and what the network made of them."""
+    assert len(trace.seen) == len(called.calls)
+    for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
+        check_rows(one.weights, one.allowed)
+        if attention.tree is None or len(inputs) < 5 or inputs[4] is None:
+            expected = dense_weights(attention, inputs, one.allowed)
+        else:
+            query = attention.queries(inputs[0], *inputs[3:4])
+            logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(query, inputs[4], before=0)
+            expected = logits.masked_fill(~one.allowed, -torch.inf).softmax(dim=-1)
+        torch.testing.assert_close(one.weights, expected, **CLOSE)
+        attended = one.weights @ share(inputs[1].values, one.weights.shape[1])
+        joined = attention.output(attended.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
+
+
+@law
+@given(st.lists(parsed(vocabulary=VOCABULARY), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
+@torch.no_grad()
+def test_structural_positions_are_recorded_too(sources: list[Any], absolute: bool, seed: int) -> None:
+    config = TransformerConfig(
+        **SIZES, encoder_layers=2, decoder_layers=1, positions=StructuralConfig(absolute=absolute, reach=3), tie="none"
+    )
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
+    source, lengths = rectangle([[*one.ids, 3] for one in sources])
+    target, structure = torch.tensor([[2, 5, 7, 11]]).expand(len(sources), -1), structure_of(sources)
+    alone, before = model.hidden(source, lengths, target, structure), state_of(model)
+    with Called(model) as called, record(model) as trace:
+        assert torch.equal(model.hidden(source, lengths, target, structure), alone)
+        check_weights(trace, called)
+    assert state_of(model) == before
+
+
+@law
+@given(texts, st.sampled_from([1, 2, 3]), st.sampled_from([None, "int8", "bfloat16"]))
+@torch.no_grad()
+def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]], groups: int, compute: Any) -> None:
+    """What is recorded of a network whose inputs are rounded are the weights of the rounded inputs."""
+    sizes = {**SIZES, "heads": 6, "size": 36, "key_value_heads": groups}
+    config = TransformerConfig(**sizes, encoder_layers=1, decoder_layers=2, tie="none")
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    source, lengths = rectangle(sources)
+    target, _ = rectangle([[2, *text] for text in sources])
+    plain = model(source, lengths, target)
+    with nullcontext() if compute is None else rounded_as(model, compute):
+        alone, before = model(source, lengths, target), state_of(model)
+        with Called(model) as called, record(model) as trace:
+            assert torch.equal(model(source, lengths, target), alone)
+            check_weights(trace, called)
+        assert state_of(model) == before
+    assert torch.equal(model(source, lengths, target), plain)
+
+
+@pytest.mark.parametrize("reads", ["both sides", "the past"])
+@torch.no_grad()
+def test_what_a_head_stands_on_is_recorded(reads: str) -> None:
+    tokens, lengths = rectangle(TEXTS)
+    if reads == "both sides":
+        trunk: Any = random_encoder(EncoderConfig(**SIZES, layers=2), vocabulary=VOCABULARY)
+    else:
+        trunk = CausalTrunk(random_causal(CausalConfig(**SIZES, layers=2), vocabulary=VOCABULARY))
+    model = Headed(trunk, SequenceHead(size=18, labels=5, pooling="mean", dense=True, dropout=0.0)).eval()
+    alone, before = model(tokens, lengths), state_of(model)
+    with Called(model) as called, record(model) as trace:
+        assert torch.equal(model(tokens, lengths), alone)
+        check_weights(trace, called)
+    assert state_of(model) == before
+    assert trace.kinds == (("encoder",) if reads == "both sides" else ("masked",))

@@ -85,7 +85,7 @@ class Inspected:
     writes: Side
     """What spells the tokens of its outputs."""
     translator: Translator | None = None
-    """The run itself, where it translates."""
+    """What computes its translations, where it translates."""
 
 
 @runtime_checkable
@@ -109,7 +109,8 @@ def inspect_run(path: Path, wanted: Wanted, *, device: str | None = None) -> Ins
     inspector, side = _inspector(run, core)
     studies = tuple(inspector.study(wanted, number) for number in range(len(wanted.texts)))
     facts = (*_facts(path, run), *_numbers(path, core))
-    return Inspected(path.name, facts, studies, side, run if isinstance(run, Translator) else None)
+    translates = run if core is None else core.translator
+    return Inspected(path.name, facts, studies, side, translates if isinstance(translates, Translator) else None)
 
 
 def judged(systems: Sequence[Inspected], wanted: Wanted) -> list[list[list[float]]] | None:
@@ -134,8 +135,13 @@ def _scored(translator: Translator, text: str, outputs: list[str], tree: Heads |
 class _Core:
     """The compiled core with an exported model, and the numbers that it multiplies."""
 
-    network: Compiled
+    translator: Translator
     compute: Compute
+
+    @property
+    def network(self) -> Compiled:
+        network: Compiled = self.translator.model
+        return network
 
 
 def _numbers(path: Path, core: _Core | None) -> Iterator[tuple[str, str]]:
@@ -155,7 +161,7 @@ def _core_of(path: Path, device: str | None) -> _Core | None:
     if stored == "float32":
         return None
     found = by_the_core(folder, device=device, compute="auto", batch_tokens=BATCH_TOKENS)
-    return None if found is None or not isinstance(found.model, Compiled) else _Core(found.model, stored)
+    return None if found is None else _Core(found, stored)
 
 
 def _inspector(run: object, core: _Core | None) -> tuple[_Inspector, Side]:

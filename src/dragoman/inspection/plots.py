@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from dragoman.errors import MissingExtraError
-from dragoman.inspection.study import Study
+from dragoman.inspection.study import Contribution, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,8 +113,18 @@ def plot_by_head(
     return axes
 
 
+def plot_contribution(contribution: Contribution, *, title: str = "", axes: "Axes | None" = None) -> "Axes":
+    """What each token or word (a column) adds to each finding (a row), in nats: blue for more, red for less."""
+    values, rows, columns = contribution.values, contribution.rows, contribution.columns
+    axes = _axes_for(len(columns), len(rows)) if axes is None else axes
+    largest = max(float(values.abs().max()), 1e-9) if values.numel() else 1.0
+    axes.imshow(values.numpy(), cmap=CHANGES, vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest")
+    _name(axes, queries=rows, keys=columns, title=title)
+    return axes
+
+
 def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
-    """All figures of a study with their names: the heads of each kind, the alignments, what each head is worth."""
+    """All figures of a study with names: the heads of each kind, alignments, attributions, what each head is worth."""
     for kind, weights in study.passed.weights.items():
         queries, keys = study.sides(kind)
         yield kind, plot_heads(weights, queries=queries, keys=keys, title=f"{kind} attention")
@@ -122,6 +132,9 @@ def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
     for one in study.alignments:
         axes = plot_alignment(set(one.links), source=source, target=target, title=f"{one.name}: {one.how}")
         yield f"alignment-{one.name.replace(' ', '-')}", _figure_of(axes)
+    for name, contribution in study.attributions.items():
+        axes = plot_contribution(contribution, title=f"{name}, nats")
+        yield f"attribution-{name.replace('×', 'times').replace(' ', '-')}", _figure_of(axes)
     for kind, change in study.heads.items():
         axes = plot_by_head(change, title=f"{kind}: nats without the head", signed=True)
         yield f"heads-{kind}", _figure_of(axes)

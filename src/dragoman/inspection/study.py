@@ -266,8 +266,9 @@ def _by_attention(
 def _attributions(
     asked: Asked, *, rows: tuple[str, ...], columns: tuple[str, ...]
 ) -> Iterator[tuple[str, Contribution]]:
-    yield "gradient × input", Contribution(gradient_times_input(asked), rows, columns)
     points = min(POINTS, MOST_INTEGRATED // (len(rows) * len(columns)))
+    note = "" if points >= LEAST_POINTS else "Integrated gradients are left out: of texts this long they take minutes."
+    yield "gradient × input", Contribution(gradient_times_input(asked), rows, columns, note)
     if points >= LEAST_POINTS:
         found = integrated_gradients(asked, points=points)
         yield "integrated gradients", Contribution(found, rows, columns, _how_well(asked, found, points))

@@ -8,7 +8,15 @@ mpl.use("Agg")
 
 from matplotlib import pyplot
 
-from dragoman.inspection.plots import plot_alignment, plot_by_head, plot_heads, plot_mask, plot_weights
+from dragoman.inspection.plots import (
+    plot_alignment,
+    plot_by_head,
+    plot_contribution,
+    plot_heads,
+    plot_mask,
+    plot_weights,
+)
+from dragoman.inspection.study import Contribution
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +65,16 @@ def test_links_stand_at_their_words():
     axes = plot_alignment({(0, 1), (2, 0)}, source=list("abc"), target=["x", "y"], gold={(1, 1)})
     assert (shown(axes) > 0).nonzero().tolist() == [[0, 2], [1, 0]]
     assert axes.collections[0].get_offsets().tolist() == [[1, 1]]
+
+
+def test_contributions_are_blue_for_more_and_red_for_less():
+    values = torch.tensor([[0.5, -1.25, 0.0]])
+    axes = plot_contribution(Contribution(values, ("good",), ("a", "fine", "film")), title="leave one out")
+    torch.testing.assert_close(shown(axes), values)
+    assert (names(axes.xaxis), names(axes.yaxis)) == (["a", "fine", "film"], ["good"])
+    assert axes.images[0].get_clim() == (-1.25, 1.25)
+    red, _, blue = axes.images[0].to_rgba(torch.tensor([[-1.25]]).numpy())[0, 0, :3]
+    assert red > blue
 
 
 def test_numbers_are_written_into_their_heads():
