@@ -5,13 +5,14 @@ const beside = (() => {
   const made = (name, text, type) => Object.assign(document.createElement(name), { textContent: text, className: type || "" });
   const maps = [];
 
-  // The attention chosen below, or the nearest that a model has.
+  // The attention chosen below, or the nearest that a model has: of the last layer that of each.
   function chosen(one) {
     const kind = one.weights[state.kind] ? state.kind : Object.keys(one.weights).at(-1);
     if (!kind) return null;
     const [layers, heads] = array(one.weights[kind]).shape, last = layers - 1;
+    const here = sentence().weights[state.kind], topmost = here && state.layer === array(here).shape[0] - 1;
     const head = typeof state.head === "number" && state.head < heads ? state.head : "mean";
-    return { kind, layer: Math.min(state.layer, last), head };
+    return { kind, layer: topmost ? last : Math.min(state.layer, last), head };
   }
   function bars(one) {
     const row = made("div", "", "chances");

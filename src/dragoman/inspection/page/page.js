@@ -145,7 +145,9 @@ function thumbnails(one, layers, heads) {
     for (let head = 0; head < heads; head++) {
       const x = 32 + head * (tile + gap), y = 20 + layer * (tile + gap);
       if (!layer) { pen.fillStyle = styled("--quiet"); pen.fillText(String(head + 1), x + tile / 2 - 3, 9); }
-      pen.drawImage(drawnOnce(one.weights[state.kind], layer, head), x, y, tile, tile);
+      const small = drawnOnce(one.weights[state.kind], layer, head);
+      pen.imageSmoothingEnabled = small.width > tile;
+      pen.drawImage(small, x, y, tile, tile);
       const chosen = layer === state.layer && (head === state.head || state.head === "mean");
       pen.strokeStyle = chosen ? accent(1) : styled("--line");
       pen.lineWidth = chosen ? 2 : 1;
