@@ -16,6 +16,7 @@ from dragoman.models.transformer.config import (
     BucketedConfig,
     CausalConfig,
     CrossAttentionConfig,
+    Kept,
     LearnedConfig,
     NoPositionsConfig,
     PositionsConfig,
@@ -71,15 +72,26 @@ scores: st.SearchStrategy[ScoreConfig] = st.sampled_from([DotConfig(), ScaledDot
 
 
 @st.composite
+def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> Kept | None:
+    """All heads, or those that pruning left in each layer, where each head has keys of its own."""
+    if stack["key_value_heads"] not in (None, stack["heads"]) or draw(st.booleans()):
+        return None
+    left = st.sets(st.integers(0, stack["heads"] - 1), min_size=1).map(lambda heads: tuple(sorted(heads)))
+    return tuple(draw(left) for _ in range(layers))
+
+
+@st.composite
 def seq2seq_configs(draw: st.DrawFn) -> TransformerConfig:
+    stack = draw(stacks())
+    encoder_layers, decoder_layers = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3]))
     return TransformerConfig(
-        **draw(stacks()),
-        encoder_layers=draw(st.sampled_from([1, 2])),
-        decoder_layers=draw(st.sampled_from([1, 3])),
+        **stack,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
         attention=AttentionRoles(
-            encoder=SelfAttentionConfig(score=draw(scores)),
-            decoder=SelfAttentionConfig(score=draw(scores)),
-            cross=CrossAttentionConfig(score=draw(scores)),
+            encoder=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, encoder_layers))),
+            decoder=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, decoder_layers))),
+            cross=CrossAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, decoder_layers))),
         ),
         tie=draw(st.sampled_from(["all", "target", "none"])),
     )
@@ -87,10 +99,11 @@ def seq2seq_configs(draw: st.DrawFn) -> TransformerConfig:
 
 @st.composite
 def causal_configs(draw: st.DrawFn) -> CausalConfig:
+    stack, layers = draw(stacks()), draw(st.sampled_from([1, 3]))
     return CausalConfig(
-        **draw(stacks()),
-        layers=draw(st.sampled_from([1, 3])),
-        attention=SelfAttentionConfig(score=draw(scores)),
+        **stack,
+        layers=layers,
+        attention=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, layers))),
         tie=draw(st.booleans()),
     )
 

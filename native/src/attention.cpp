@@ -55,15 +55,14 @@ void look_around(const Pass& pass, const Kernels& kernels, const Heads& heads, c
         std::size_t attended_stride = static_cast<std::size_t>(pass.attended(1) - pass.attended(0));
         for (std::size_t g = 0; g < heads.sharing(); g++) {
             kernels.in_float32.at_blocks({queries + g * heads.width, width, places}, seen, scale,
-                                         {positions.bias(head + g, 0), -1}, scores,
+                                         {positions.bias(heads.name(head + g), 0), -1}, scores,
                                          pass.attended(first) + (head + g) * heads.width, attended_stride, heads.width);
         }
     });
 }
 
 void look_back(const Pass& pass, const Kernels& kernels, const Heads& heads, const Positions& positions, float scale,
-               const Paths& paths, std::size_t layer, std::size_t width) {
-    std::size_t keys_at = layer * 2 * heads.key_width();
+               const Paths& paths, std::size_t width) {
     auto inputs = [&](std::size_t row, std::size_t head) { return pass.projected() + row * width + head * heads.width; };
     auto write = [&](const auto& looks, std::size_t row, std::size_t shared) {
         using Number = std::remove_reference_t<decltype(*looks.number())>;
@@ -74,16 +73,16 @@ void look_back(const Pass& pass, const Kernels& kernels, const Heads& heads, con
                 positions.turn(inputs(row, shared * heads.sharing() + g), paths.places[row]);
             }
         }
-        Number* slot = reinterpret_cast<Number*>(paths.own[row]) + keys_at + shared * heads.width;
+        Number* slot = reinterpret_cast<Number*>(paths.own[row]) + heads.begin() + shared * heads.width;
         looks.write(key, heads.width, slot);
         looks.write(value, heads.width, slot + heads.key_width());
     };
     auto look = [&](const auto& looks, std::size_t row, std::size_t shared) {
-        std::size_t bytes = heads.number_bytes(), at = (keys_at + shared * heads.width) * bytes;
+        std::size_t bytes = heads.number_bytes(), at = (heads.begin() + shared * heads.width) * bytes;
         ScatteredKeys seen = {paths.slots[row], paths.places[row] + 1, at, at + heads.key_width() * bytes};
         for (std::size_t g = 0; g < heads.sharing(); g++) {
             std::size_t head = shared * heads.sharing() + g;
-            looks.at_scattered(inputs(row, head), seen, scale, positions.bias(head, paths.places[row]), pass.scratch(),
+            looks.at_scattered(inputs(row, head), seen, scale, positions.bias(heads.name(head), paths.places[row]), pass.scratch(),
                                pass.attended(row) + head * heads.width, heads.width);
         }
     };
@@ -103,13 +102,13 @@ void look_back(const Pass& pass, const Kernels& kernels, const Heads& heads, con
 }
 
 void look_across(const Pass& pass, const Kernels& kernels, const Heads& heads, float scale,
-                 const std::vector<const Sentence*>& sentences, std::size_t beam, std::size_t layer, std::size_t width) {
+                 const std::vector<const Sentence*>& sentences, std::size_t beam, std::size_t width) {
     std::size_t attended_stride = static_cast<std::size_t>(pass.attended(1) - pass.attended(0));
     auto look = [&](const auto& looks, std::size_t number, std::size_t shared) {
         using Number = std::remove_reference_t<decltype(*looks.number())>;
         const Sentence& sentence = *sentences[number];
         std::size_t places = sentence.places;
-        const Number* memory = reinterpret_cast<const Number*>(sentence.keys_values.data()) + layer * heads.memory_layer(places);
+        const Number* memory = reinterpret_cast<const Number*>(sentence.keys_values.data()) + heads.memory_begin(places);
         BlockKeys<std::remove_const_t<Number>> seen = {memory + shared * rounded_up(places, lanes) * heads.size,
                                                        memory + heads.memory_keys(places) + shared * heads.width,
                                                        heads.key_width(), places, heads.size};
@@ -125,13 +124,13 @@ void look_across(const Pass& pass, const Kernels& kernels, const Heads& heads, f
     });
 }
 
-void remember(const Pass& pass, const Kernels& kernels, const Heads& heads, const std::vector<Stretch>& stretches,
-              const std::vector<Sentence*>& sentences, std::size_t layers, std::size_t width) {
-    auto keep = [&](const auto& looks, std::size_t number, std::size_t layer) {
+void remember(const Pass& pass, const Kernels& kernels, const std::vector<Heads>& layers, const std::vector<Stretch>& stretches,
+              const std::vector<Sentence*>& sentences, std::size_t width) {
+    auto keep = [&](const auto& looks, std::size_t number, const Heads& heads) {
         using Number = std::remove_reference_t<decltype(*looks.number())>;
         auto [first, places] = stretches[number];
-        const float* keys = pass.projected() + first * width + layer * 2 * heads.key_width();
-        Number* memory = reinterpret_cast<Number*>(sentences[number]->keys_values.data()) + layer * heads.memory_layer(places);
+        const float* keys = pass.projected() + first * width + heads.begin();
+        Number* memory = reinterpret_cast<Number*>(sentences[number]->keys_values.data()) + heads.memory_begin(places);
         for (std::size_t head = 0; head < heads.keys; head++) {
             transpose(looks, keys + head * heads.width, width, places, heads.size,
                       memory + head * rounded_up(places, lanes) * heads.size);
@@ -141,8 +140,9 @@ void remember(const Pass& pass, const Kernels& kernels, const Heads& heads, cons
             looks.write(keys + heads.key_width() + place * width, heads.key_width(), values + place * heads.key_width());
         }
     };
-    with_looks(kernels, heads, [&](const auto& looks) {
-        in_turns(pass.member(), stretches.size() * layers, [&](std::size_t i) { keep(looks, i / layers, i % layers); });
+    with_looks(kernels, layers.front(), [&](const auto& looks) {
+        in_turns(pass.member(), stretches.size() * layers.size(),
+                 [&](std::size_t i) { keep(looks, i / layers.size(), layers[i % layers.size()]); });
     });
 }
 

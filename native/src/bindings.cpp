@@ -95,6 +95,9 @@ Settings settings_of(const nb::dict& given) {
     settings.encoder_scale = setting<float>(given, "encoder_scale");
     settings.decoder_scale = setting<float>(given, "decoder_scale");
     settings.cross_scale = setting<float>(given, "cross_scale");
+    settings.encoder_kept = setting<Kept>(given, "encoder_kept");
+    settings.decoder_kept = setting<Kept>(given, "decoder_kept");
+    settings.cross_kept = setting<Kept>(given, "cross_kept");
     settings.tie_source = setting<bool>(given, "tie_source");
     settings.tie_unembedding = setting<bool>(given, "tie_unembedding");
     return settings;

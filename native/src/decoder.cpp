@@ -40,13 +40,15 @@ Linear unembedding_of(const Loading& loading) {
 Decoder::Decoder(const Loading& loading, const Linear& unembedding)
     : settings_(loading.settings),
       kernels_(loading.kernels),
-      heads_(loading.settings, loading.compute),
       embedding_(embedding_of(loading, unembedding)),
       positions_(loading.settings, true, loading.weights, embedding_name(loading.settings),
                  loading.settings.causal ? "blocks" : "decoder"),
       norm_(last_norm(loading)) {
+    std::vector<Heads> back = Heads::of_layers(settings_, settings_.decoder_kept, settings_.decoder_layers, loading.compute);
+    std::vector<Heads> across = Heads::of_layers(settings_, settings_.cross_kept, settings_.decoder_layers, loading.compute);
     for (std::size_t layer = 0; layer < settings_.decoder_layers; layer++) {
-        blocks_.emplace_back(loading, (settings_.causal ? "blocks." : "decoder.") + std::to_string(layer));
+        blocks_.emplace_back(loading, (settings_.causal ? "blocks." : "decoder.") + std::to_string(layer), back[layer],
+                             settings_.causal ? nullptr : &across[layer]);
     }
 }
 
@@ -55,18 +57,17 @@ void Decoder::go_on(Pass& pass, const Steps& steps) const {
         embedding_.read(static_cast<std::size_t>(steps.tokens[row]), positions_.vector(steps.paths.places[row]),
                         pass.stream(row));
     });
-    for (std::size_t layer = 0; layer < blocks_.size(); layer++) {
-        const auto& [block, around_cross, cross] = blocks_[layer];
+    for (const auto& [block, around_cross, cross] : blocks_) {
         pass.residual(block.around_attention, [&, &block = block] {
             std::size_t width = block.attention.inputs.width();
             pass.multiply(block.attention.inputs, pass.projected());
-            look_back(pass, kernels_, heads_, positions_, settings_.decoder_scale, steps.paths, layer, width);
+            look_back(pass, kernels_, block.attention.heads, positions_, settings_.decoder_scale, steps.paths, width);
             pass.gather(block.attention.output);
         });
         if (cross) {
             pass.residual(around_cross, [&, &cross = cross] {
                 pass.multiply(cross->query, pass.projected());
-                look_across(pass, kernels_, heads_, settings_.cross_scale, steps.sentences, steps.beam, layer,
+                look_across(pass, kernels_, cross->heads, settings_.cross_scale, steps.sentences, steps.beam,
                             cross->query.width());
                 pass.gather(cross->output);
             });

@@ -32,7 +32,6 @@ public:
 private:
     const Settings& settings_;
     const Kernels& kernels_;
-    const Heads heads_;
     Embedding embedding_;
     Positions positions_;
     std::vector<DecoderBlock> blocks_;

@@ -13,15 +13,15 @@ Embedding embedding_of(const Loading& loading, const Linear& unembedding) {
                      loading.weights.matrix(std::string(name) + ".tokens.weight", settings.source_vocabulary, settings.size));
 }
 
-Linear memory_map(const Loading& loading, const Heads& heads) {
+Linear memory_map(const Loading& loading, const std::vector<Heads>& across) {
     const Settings& settings = loading.settings;
-    std::size_t width = heads.key_width();
-    Layout layout = Layout::heads(settings.key_value_heads, settings.head_size());
-    Linear memory(loading.kernels, loading.compute, Layout::plain(settings.size), settings.decoder_layers * 2 * width);
-    for (std::size_t layer = 0; layer < settings.decoder_layers; layer++) {
+    std::size_t width = across.back().begin() + 2 * across.back().key_width();
+    Linear memory(loading.kernels, loading.compute, Layout::plain(settings.size), width);
+    for (std::size_t layer = 0; layer < across.size(); layer++) {
+        const Heads& heads = across[layer];
         std::string attention = "decoder." + std::to_string(layer) + ".cross_attention";
-        loading.add(memory, attention + ".key", settings.size, layout, 2 * layer * width);
-        loading.add(memory, attention + ".value", settings.size, layout, (2 * layer + 1) * width);
+        loading.add(memory, attention + ".key", settings.size, heads.of_keys(), heads.begin());
+        loading.add(memory, attention + ".value", settings.size, heads.of_keys(), heads.begin() + heads.key_width());
     }
     return memory;
 }
@@ -31,13 +31,14 @@ Linear memory_map(const Loading& loading, const Heads& heads) {
 Encoder::Encoder(const Loading& loading, const Linear& unembedding)
     : settings_(loading.settings),
       kernels_(loading.kernels),
-      heads_(loading.settings, loading.compute),
+      across_(Heads::of_layers(settings_, settings_.cross_kept, settings_.decoder_layers, loading.compute)),
       embedding_(embedding_of(loading, unembedding)),
       positions_(loading.settings, false, loading.weights, name, "encoder"),
       norm_(loading.settings.pre_norm ? NormLayer(loading, "encoder_norm") : NormLayer()),
-      memory_(memory_map(loading, heads_)) {
+      memory_(memory_map(loading, across_)) {
+    std::vector<Heads> heads = Heads::of_layers(settings_, settings_.encoder_kept, settings_.encoder_layers, loading.compute);
     for (std::size_t layer = 0; layer < settings_.encoder_layers; layer++) {
-        blocks_.emplace_back(loading, "encoder." + std::to_string(layer));
+        blocks_.emplace_back(loading, "encoder." + std::to_string(layer), heads[layer]);
     }
 }
 
@@ -53,7 +54,8 @@ void Encoder::read(Pass& pass, const std::vector<std::int32_t>& tokens, const st
     for (const EncoderBlock& block : blocks_) {
         pass.residual(block.around_attention, [&] {
             pass.multiply(block.attention.inputs, pass.projected());
-            look_around(pass, kernels_, heads_, positions_, settings_.encoder_scale, stretches, block.attention.inputs.width());
+            look_around(pass, kernels_, block.attention.heads, positions_, settings_.encoder_scale, stretches,
+                        block.attention.inputs.width());
             pass.gather(block.attention.output);
         });
         pass.residual(block.around_feed_forward, [&] { pass.feed_forward(block.feed_forward); });
@@ -63,7 +65,7 @@ void Encoder::read(Pass& pass, const std::vector<std::int32_t>& tokens, const st
         pass.prepare(row, pass.stream(row), padded(settings_.size));
     });
     pass.multiply(memory_, pass.projected());
-    remember(pass, kernels_, heads_, stretches, sentences, settings_.decoder_layers, memory_.width());
+    remember(pass, kernels_, across_, stretches, sentences, memory_.width());
 }
 
 }  // namespace dragoman

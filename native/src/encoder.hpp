@@ -24,7 +24,8 @@ public:
 private:
     const Settings& settings_;
     const Kernels& kernels_;
-    const Heads heads_;
+    /// Of the decoder layers that look at what is read.
+    const std::vector<Heads> across_;
     Embedding embedding_;
     Positions positions_;
     std::vector<EncoderBlock> blocks_;

@@ -27,30 +27,30 @@ NormLayer::NormLayer(const Loading& loading, const std::string& name)
 
 namespace {
 
-Layout query_heads(const Settings& settings) { return Layout::heads(settings.heads, settings.head_size()); }
-Layout key_heads(const Settings& settings) { return Layout::heads(settings.key_value_heads, settings.head_size()); }
-
-Linear output_of(const Loading& loading, const std::string& name) {
+Linear output_of(const Loading& loading, const std::string& name, const Heads& heads) {
     const Settings& settings = loading.settings;
-    Linear output(loading.kernels, loading.compute, query_heads(settings), settings.size);
-    loading.add(output, name + ".output", settings.size, Layout::plain(settings.size), 0);
+    Layout found = heads.of_queries();
+    Linear output(loading.kernels, loading.compute, found, settings.size);
+    loading.add(output, name + ".output", found.count, Layout::plain(settings.size), 0);
     return output;
 }
 
 }  // namespace
 
-SelfAttention::SelfAttention(const Loading& loading, const std::string& name) : output(output_of(loading, name)) {
+SelfAttention::SelfAttention(const Loading& loading, const std::string& name, const Heads& heads)
+    : heads(heads), output(output_of(loading, name, heads)) {
     const Settings& settings = loading.settings;
-    Layout queries = query_heads(settings), keys = key_heads(settings);
+    Layout queries = heads.of_queries(), keys = heads.of_keys();
     inputs = Linear(loading.kernels, loading.compute, Layout::plain(settings.size), queries.width() + 2 * keys.width());
     loading.add(inputs, name + ".query", settings.size, queries, 0);
     loading.add(inputs, name + ".key", settings.size, keys, queries.width());
     loading.add(inputs, name + ".value", settings.size, keys, queries.width() + keys.width());
 }
 
-CrossAttention::CrossAttention(const Loading& loading, const std::string& name) : output(output_of(loading, name)) {
+CrossAttention::CrossAttention(const Loading& loading, const std::string& name, const Heads& heads)
+    : heads(heads), output(output_of(loading, name, heads)) {
     const Settings& settings = loading.settings;
-    Layout queries = query_heads(settings);
+    Layout queries = heads.of_queries();
     query = Linear(loading.kernels, loading.compute, Layout::plain(settings.size), queries.width());
     loading.add(query, name + ".query", settings.size, queries, 0);
 }
@@ -66,16 +66,17 @@ FeedForward::FeedForward(const Loading& loading, const std::string& name) {
     loading.add(outer, name + ".outer", settings.feed_forward, plain, 0);
 }
 
-EncoderBlock::EncoderBlock(const Loading& loading, const std::string& name)
+EncoderBlock::EncoderBlock(const Loading& loading, const std::string& name, const Heads& heads)
     : around_attention(loading, name + ".around_attention.norm"),
       around_feed_forward(loading, name + ".around_feed_forward.norm"),
-      attention(loading, name + ".attention"),
+      attention(loading, name + ".attention", heads),
       feed_forward(loading, name + ".feed_forward") {}
 
-DecoderBlock::DecoderBlock(const Loading& loading, const std::string& name) : block(loading, name) {
-    if (loading.settings.causal) return;
+DecoderBlock::DecoderBlock(const Loading& loading, const std::string& name, const Heads& heads, const Heads* across)
+    : block(loading, name, heads) {
+    if (across == nullptr) return;
     around_cross = NormLayer(loading, name + ".around_cross_attention.norm");
-    cross.emplace(loading, name + ".cross_attention");
+    cross.emplace(loading, name + ".cross_attention", *across);
 }
 
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "heads.hpp"
 #include "linear.hpp"
-#include "settings.hpp"
 #include "weights.hpp"
 
 namespace dragoman {
@@ -38,16 +38,18 @@ private:
 
 /// Queries, keys and values of one sequence by one product, in this order.
 struct SelfAttention {
+    Heads heads;
     Linear inputs, output;
 
-    SelfAttention(const Loading& loading, const std::string& name);
+    SelfAttention(const Loading& loading, const std::string& name, const Heads& heads);
 };
 
 /// Queries; the keys and values of all layers are made together when the source is read.
 struct CrossAttention {
+    Heads heads;
     Linear query, output;
 
-    CrossAttention(const Loading& loading, const std::string& name);
+    CrossAttention(const Loading& loading, const std::string& name, const Heads& heads);
 };
 
 /// The inner maps, the gate after the padded other, and the outer one.
@@ -62,7 +64,7 @@ struct EncoderBlock {
     SelfAttention attention;
     FeedForward feed_forward;
 
-    EncoderBlock(const Loading& loading, const std::string& name);
+    EncoderBlock(const Loading& loading, const std::string& name, const Heads& heads);
 };
 
 /// A decoder block, or that of a decoder-only model, which has no cross-attention.
@@ -71,7 +73,8 @@ struct DecoderBlock {
     NormLayer around_cross;
     std::optional<CrossAttention> cross;
 
-    DecoderBlock(const Loading& loading, const std::string& name);
+    /// `across` are the heads of the cross-attention, where there is one.
+    DecoderBlock(const Loading& loading, const std::string& name, const Heads& heads, const Heads* across);
 };
 
 /// Tokens to vectors. Where the target's embedding unembeds too, its weight is there once, as the product needs it.

@@ -40,7 +40,8 @@ public:
     /// What the outputs that nothing was added for give.
     void fill_unused(float value, std::size_t first);
 
-    /// Numbers in a row of the operand, and in one of the result.
+    /// Numbers in a row of the operand, without and with padding, and in one of the result.
+    std::size_t inputs() const { return inputs_.width(); }
     std::size_t depth() const { return depth_; }
     std::size_t width() const { return width_; }
     std::size_t groups() const { return width_ / group; }

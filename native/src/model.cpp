@@ -69,11 +69,11 @@ void in_portions(std::size_t pieces, const Rows& rows, const Work& work) {
 
 Workspace workspace(const Settings& settings, const Heads& heads, std::size_t memory_width) {
     Workspace space;
-    std::size_t hidden = padded(settings.feed_forward), queries = padded(heads.queries * heads.width);
+    std::size_t hidden = padded(settings.feed_forward), queries = padded(heads.query_width());
     space.width = padded(settings.size);
     space.attended_width = queries;
     space.widest_operand = std::max({space.width, hidden, queries});
-    space.widest_product = std::max({padded((heads.queries + 2 * heads.keys) * heads.width),
+    space.widest_product = std::max({padded(heads.query_width() + 2 * heads.key_width()),
                                      settings.gated ? 2 * hidden : hidden, memory_width});
     return space;
 }
@@ -86,7 +86,8 @@ Model::Model(const Settings& settings, Weights& weights, Compute compute, int th
       compute_(compute),
       kernels_(kernels_of(instruction_set)),
       heads_(settings_, compute),
-      slots_(std::make_shared<Slots>(heads_.slot_bytes(settings_.decoder_layers))),
+      slots_(std::make_shared<Slots>(settings_.keys_in(settings_.decoder_kept, settings_.decoder_layers) * 2 * heads_.width *
+                                     heads_.number_bytes())),
       team_(checked_threads(threads)) {
     check_there(settings_, weights);
     Loading loading{settings_, kernels_, compute, weights};
@@ -109,8 +110,9 @@ Memory Model::encode(const Ids& ids, const std::vector<std::int64_t>& lengths) {
 Memory Model::encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths) {
     std::vector<std::shared_ptr<const Sentence>> sentences;
     std::vector<Sentence*> written;
+    std::size_t keys = settings_.keys_in(settings_.cross_kept, settings_.decoder_layers);
     for (std::size_t places : lengths) {
-        std::size_t numbers = settings_.decoder_layers * heads_.memory_layer(places);
+        std::size_t numbers = keys * heads_.memory_head(places);
         auto sentence = std::make_shared<Sentence>(Sentence{places, Buffer<std::byte>(numbers * heads_.number_bytes())});
         written.push_back(sentence.get());
         sentences.push_back(std::move(sentence));

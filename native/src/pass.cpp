@@ -1,5 +1,7 @@
 #include "pass.hpp"
 
+#include <algorithm>
+
 namespace dragoman {
 
 void Workspace::reserve(std::size_t rows, std::size_t members, std::size_t places, std::size_t scratch_per_member) {
@@ -55,6 +57,10 @@ void Pass::feed_forward(const FeedForward& network) {
 }
 
 void Pass::gather(const Linear& output) {
+    auto [first, last] = member_.share(rows_);
+    for (std::size_t row = first; row < last; row++) {  // where layers with more heads than this one have left theirs
+        std::fill(attended(row) + output.inputs(), attended(row) + output.depth(), 0.0f);
+    }
     member_.wait();
     own_rows([&](std::size_t row) { prepare(row, attended(row), output.depth()); });
     multiply(output, space_.update.data());

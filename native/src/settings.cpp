@@ -24,7 +24,28 @@ void divides(const char* name, std::size_t part, const char* of, std::size_t who
     }
 }
 
+/// Heads that are left are some of all, in order, at least one in each layer; a head cannot leave those it shares keys with.
+void left(const char* name, const Kept& kept, const Settings& settings, std::size_t layers) {
+    if (kept.empty()) return;
+    bool fits = kept.size() == layers && settings.key_value_heads == settings.heads;
+    for (const std::vector<std::size_t>& heads : kept) {
+        fits = fits && !heads.empty() && heads.back() < settings.heads;
+        for (std::size_t i = 1; i < heads.size(); i++) fits = fits && heads[i - 1] < heads[i];
+    }
+    if (!fits) {
+        throw std::invalid_argument(std::string("configuration: attention.") + name + ".kept names no heads of " +
+                                    std::to_string(layers) + " layers with " + std::to_string(settings.heads) +
+                                    " heads that have their own keys");
+    }
+}
+
 }  // namespace
+
+std::size_t Settings::keys_in(const Kept& kept, std::size_t layers) const {
+    std::size_t keys = kept.empty() ? layers * key_value_heads : 0;
+    for (const std::vector<std::size_t>& heads : kept) keys += heads.size();
+    return keys;
+}
 
 void Settings::check() const {
     within("size", size);
@@ -39,6 +60,9 @@ void Settings::check() const {
     }
     divides("heads", heads, "size", size);
     divides("key_value_heads", key_value_heads, "heads", heads);
+    left("encoder", encoder_kept, *this, encoder_layers);
+    left("decoder", decoder_kept, *this, decoder_layers);
+    left("cross", cross_kept, *this, decoder_layers);
     if (!causal && tie_source && source_vocabulary != target_vocabulary) {
         throw std::invalid_argument("configuration: tie = all needs one vocabulary for both sides, and they hold " +
                                     std::to_string(source_vocabulary) + " and " + std::to_string(target_vocabulary));

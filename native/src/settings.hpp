@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "kernels.hpp"
 #include "linear.hpp"
@@ -9,6 +10,9 @@
 namespace dragoman {
 
 enum class PositionKind { none, sinusoidal, learned, rotary, alibi, bucketed };
+
+/// The heads that pruning left, layer by layer; no layers where none was pruned.
+using Kept = std::vector<std::vector<std::size_t>>;
 
 struct Settings {
     bool causal = false;
@@ -24,12 +28,14 @@ struct Settings {
     double rotary_base = 10000.0;
     /// Factors of the inner product in the three attentions.
     float encoder_scale = 1.0f, decoder_scale = 1.0f, cross_scale = 1.0f;
+    Kept encoder_kept, decoder_kept, cross_kept;
     /// Whether source and target share an embedding, and the target's is the unembedding too.
     bool tie_source = true, tie_unembedding = true;
 
     std::size_t head_size() const { return size / heads; }
     std::size_t head_width() const { return rounded_up(head_size(), lanes); }
-    std::size_t key_width() const { return key_value_heads * head_width(); }
+    /// Heads of keys in all layers of a stack.
+    std::size_t keys_in(const Kept& kept, std::size_t layers) const;
 
     /// Throws std::invalid_argument where sizes do not fit one another.
     void check() const;

@@ -43,13 +43,24 @@ def config(kind: str = "transformer", **changes: Any) -> dict[str, Any]:
     return plain | own | changes
 
 
+def pruned(kind: str = "transformer") -> dict[str, Any]:
+    """One whose layers have different heads."""
+    changes: dict[str, Any] = {"key_value_heads": None}
+    plain = config(kind)["attention"]
+    if kind == "causal":
+        return config(kind, attention=plain | {"kept": [[1, 4], [0, 1, 2, 3, 5]]}, **changes)
+    kept = {"encoder": [[0, 2, 5], [3]], "decoder": [[5], [0, 1, 2, 3, 4, 5]], "cross": [[1, 2, 3, 4], [0, 2]]}
+    return config(kind, attention={name: plain[name] | {"kept": kept[name]} for name in kept}, **changes)
+
+
 class _Drawn:
     """Weights of one configuration, drawn one after the other."""
 
     def __init__(self, config: dict[str, Any], seed: int) -> None:
         self.arrays: Weights = {}
         self.size, self.hidden = config["size"], config["feed_forward"]
-        self.keys = self.size // config["heads"] * config["key_value_heads"]
+        self.head_size, self.heads = config["size"] // config["heads"], config["heads"]
+        self.key_heads = config["key_value_heads"] or config["heads"]
         self.generator = np.random.default_rng(seed)
 
     def put(self, name: str, *shape: int) -> None:
@@ -63,16 +74,17 @@ class _Drawn:
         self.arrays[f"{name}.weight"] = self.generator.uniform(0.5, 1.5, self.size).astype(np.float32)
         self.put(f"{name}.bias", self.size)
 
-    def blocks(self, name: str, layers: int, *attentions: str) -> None:
-        for block in (f"{name}.{layer}" for layer in range(layers)):
-            for attention in attentions:
-                for part, width in (
-                    ("query", self.size),
-                    ("key", self.keys),
-                    ("value", self.keys),
-                    ("output", self.size),
-                ):
-                    self.linear(f"{block}.{attention}.{part}", self.size, width)
+    def attention(self, name: str, kept: list[int] | None) -> None:
+        queries, keys = (len(kept), len(kept)) if kept else (self.heads, self.key_heads)
+        for part, heads in (("query", queries), ("key", keys), ("value", keys)):
+            self.linear(f"{name}.{part}", self.size, heads * self.head_size)
+        self.linear(f"{name}.output", queries * self.head_size, self.size)
+
+    def blocks(self, name: str, layers: int, **attentions: dict[str, Any]) -> None:
+        for layer, block in ((layer, f"{name}.{layer}") for layer in range(layers)):
+            for attention, choices in attentions.items():
+                kept = choices.get("kept")
+                self.attention(f"{block}.{attention}", kept and kept[layer])
                 self.norm(f"{block}.around_{attention}.norm")
             self.norm(f"{block}.around_feed_forward.norm")
             self.linear(f"{block}.feed_forward.inner", self.size, self.hidden)
@@ -85,20 +97,21 @@ def weights(config: dict[str, Any], seed: int = 0) -> Weights:
     drawn = _Drawn(config, seed)
     if config["kind"] == "causal":
         drawn.put("embedding.tokens.weight", config["vocabulary"], drawn.size)
-        drawn.blocks("blocks", config["layers"], "attention")
+        drawn.blocks("blocks", config["layers"], attention=config["attention"])
         drawn.norm("norm")
     else:
         drawn.put("source_embedding.tokens.weight", config["source_vocabulary"], drawn.size)
-        drawn.blocks("encoder", config["encoder_layers"], "attention")
-        drawn.blocks("decoder", config["decoder_layers"], "attention", "cross_attention")
+        encoder, decoder, cross = (config["attention"][role] for role in ("encoder", "decoder", "cross"))
+        drawn.blocks("encoder", config["encoder_layers"], attention=encoder)
+        drawn.blocks("decoder", config["decoder_layers"], attention=decoder, cross_attention=cross)
         drawn.norm("encoder_norm")
         drawn.norm("decoder_norm")
     drawn.put("unembedding.bias", VOCABULARY)
     return drawn.arrays
 
 
-def model(kind: str = "transformer", **options: Any) -> Any:
-    made = config(kind)
+def model(kind: str = "transformer", made: dict[str, Any] | None = None, **options: Any) -> Any:
+    made = made or config(kind)
     return cpu.Model(made, weights(made), **{"compute": "float32", "threads": 1, **options})
 
 

@@ -142,6 +142,31 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+WHOLE, PRUNED = models.config(key_value_heads=None)["attention"], models.pruned()["attention"]
+KEPT: dict[str, tuple[dict[str, Any], str]] = {
+    "of one layer": (
+        {"attention": WHOLE | {"encoder": WHOLE["encoder"] | {"kept": [[0, 1]]}}},
+        "encoder.kept names no",
+    ),
+    "that are not there": ({"attention": WHOLE | {"decoder": WHOLE["decoder"] | {"kept": [[0], [6]]}}}, "decoder.kept"),
+    "none": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": [[0], []]}}}, "cross.kept"),
+    "twice": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": [[0], [1, 1]]}}}, "cross.kept"),
+    "in no order": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": [[0], [3, 1]]}}}, "cross.kept"),
+    "below zero": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": [[0], [-1]]}}}, "numbers of heads"),
+    "no layers": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": []}}}, "numbers of heads"),
+    "words": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": ["one", "two"]}}}, "numbers of heads"),
+    "that share keys": ({"attention": PRUNED, "key_value_heads": 2}, "their own keys"),
+    "other than the weights": ({"attention": PRUNED | {"cross": WHOLE["cross"]}}, "44 x 66"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_heads_that_cannot_be_left_are_refused(name: str) -> None:
+    changes, said = KEPT[name]
+    with pytest.raises(ValueError, match=said):
+        cpu.Model(models.pruned() | changes, models.weights(models.pruned()), compute="int8")
+
+
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_configurations_that_make_no_model_are_refused(name: str) -> None:
     changes, said = CONFIGURATIONS[name]

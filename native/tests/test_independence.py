@@ -1,5 +1,6 @@
 """A number has the same bits whatever is computed beside it, and by however many threads."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,15 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("compute", COMPUTES)
+@pytest.mark.parametrize("make", [models.config, models.pruned])
 @pytest.mark.parametrize("kind", ["transformer", "causal"])
-def test_sentences_alone_and_together_by_one_and_more_threads(kind: str, compute: str, instruction_set: str) -> None:
+def test_sentences_alone_and_together_by_one_and_more_threads(
+    kind: str, make: Callable[[str], dict[str, Any]], compute: str, instruction_set: str
+) -> None:
     ids, lengths = models.texts(13)
     given = np.random.default_rng(1).integers(models.VOCABULARY, size=(13, STEPS, 3))
-    core = models.model(kind, compute=compute, instruction_set=instruction_set)
+    made = make(kind)
+    core = models.model(made=made, compute=compute, instruction_set=instruction_set)
     together = decoded(core, ids, lengths, given)
     assert np.isfinite(together[0]).all()
     for batch in (1, 5):
@@ -44,7 +49,7 @@ def test_sentences_alone_and_together_by_one_and_more_threads(kind: str, compute
             part = slice(first, first + batch)
             assert_same(decoded(core, ids[part], lengths[part], given[part]), [all_[part] for all_ in together])
     for threads in (2, 3):
-        more = models.model(kind, compute=compute, instruction_set=instruction_set, threads=threads)
+        more = models.model(made=made, compute=compute, instruction_set=instruction_set, threads=threads)
         assert_same(decoded(more, ids, lengths, given), together)
         assert_same(decoded(more, ids[:1], lengths[:1], given[:1]), [all_[:1] for all_ in together])
 

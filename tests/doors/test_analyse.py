@@ -36,6 +36,10 @@ def test_both_systems_are_analysed(numbers):
     assert echo["faults"]["echoing"] == [0, 1, 2, 4]
     assert run["by_frequency"][0]["wanted"] == 0  # every word of the references stands in the file of the training
     assert numbers["signature"].startswith("BLEU|nrefs:1|")
+    first, second = numbers["differences"]
+    assert first["bleu"] is None
+    assert second["bleu"] == pytest.approx(echo["whole"]["bleu"] - run["whole"]["bleu"])
+    assert 0 < second["p_randomisation"] <= 1
 
 
 def test_the_worst_sentences_of_a_run_come_with_their_attention(numbers):
@@ -56,6 +60,7 @@ def test_the_page_shows_the_numbers(folder, numbers, tmp_path):
         shown.open(folder / "page.html", width=390, height=844, dark=True)
         assert shown.errors == []
         assert f"{numbers['systems'][0]['whole']['bleu']:.1f}" in shown.text("#whole")
+        assert f"{numbers['differences'][1]['bleu']:.1f}" in shown.text("#whole")
         assert "4: 1, 2, 3, 5" in shown.text("#faults")
         assert shown.value("document.querySelectorAll('#worst canvas').length") > 0
         shown.point_at("document.querySelector('#systems').children[1]", press=True)

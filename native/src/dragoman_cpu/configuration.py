@@ -76,6 +76,7 @@ def _read(config: Mapping[str, Any]) -> Settings:
         f"{name}_scale": 1.0 if attention["score"]["kind"] == "dot" else (size / heads) ** -0.5
         for name, attention in attentions.items()
     }
+    kept = {f"{name}_kept": _kept(name, attention) for name, attention in attentions.items()}
     return {
         "size": size,
         "heads": heads,
@@ -95,7 +96,10 @@ def _read(config: Mapping[str, Any]) -> Settings:
         "rotary_base": float(positions["base"]) if positions["kind"] == "rotary" else 0.0,
         "encoder_scale": 1.0,
         "cross_scale": 1.0,
+        "encoder_kept": [],
+        "cross_kept": [],
         **scales,
+        **kept,
         **(_causal(config) if config["kind"] == "causal" else _seq2seq(config)),
     }
 
@@ -132,6 +136,19 @@ def _attentions(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     if config["kind"] == "causal":
         return {"decoder": attention}
     return {name: attention[name] for name in ("encoder", "decoder", "cross")}
+
+
+def _kept(name: str, attention: Mapping[str, Any]) -> list[list[int]]:
+    """The heads that pruning left in each layer; no layers where it took none."""
+    kept = attention.get("kept")
+    layers = [list(heads) for heads in kept or ()]
+    if kept is not None and (
+        not layers or any(type(head) is not int or head < 0 for heads in layers for head in heads)
+    ):
+        raise ValueError(
+            f"configuration: attention.{name}.kept = {kept!r} must be the numbers of heads, a list a layer"
+        )
+    return layers
 
 
 def _count(config: Mapping[str, Any], key: str) -> int:

@@ -14,8 +14,7 @@ from dragoman.cli.options import Device
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.evaluation.analysis import Analysis
-    from dragoman.inspection.page.analysis import Looks
+    from dragoman.experiment.analysing import Analysed
 
 Systems = Annotated[
     list[Path], typer.Argument(help="Run folders, or files of outputs, one a line.", show_default=False)
@@ -48,6 +47,7 @@ def analyse(
     from dragoman.errors import ConfigError
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.analysis import count_words
+    from dragoman.experiment.analysing import differences
     from dragoman.files import require_writable, write_atomically
     from dragoman.inspection.page import analysis_page, analysis_tree
 
@@ -63,9 +63,10 @@ def analyse(
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
     told = partial(
         analysis_tree,
-        found,
+        [(one.analysis, one.looks) for one in found],
         title=f"{' and '.join(path.name for path in systems)} on {source.name}",
         signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
+        differences=differences(found, references),
     )
     if out is not None:
         write_atomically(out, analysis_page(told(compact=True)))
@@ -83,13 +84,13 @@ def _analysed(
     beam: int,
     worst: int,
     device: str | None,
-) -> tuple[Analysis, Looks]:
+) -> Analysed:
     """What a run or a file of outputs does."""
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
     from dragoman.decoding import SearchSettings
     from dragoman.evaluation.analysis import analyse as analyse_outputs
-    from dragoman.experiment.analysing import analyse_run
+    from dragoman.experiment.analysing import Analysed, analyse_run
     from dragoman.runtime import Translator
 
     if path.is_dir():
@@ -106,4 +107,4 @@ def _analysed(
     analysis = analyse_outputs(
         path.name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
     )
-    return analysis, {}
+    return Analysed(analysis, {}, outputs)

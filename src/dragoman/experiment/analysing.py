@@ -1,14 +1,33 @@
 """Runs and outputs analysed on a test set, and what the runs looked at in the sentences that went worst."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dragoman.data.tokenizer import Side
 from dragoman.decoding import SearchSettings
+from dragoman.evaluation import Bleu, Paired, compare
 from dragoman.evaluation.analysis import Analysis, analyse
 from dragoman.inspection.page.analysis import Looks
 from dragoman.inspection.passes import Pass, watched
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.translator import Translator
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """One system: what is said of it, and what it wrote."""
+
+    analysis: Analysis
+    looks: Looks
+    """Nothing where only its outputs are known."""
+    outputs: Sequence[str]
+
+
+def differences(systems: Sequence[Analysed], references: Sequence[str]) -> list[Paired]:
+    """The BLEU of every system beside that of the first, with both tests; nothing of one system alone."""
+    if len(systems) < 2:
+        return []
+    return compare({str(number): one.outputs for number, one in enumerate(systems)}, [references], [Bleu()])
 
 
 def analyse_run(
@@ -20,7 +39,7 @@ def analyse_run(
     frequencies: Mapping[str, int] | None,
     settings: SearchSettings,
     worst: int,
-) -> tuple[Analysis, Looks]:
+) -> Analysed:
     """Translate the sources and analyse the outputs, with the attention of the `worst` sentences."""
     found = [best for best, *_ in translator.hypotheses(sources, settings)]
     outputs = [one.text for one in found]
@@ -30,7 +49,7 @@ def analyse_run(
         for bad in analysis.worst
         if bad.source.strip()
     }
-    return analysis, looks
+    return Analysed(analysis, looks, outputs)
 
 
 def _look(translator: Translator, source: str, output: list[int]) -> tuple[list[str], list[str], Pass]:

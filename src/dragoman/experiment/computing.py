@@ -78,19 +78,11 @@ def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | No
         return _Reason("the compiled core computes translation models alone")
     if not compiled.is_installed():
         return _Reason(f"the compiled core is not installed (pip install {compiled.PACKAGE})")
-    if _is_pruned(tree["model"]):
-        return _Reason("heads were pruned from it, and the compiled core computes networks with all of theirs", True)
     if (refusal := compiled.refusal(tree["model"])) is not None:
         return _Reason(refusal, worth_saying=True)
     if (elsewhere := _other_device(device)) is not None:
         return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
     return None
-
-
-def _is_pruned(model: Mapping[str, Any]) -> bool:
-    """Whether some attention of a Transformer has fewer heads than the others."""
-    roles = model.get("attention", {}).values()
-    return any(isinstance(role, Mapping) and role.get("kept") is not None for role in roles)
 
 
 def _other_device(name: str | None) -> str | None:

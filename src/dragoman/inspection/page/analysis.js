@@ -1,6 +1,7 @@
 const data = JSON.parse($("data").textContent);
 const state = { metric: "bleu", system: 0, layer: null };
 const COLOURS = ["--accent", "--less", "--good"];
+const FEW = 30;
 const number = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const made = (name, text, type) => Object.assign(document.createElement(name), { textContent: text, className: type || "" });
@@ -17,13 +18,13 @@ function table(id, head, rows) {
 const names = (rows) => [...new Set(data.systems.flatMap((system) => rows(system).map((row) => row.name)))];
 const find = (rows, name) => rows.find((row) => row.name === name);
 
-// Bars of every system side by side, a group a name; values are percent.
-function bars(id, groups, value, label) {
+// Bars of every system side by side, a group a name; values are percent. What rests on few sentences or words is pale.
+function bars(id, groups, value, label, count) {
   const canvas = $(id), left = 44, height = 170, systems = data.systems;
   const group = Math.max(30 * systems.length, Math.min(130, (room(canvas) - left - 20) / groups.length));
   const all = systems.flatMap((system) => groups.map((name) => value(system, name) ?? 0));
   const top = 4 * ([5, 10, 15, 20, 25].find((unit) => 4 * unit >= Math.max(...all)) ?? 25);
-  const pen = sized(canvas, left + group * groups.length + 10, height + 62);
+  const pen = sized(canvas, left + group * groups.length + 10, height + 76);
   pen.font = `12px ${FONT}`;
   for (let tick = 0; tick <= 4; tick++) {
     const y = height - (height - 14) * tick / 4;
@@ -37,28 +38,35 @@ function bars(id, groups, value, label) {
     const wide = Math.min(34, (group - 14) / systems.length), begin = left + g * group + (group - wide * systems.length) / 2;
     systems.forEach((system, n) => {
       const share = (value(system, name) ?? 0) / top;
-      pen.fillStyle = accent(0.8, COLOURS[n % COLOURS.length]);
+      pen.fillStyle = accent(count(name) < FEW ? 0.25 : 0.8, COLOURS[n % COLOURS.length]);
       pen.fillRect(begin + n * wide + 1, height - share * (height - 14), wide - 2, share * (height - 14));
     });
     pen.fillStyle = styled("--ink");
     pen.textAlign = "center";
     pen.fillText(name, left + (g + 0.5) * group, height + 14);
+    pen.fillStyle = styled("--quiet");
+    pen.fillText(`n = ${count(name)}`, left + (g + 0.5) * group, height + 29);
   });
   let x = left;
   pen.textAlign = "left";
   systems.forEach((system, n) => {
     pen.fillStyle = accent(0.8, COLOURS[n % COLOURS.length]);
-    pen.fillRect(x, height + 36, 11, 11);
+    pen.fillRect(x, height + 50, 11, 11);
     pen.fillStyle = styled("--ink");
-    pen.fillText(system.name, x + 17, height + 42);
+    pen.fillText(system.name, x + 17, height + 56);
     x += 34 + pen.measureText(system.name).width;
   });
 }
 
 function showTables() {
   const systems = data.systems;
-  table("whole", ["", "sentences", "BLEU", "chrF"], systems.map(({ name, whole }) =>
-    [name, String(whole.sentences), number(whole.bleu), number(whole.chrf)]));
+  const against = data.differences.length ? [`BLEU above ${systems[0].name}`, "p"] : [];
+  table("whole", ["", "sentences", "BLEU", "chrF", ...against], systems.map(({ name, whole }, n) => {
+    const { bleu, p_randomisation: p } = data.differences[n] || {};
+    const shown = n ? [number(bleu), p < 0.001 ? "< 0.001" : number(p, 3)] : ["", ""];
+    return [name, String(whole.sentences), number(whole.bleu), number(whole.chrf), ...shown.slice(0, against.length)];
+  }));
+  $("chance").hidden = !against.length;
   $("signature").textContent = data.signature;
   const groups = names((system) => system.by_length);
   table("length-table", ["words", "sentences", ...systems.flatMap((one) => [`BLEU ${one.name}`, `chrF ${one.name}`])],
@@ -81,11 +89,11 @@ function showTables() {
 function showBars() {
   choices("metric", "", [["bleu", "BLEU"], ["chrf", "chrF"]], state.metric, (metric) => { state.metric = metric; showBars(); });
   bars("lengths", names((system) => system.by_length), (system, name) => find(system.by_length, name)?.[state.metric],
-    (value) => String(value));
+    (value) => String(value), (name) => find(data.systems[0].by_length, name).sentences);
   const common = names((system) => system.by_frequency);
   if (common.length) {
     bars("frequencies", common, (system, name) => 100 * (find(system.by_frequency, name)?.recall ?? 0),
-      (value) => `${value} %`);
+      (value) => `${value} %`, (name) => find(data.systems[0].by_frequency, name).wanted);
   }
 }
 function sentenceOf(bad) {

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dragoman.evaluation import Paired
 from dragoman.evaluation.analysis import Analysis, Bad, WordsFound
 from dragoman.inspection.page.data import listed, packed_shares
 from dragoman.inspection.passes import Pass
@@ -15,13 +16,25 @@ Looks = Mapping[int, tuple[Sequence[str], Sequence[str], Pass]]
 
 
 def analysis_tree(
-    systems: Sequence[tuple[Analysis, Looks]], *, title: str, signature: str, compact: bool = False
+    systems: Sequence[tuple[Analysis, Looks]],
+    *,
+    title: str,
+    signature: str,
+    differences: Sequence[Paired] = (),
+    compact: bool = False,
 ) -> Tree:
-    """Everything about the outputs of some systems; of runs there is the attention of the worst sentences too."""
+    """Everything about the outputs of some systems; of runs there is the attention of the worst sentences too.
+
+    `differences` are those of BLEU from the first system, in the same order.
+    """
     return {
         "title": title,
         "signature": signature,
         "systems": [_system(analysis, looks, compact=compact) for analysis, looks in systems],
+        "differences": [
+            {"bleu": one.difference, "p_bootstrap": one.p_bootstrap, "p_randomisation": one.p_randomisation}
+            for one in differences
+        ],
     }
 
 
