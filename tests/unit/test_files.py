@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import RunError
-from dragoman.files import new_folder, new_text_file, write_atomically
+from dragoman.files import new_folder, new_text_file, require_writable, write_atomically
 
 
 def names(folder) -> list[str]:
@@ -85,3 +85,19 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(RunError, match=r"x: cannot be written \(.+\); check the path"):
         write_atomically(tmp_path / "file" / "x", b"1")
+
+
+@pytest.mark.parametrize("place", ["file/x", "no-such-folder/x", "folder"])
+def test_it_is_named_before_there_is_anything_to_write(tmp_path, place):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RunError, match=r"cannot be written \(.+\); check the path"):
+        require_writable(tmp_path / place)
+
+
+def test_asking_leaves_nothing_behind_and_what_is_there_as_it_was(tmp_path):
+    (tmp_path / "old").write_bytes(b"1")
+    for name in ("old", "new"):
+        require_writable(tmp_path / name)
+    assert names(tmp_path) == ["old"]
+    assert (tmp_path / "old").read_bytes() == b"1"

@@ -9,7 +9,7 @@ from torch import Tensor
 from dragoman.data.tokenizer import Side
 from dragoman.inspection.asked import Asked, masked, repeated
 from dragoman.inspection.passes import Ids, Pass, module_of, of_one_text, without_dropout
-from dragoman.inspection.study import Study, begun_study, steps_of
+from dragoman.inspection.study import Study, completed, steps_of
 from dragoman.models.interfaces import Causal
 from dragoman.models.symbols import Symbols
 
@@ -40,9 +40,7 @@ def study_continuation(
         )
     names = tuple(side.tokens(read))
     target = tuple(side.tokens(wanted))
-    return begun_study(
-        asked,
-        passed,
+    begun = Study(
         task="continuation",
         source_text=side.decode([*prompt]) if prompt_text is None else prompt_text,
         target_text=side.decode([*output]),
@@ -50,9 +48,10 @@ def study_continuation(
         target=target,
         read=names,
         places=tuple(range(len(prompt) - 1, len(read))),
+        passed=passed,
         steps=steps_of(log_probs, wanted, side.tokens),
-        tokens=names,
     )
+    return completed(begun, asked, columns=names, rows=target)
 
 
 def of_continuation(model: Causal[Any, Any], prompt: Ids, output: Ids, *, ended: bool, symbols: Symbols) -> Asked:

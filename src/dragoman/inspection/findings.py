@@ -4,7 +4,7 @@ A classifier finds a label, a tagger a label for every word, an answerer the fir
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from dragoman.data.tokenizer import Side
 from dragoman.errors import DataError
 from dragoman.inspection.asked import Asked, as_they_are, masked, repeated
 from dragoman.inspection.passes import Ids, of_one_text, without_dropout
-from dragoman.inspection.study import Contribution, Study, Task, begun_study, steps_of
+from dragoman.inspection.study import Contribution, Study, Task, completed, steps_of
 from dragoman.inspection.words import Words, words_of_ids
 from dragoman.models.headed import CausalTrunk, Headed
 from dragoman.models.symbols import Symbols
@@ -148,9 +148,7 @@ def _study(model: Headed, side: Side, found: _Found) -> Study:
         )
     source = tuple(side.tokens(found.ids))
     steps = steps_of(log_probs, own, found.names)
-    begun = begun_study(
-        asked,
-        passed,
+    begun = Study(
         task=found.task,
         source_text=found.text,
         target_text=" ".join(step.token for step in steps),
@@ -158,12 +156,12 @@ def _study(model: Headed, side: Side, found: _Found) -> Study:
         target=tuple(step.token for step in steps),
         read=source,
         places=found.places,
+        passed=passed,
         steps=steps,
-        tokens=source,
-        outcomes=_rows_of(found),
+        source_words=found.words,
+        attributions={"leave one out": _left_out(asked, found)},
     )
-    attributions = {"leave one out": _left_out(asked, found), **begun.attributions}
-    return replace(begun, source_words=found.words, attributions=attributions)
+    return completed(begun, asked, columns=source, rows=_rows_of(found))
 
 
 def _asked(model: Headed, found: _Found) -> Asked:

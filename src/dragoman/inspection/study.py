@@ -1,7 +1,7 @@
 """One text and what a network made of it, looked at from every side: what a page, a figure or a file shows of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -80,6 +80,9 @@ class Contribution:
     note: str = ""
 
 
+NO_WORDS = Words((), ())
+
+
 @dataclass(frozen=True)
 class Study:
     """What a network does with one text. Tokens are readable; the last of a translation is the end symbol."""
@@ -93,15 +96,15 @@ class Study:
     """The places of masked attention: those of what was written, or of all that a decoder reads."""
     places: tuple[int | None, ...]
     """The place of self-attention where each step is predicted; of translations the number of the step."""
-    source_words: Words
-    target_words: Words
     passed: Pass
     steps: tuple[Step, ...]
-    statistics: tuple[HeadStatistics, ...]
-    rollout: Float[Tensor, "layers source source"] | None
-    alignments: tuple[WordAlignment, ...]
-    attributions: Mapping[str, Contribution]
-    heads: Gates
+    source_words: Words = NO_WORDS
+    target_words: Words = NO_WORDS
+    statistics: tuple[HeadStatistics, ...] = ()
+    rollout: Float[Tensor, "layers source source"] | None = None
+    alignments: tuple[WordAlignment, ...] = ()
+    attributions: Mapping[str, Contribution] = field(default_factory=dict)
+    heads: Gates = field(default_factory=dict)
     """What the log-probability changes by without each head, in nats."""
     search: SearchSeen | None = None
 
@@ -141,20 +144,8 @@ def study(
     (passed,) = watched(model, [source], [target], symbols=symbols, reading=reading)
     if log_probs is not None:
         passed = replace(passed, log_probs=log_probs)
-    source_words, target_words = words_of_ids(tokenizer.source, source), words_of_ids(tokenizer.target, target)
-    left_out = leave_one_out(
-        model,
-        source,
-        target,
-        source_words=source_words,
-        target_words=target_words,
-        symbols=symbols,
-        reading=reading,
-    )
     names = tuple(tokenizer.target.tokens(passed.target))
-    begun = begun_study(
-        of_pair(model, source, target, symbols=symbols, reading=reading),
-        passed,
+    begun = Study(
         task="translation",
         source_text=tokenizer.source.decode(source) if source_text is None else source_text,
         target_text=tokenizer.target.decode(target),
@@ -162,62 +153,38 @@ def study(
         target=names,
         read=("<begin>", *names[:-1]),
         places=tuple(range(len(names))),
-        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.tokens),
-    )
-    aligned = [
-        *_by_attention(passed, source_words, target_words, look, left_out),
-        WordAlignment(
-            "leave one out", "nats that a target word loses without a source word", left_out, by_target(left_out)
-        ),
-    ]
-    return replace(begun, source_words=source_words, target_words=target_words, alignments=tuple(aligned))
-
-
-NOTHING = Words((), ())
-"""No words, where none are aligned."""
-
-
-def begun_study(
-    asked: Asked,
-    passed: Pass,
-    *,
-    task: Task,
-    source_text: str,
-    target_text: str,
-    source: tuple[str, ...],
-    target: tuple[str, ...],
-    read: tuple[str, ...],
-    places: tuple[int | None, ...],
-    steps: tuple[Step, ...],
-    tokens: tuple[str, ...] | None = None,
-    outcomes: tuple[str, ...] | None = None,
-) -> Study:
-    """What every task has in common. The first outcomes that are asked about are those of the steps.
-
-    `tokens` and `outcomes` are the names of what attribution tells of: of source and read, and of the target, unless
-    they are given.
-    """
-    begun = Study(
-        task=task,
-        source_text=source_text,
-        target_text=target_text,
-        source=source,
-        target=target,
-        read=read,
-        places=places,
-        source_words=NOTHING,
-        target_words=NOTHING,
         passed=passed,
-        steps=steps,
-        statistics=(),
-        rollout=_rollout(passed),
-        alignments=(),
-        attributions=dict(
-            _attributions(asked, rows=outcomes or target, columns=tokens if tokens is not None else (*source, *read))
-        ),
-        heads=_worth_of_heads(asked, steps=len(steps)),
+        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.tokens),
+        source_words=words_of_ids(tokenizer.source, source),
+        target_words=words_of_ids(tokenizer.target, target),
     )
-    return replace(begun, statistics=tuple(_statistics(begun)))
+    left_out = leave_one_out(
+        model,
+        source,
+        target,
+        source_words=begun.source_words,
+        target_words=begun.target_words,
+        symbols=symbols,
+        reading=reading,
+    )
+    asked = of_pair(model, source, target, symbols=symbols, reading=reading)
+    aligned = replace(begun, alignments=tuple(_alignments(begun, look, left_out)))
+    return completed(aligned, asked, columns=(*begun.source, *begun.read), rows=names)
+
+
+def completed(begun: Study, asked: Asked, *, columns: tuple[str, ...], rows: tuple[str, ...]) -> Study:
+    """With what every task has in common: statistics, rollout, attribution, and what each head is worth.
+
+    The first outcomes that are asked about are those of the steps; `columns` and `rows` are what the tokens and the
+    outcomes of attribution are called.
+    """
+    return replace(
+        begun,
+        statistics=tuple(_statistics(begun)),
+        rollout=_rollout(begun.passed),
+        attributions={**begun.attributions, **dict(_attributions(asked, rows=rows, columns=columns))},
+        heads=_worth_of_heads(asked, steps=len(begun.steps)),
+    )
 
 
 def steps_of(
@@ -249,18 +216,22 @@ def _statistics(one: Study) -> Iterator[HeadStatistics]:
             yield from head_statistics(kind, weights, punctuation=is_punctuation(keys), end=end)
 
 
-def _by_attention(
-    passed: Pass, source: Words, target: Words, look: Look | None, left_out: WordWeights
-) -> Iterator[WordAlignment]:
-    """The alignment of the chosen look, or of the best; none where there is no attention to the source."""
-    if "cross" not in passed.weights:
-        return
-    agree = agreement_with([by_target(left_out)])
-    chosen = best_look([(passed, source, target)], agree)[0].look if look is None else look
-    weights = looked_at(passed, chosen, source=source, target=target)
+def _alignments(one: Study, look: Look | None, left_out: WordWeights) -> Iterator[WordAlignment]:
+    """By attention to the source, where there is any, and by leaving words out."""
+    links = by_target(left_out)
+    if "cross" in one.passed.weights:
+        yield _by_attention(one, look, links)
+    yield WordAlignment("leave one out", "nats that a target word loses without a source word", left_out, links)
+
+
+def _by_attention(one: Study, look: Look | None, links: Links) -> WordAlignment:
+    """The alignment of the chosen look, or of the one that agrees best with these links."""
+    pair = (one.passed, one.source_words, one.target_words)
+    chosen = best_look([pair], agreement_with([links]))[0].look if look is None else look
+    weights = looked_at(one.passed, chosen, source=one.source_words, target=one.target_words)
     head = "mean of heads" if chosen.head is None else f"head {chosen.head + 1}"
     how = f"layer {chosen.layer + 1}, {head}" + (", of the step that has read the word" if chosen.shifted else "")
-    yield WordAlignment("attention", how, weights, both_ways(weights))
+    return WordAlignment("attention", how, weights, both_ways(weights))
 
 
 def _attributions(

@@ -11,7 +11,7 @@ from dragoman.inspection.page import page, tree_of
 from dragoman.inspection.study import study
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.transformer.config import AlibiConfig, AttentionRoles, SelfAttentionConfig, TransformerConfig
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, WindowConfig
 from tests.networks import NO_DROPOUT, random_transformer
 from tests.recurrent_networks import random_recurrent
 
@@ -20,11 +20,17 @@ TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], Bpe(vocabu
 SIZES = {"source_vocabulary": len(TOKENIZER.source), "target_vocabulary": len(TOKENIZER.target)}
 SMALL = {"size": 8, "heads": 2, "feed_forward": 7, "encoder_layers": 1, "decoder_layers": 2, "dropout": NO_DROPOUT}
 MIXTURES = AttentionRoles(encoder=SelfAttentionConfig(pattern=LinformerConfig(width=3, length=53)))
+NEAR = SelfAttentionConfig(pattern=WindowConfig(reach=2))
+WINDOWS = AttentionRoles(encoder=NEAR, decoder=NEAR)
+BLOCKS = AttentionRoles(encoder=SelfAttentionConfig(pattern=BigBirdConfig(block=2, random=1)))
 PRUNED = AttentionRoles(encoder=SelfAttentionConfig(kept=((1,),)), decoder=SelfAttentionConfig(kept=((0,), (0, 1))))
 NETWORKS = {
     "plain": lambda: random_transformer(TransformerConfig(**SMALL), **SIZES),
     "alibi": lambda: random_transformer(TransformerConfig(**SMALL, positions=AlibiConfig()), **SIZES),
     "mixtures": lambda: random_transformer(TransformerConfig(**SMALL, attention=MIXTURES), **SIZES),
+    "windows": lambda: random_transformer(TransformerConfig(**SMALL, attention=WINDOWS), **SIZES),
+    "big bird": lambda: random_transformer(TransformerConfig(**SMALL, attention=BLOCKS), **SIZES),
+    "shared keys": lambda: random_transformer(TransformerConfig(**SMALL, key_value_heads=1), **SIZES),
     "pruned": lambda: random_transformer(TransformerConfig(**SMALL, attention=PRUNED), **SIZES),
     "recurrent": lambda: random_recurrent(RecurrentConfig(size=6), **SIZES),
     "bottleneck": lambda: random_recurrent(RecurrentConfig(size=6, attention=NoAttentionConfig()), **SIZES),

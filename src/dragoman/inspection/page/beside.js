@@ -47,9 +47,11 @@ const beside = (() => {
     if (!data.judged) return [];
     const table = made("table", "", "figures"), top = document.createElement("tr");
     top.append(made("th", "log-probability of"), ...data.systems.map((system) => made("th", `by ${system.name}`)));
-    table.append(top, ...data.judged[state.sentence].map((row, of) => {
+    const texts = all().map(written), rows = [...data.judged[state.sentence].entries()];
+    const different = rows.filter(([of]) => texts.indexOf(texts[of]) === of);
+    table.append(top, ...different.map(([of, row]) => {
       const line = document.createElement("tr");
-      line.append(made("th", written(all()[of])), ...row.map((value) => made("td", value.toFixed(4))));
+      line.append(made("th", texts[of]), ...row.map((value) => made("td", value.toFixed(4))));
       return line;
     }));
     const scroll = made("div", "", "scroll");
