@@ -73,11 +73,15 @@ scores: st.SearchStrategy[ScoreConfig] = st.sampled_from([DotConfig(), ScaledDot
 
 @st.composite
 def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> Kept | None:
-    """All heads, or those that pruning left in each layer, where each head has keys of its own."""
-    if stack["key_value_heads"] not in (None, stack["heads"]) or draw(st.booleans()):
+    """All heads, or those that pruning left in each layer; heads that share their keys stay or leave together."""
+    if draw(st.booleans()):
         return None
-    left = st.sets(st.integers(0, stack["heads"] - 1), min_size=1).map(lambda heads: tuple(sorted(heads)))
-    return tuple(draw(left) for _ in range(layers))
+    groups = stack["key_value_heads"] or stack["heads"]
+    shared = stack["heads"] // groups
+    left = st.sets(st.integers(0, groups - 1), min_size=1).map(sorted)
+    return tuple(
+        tuple(group * shared + head for group in draw(left) for head in range(shared)) for _ in range(layers)
+    )
 
 
 @st.composite

@@ -1,20 +1,24 @@
-"""Word alignments read from a network, beside those of a statistical aligner: error rates on gold, and agreement.
+"""Word alignments read from networks, beside those of a statistical aligner: error rates on gold, and agreement.
 
-    python benchmarks/alignment/align.py RUN --sentences test.de-en.gz --gold deen.talp.gz --swap \
-        --train-source train.en.gz --train-target train.de.gz
+    python benchmarks/alignment/align.py RUN --reverse RUN-BACK --sentences test.de-en.gz --gold deen.talp.gz --swap \
+        --train-source train.en.gz --train-target train.de.gz --name gold-de-en
+    python benchmarks/alignment/align.py RUN --reverse RUN-BACK --sentences val.en.gz --targets val.de.gz \
+        --train-source train.en.gz --train-target train.de.gz --name multi30k
 
-Sentences are lines `source ||| target` of words between spaces; `--swap` turns files of the other direction round.
-Without `--gold`, every alignment is compared with that of eflomal alone (Östling and Tiedemann, 2016), which is asked
-where it is installed, on the sentences and the training text together.
+Sentences are lines `source ||| target` of words between spaces, or two files of sentences, whose punctuation is split
+from words; `--swap` turns files of the other direction round. `--reverse` is a run of the other direction. The aligner
+is eflomal (Östling and Tiedemann, 2016), asked where it is installed, once on the sentences and the training text
+together and once on the sentences alone. Writes NAME.json and NAME.png beside this file.
 """
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -36,35 +40,64 @@ from dragoman.models.symbols import Symbols
 
 HERE = Path(__file__).parent
 BATCH = 16
+LEFT_OUT = "leave one out"
+EFLOMAL = "eflomal"
 Pair = tuple[str, str]
+Found = dict[str, list[Links]]
+"""The links of every sentence, by method."""
+
+
+@dataclass
+class Read:
+    """What one network says of the sentences."""
+
+    found: Found
+    looks: dict[str, Look]
+    nats: float
+    """Of the target, by word."""
+    tokens: tuple[float, float]
+    """A word, of source and target."""
 
 
 def main() -> None:
     arguments = parse()
     pairs = read_pairs(arguments)
     gold = read_links(arguments, len(pairs))
-    statistical = eflomal(pairs, training_text(arguments))
-    found = by_methods(arguments.run, pairs)
-    if statistical is not None:
-        found = {"eflomal": statistical, **found}
-    rows = [judged(name, links, gold, statistical) for name, links in found.items()]
+    statistical = by_eflomal(pairs, training_text(arguments))
+    forward = read_by(arguments.run, pairs)
+    found = forward.found | statistical
+    told: dict[str, Any] = {}
+    if arguments.reverse is not None:
+        backward = read_by(arguments.reverse, [(target, source) for source, target in pairs])
+        both, told = both_directions(forward.found, backward.found)
+        found |= both
+    if gold is not None:
+        found["the look that gold chooses"], told["chosen on halves of gold"] = chosen_on_gold(forward, gold)
+    rows = [judged(name, links, gold, statistical.get(EFLOMAL)) for name, links in found.items()]
     rows.sort(key=lambda row: row.get("error_rate", -row.get("agreement", 0.0)))
     tree = {
         "date": datetime.now(UTC).date().isoformat(),
         "run": arguments.run.name,
+        "reverse": None if arguments.reverse is None else arguments.reverse.name,
         "sentences": len(pairs),
         "gold": None if arguments.gold is None else arguments.gold.name,
+        "nats_a_target_word": forward.nats,
+        "tokens_a_word": forward.tokens,
+        "chosen": told,
         "methods": rows,
     }
     (HERE / f"{arguments.name}.json").write_text(json.dumps(tree, indent=1) + "\n")
     plot(tree, HERE / f"{arguments.name}.png")
-    print(table(rows[:24]))
+    print(json.dumps({key: value for key, value in tree.items() if key != "methods"}))
+    print(table(rows))
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
+    parser.add_argument("--reverse", type=Path, help="a run from the target language to the source language")
     parser.add_argument("--sentences", type=Path, required=True)
+    parser.add_argument("--targets", type=Path, help="the other side, where sentences do not hold both")
     parser.add_argument("--gold", type=Path)
     parser.add_argument("--swap", action="store_true", help="turn sentences and gold round")
     parser.add_argument("--train-source", type=Path)
@@ -75,6 +108,8 @@ def parse() -> argparse.Namespace:
 
 
 def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
+    if arguments.targets is not None:
+        return parallel(arguments.sentences, arguments.targets)[: arguments.limit]
     pairs = []
     for _, line in islice(lines(arguments.sentences), arguments.limit):
         source, target = (" ".join(side.split()) for side in line.split("|||"))
@@ -94,27 +129,43 @@ def turned(links: Links) -> Links:
 
 
 def training_text(arguments: argparse.Namespace) -> list[Pair]:
-    if arguments.train_source is None:
-        return []
-    sides = ([line for _, line in lines(path)] for path in (arguments.train_source, arguments.train_target))
+    return [] if arguments.train_source is None else parallel(arguments.train_source, arguments.train_target)
+
+
+def parallel(source: Path, target: Path) -> list[Pair]:
+    """Pairs of sentences in words between spaces."""
+    sides = ([split_marks(line) for _, line in lines(path)] for path in (source, target))
     return [pair for pair in zip(*sides, strict=True) if all(side.strip() for side in pair)]
 
 
-def eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> list[Links] | None:
-    """The links of the pairs in both directions, joined; None where the aligner is not installed."""
-    program = shutil.which("eflomal-align")
-    if program is None:
+def split_marks(text: str) -> str:
+    """Punctuation apart from words, as the gold has it."""
+    return " ".join(re.findall(r"\w+(?:['’-]\w+)*|[^\w\s]", text))
+
+
+def by_eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> Found:
+    """What the aligner says; nothing where it is not installed."""
+    if shutil.which("eflomal-align") is None:
         print("eflomal-align is not there (pip install eflomal); going on without it")
-        return None
+        return {}
+    forward, reverse = eflomal(pairs, more)
+    found = {EFLOMAL: joined(forward, reverse), f"{EFLOMAL}, forward": forward, f"{EFLOMAL}, reverse": reverse}
+    if more:
+        found[f"{EFLOMAL} without the training text"] = joined(*eflomal(pairs, []))
+    return found
+
+
+def eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> tuple[list[Links], list[Links]]:
+    """The links of the pairs in both directions."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = "".join(f"{source.lower()} ||| {target.lower()}\n" for source, target in (*pairs, *more))
         (folder / "text").write_text(text, encoding="utf-8")
         outputs = [folder / "forward", folder / "reverse"]
-        command = [program, "-i", folder / "text", "--forward-links", outputs[0], "--reverse-links", outputs[1]]
-        subprocess.run(command, check=True)
+        command = ["eflomal-align", "-i", folder / "text", "--forward-links", outputs[0], "--reverse-links", outputs[1]]
+        subprocess.run(command, check=True, capture_output=True)
         forward, reverse = (links_in(path, len(pairs)) for path in outputs)
-    return [grown(one, other) for one, other in zip(forward, reverse, strict=True)]
+        return forward, reverse
 
 
 def links_in(path: Path, number: int) -> list[Links]:
@@ -124,27 +175,36 @@ def links_in(path: Path, number: int) -> list[Links]:
     return [frozenset((int(at), int(to)) for at, to in links) for links in found]
 
 
-def by_methods(run: Path, pairs: Sequence[Pair]) -> dict[str, list[Links]]:
-    """The links of every sentence, by method."""
+def joined(one: Sequence[Links], other: Sequence[Links]) -> list[Links]:
+    return [grown(mine, theirs) for mine, theirs in zip(one, other, strict=True)]
+
+
+def read_by(run: Path, pairs: Sequence[Pair]) -> Read:
+    """What a network says of all pairs: each target word with one source word, and grown from both sides."""
     translator = load_in_pytorch(run, device="cpu")
     tokenizer, symbols = translator.tokenizer, Symbols()
-    found: dict[str, list[Links]] = {}
+    found: Found = {}
+    named: dict[str, Look] = {}
+    nats, counts = 0.0, [0, 0, 0, 0]
     for first in range(0, len(pairs), BATCH):
         some = [
             (*words_of_text(tokenizer.source, source), *words_of_text(tokenizer.target, target))
             for source, target in pairs[first : first + BATCH]
         ]
-        sources, targets = [one[0] for one in some], [one[2] for one in some]
-        passes = watched(translator.model, sources, targets, symbols=symbols)
+        passes = watched(translator.model, [one[0] for one in some], [one[2] for one in some], symbols=symbols)
         for passed, (source, source_words, target, target_words) in zip(passes, some, strict=True):
             for look in looks(passed):
+                named[name_of(look)] = look
                 add(found, name_of(look), looked_at(passed, look, source=source_words, target=target_words))
             words = {"source_words": source_words, "target_words": target_words}
-            add(found, "leave one out", leave_one_out(translator.model, source, target, **words, symbols=symbols))
-    return found
+            add(found, LEFT_OUT, leave_one_out(translator.model, source, target, **words, symbols=symbols))
+            nats -= float(passed.token_log_probs.sum())
+            sizes = (len(source), len(source_words), len(target), len(target_words))
+            counts = [count + size for count, size in zip(counts, sizes, strict=True)]
+    return Read(found, named, nats / counts[3], (counts[0] / counts[1], counts[2] / counts[3]))
 
 
-def add(found: dict[str, list[Links]], name: str, weights: Any) -> None:
+def add(found: Found, name: str, weights: Any) -> None:
     found.setdefault(name, []).append(by_target(weights))
     found.setdefault(f"{name}, both ways", []).append(both_ways(weights))
 
@@ -152,6 +212,37 @@ def add(found: dict[str, list[Links]], name: str, weights: Any) -> None:
 def name_of(look: Look) -> str:
     head = "mean" if look.head is None else f"head {look.head + 1}"
     return f"layer {look.layer + 1}, {head}{', shifted' if look.shifted else ''}"
+
+
+def both_directions(forward: Found, backward: Found) -> tuple[Found, dict[str, Any]]:
+    """Of two networks, the looks that agree most with each other, which takes no gold; and their links joined."""
+    back = {name: [turned(links) for links in found] for name, found in backward.items() if "both ways" not in name}
+    value, mine, theirs = max(
+        (agreement(links, others), name, other)
+        for name, links in forward.items()
+        if name.startswith("layer") and "both ways" not in name
+        for other, others in back.items()
+        if other.startswith("layer")
+    )
+    found = {
+        "both directions, chosen by agreement": joined(forward[mine], back[theirs]),
+        "forward, chosen by agreement": forward[mine],
+        "backward, chosen by agreement": back[theirs],
+        f"both directions, {LEFT_OUT}": joined(forward[LEFT_OUT], back[LEFT_OUT]),
+    }
+    return found, {"by agreement": {"forward": mine, "backward": theirs, "agreement": value}}
+
+
+def chosen_on_gold(read: Read, gold: Sequence[GoldAlignment]) -> tuple[list[Links], list[str]]:
+    """The look of the lowest error rate on one half of the sentences, used for the other half, and so for each half."""
+    links: list[Links] = [frozenset()] * len(gold)
+    names = []
+    for half in (0, 1):
+        there, elsewhere = slice(half, None, 2), slice(1 - half, None, 2)
+        rates = {name: alignment_scores(read.found[name][there], gold[there]).error_rate for name in read.looks}
+        names.append(min(rates, key=rates.__getitem__))
+        links[elsewhere] = read.found[names[-1]][elsewhere]
+    return links, names
 
 
 def judged(
@@ -165,28 +256,38 @@ def judged(
     return row
 
 
-def plot(tree: dict[str, Any], path: Path) -> None:
-    """The mean of each layer's heads, shifted and not, beside the methods that have no layer."""
+def plot(tree: Mapping[str, Any], path: Path) -> None:
+    """Each head by its layer, shifted and not, with the mean of the heads as a line; beside them what has no layer."""
     key, label = ("error_rate", "alignment error rate") if tree["gold"] else ("agreement", "agreement with eflomal")
     rows = {row["method"]: row[key] for row in tree["methods"] if key in row}
     layers = sorted({int(name.split()[1].rstrip(",")) for name in rows if name.startswith("layer")})
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for ending, style in (("", "o-"), (", shifted", "s-"), (", both ways", "o--"), (", shifted, both ways", "s--")):
-        axes.plot(layers, [rows[f"layer {layer}, mean{ending}"] for layer in layers], style, label=f"attention{ending}")
+    figure, axes = plt.subplots(figsize=(7.6, 4.4), layout="constrained")
+    for ending, colour, aside in (("", "#1b6ca8", -0.09), (", shifted", "#c8553d", 0.09)):
+        means = [rows[f"layer {layer}, mean{ending}"] for layer in layers]
+        name = f"step that {'has read' if ending else 'writes'} the word"
+        axes.plot([layer + aside for layer in layers], means, color=colour, label=f"{name}, mean of heads")
+        heads = [(layer, rows.get(f"layer {layer}, head {head}{ending}")) for layer in layers for head in range(1, 65)]
+        dots = [(layer + aside, value) for layer, value in heads if value is not None]
+        axes.scatter(*zip(*dots, strict=True), color=colour, s=26, alpha=0.75, label="one head", zorder=3)
     for name, colour in (
-        ("leave one out", "tab:green"),
-        ("leave one out, both ways", "tab:olive"),
-        ("eflomal", "black"),
+        (LEFT_OUT, "#4f7942"),
+        (f"both directions, {LEFT_OUT}", "#8fb573"),
+        ("both directions, chosen by agreement", "#7b5ea7"),
+        (f"{EFLOMAL} without the training text", "#999999"),
+        (EFLOMAL, "black"),
     ):
-        if name in rows:
-            axes.axhline(rows[name], color=colour, linestyle=":", label=name)
-    axes.set(xlabel="decoder layer", ylabel=label, xticks=layers, title=f"{tree['run']}, {tree['sentences']} sentences")
-    axes.legend(fontsize="small")
-    figure.savefig(path, dpi=150)
+        if name in rows and not (name == EFLOMAL and key == "agreement"):
+            axes.axhline(rows[name], color=colour, linestyle=":", linewidth=2, label=name)
+    axes.set(xlabel="decoder layer", ylabel=label, xticks=layers, ylim=(0, 1))
+    axes.set_title(f"{tree['run']}, {tree['sentences']} sentences", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    figure.savefig(path, dpi=130)
 
 
 def table(rows: Iterable[dict[str, Any]]) -> str:
-    shown = ["| method | AER | precision | recall | agreement with eflomal |", "| --- | --- | --- | --- | --- |"]
+    shown = ["| method | AER | precision | recall | agreement with eflomal |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         numbers = [row.get(key) for key in ("error_rate", "precision", "recall", "agreement")]
         cells = ["" if number is None else f"{100 * number:.1f}" for number in numbers]

@@ -32,7 +32,8 @@ struct Heads {
             heads.keys_before = before;
             if (!kept.empty()) {
                 heads.names = kept[layer];
-                heads.queries = heads.keys = kept[layer].size();
+                heads.queries = kept[layer].size();
+                heads.keys = heads.queries / settings.sharing();
             }
             all.push_back(std::move(heads));
         }

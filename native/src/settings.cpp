@@ -24,18 +24,21 @@ void divides(const char* name, std::size_t part, const char* of, std::size_t who
     }
 }
 
-/// Heads that are left are some of all, in order, at least one in each layer; a head cannot leave those it shares keys with.
+/// Heads that are left are some of all, in order, at least one in each layer; those that share keys stay or leave together.
 void left(const char* name, const Kept& kept, const Settings& settings, std::size_t layers) {
     if (kept.empty()) return;
-    bool fits = kept.size() == layers && settings.key_value_heads == settings.heads;
+    bool fits = kept.size() == layers;
     for (const std::vector<std::size_t>& heads : kept) {
-        fits = fits && !heads.empty() && heads.back() < settings.heads;
+        fits = fits && !heads.empty() && heads.size() % settings.sharing() == 0 && heads.back() < settings.heads;
         for (std::size_t i = 1; i < heads.size(); i++) fits = fits && heads[i - 1] < heads[i];
+        for (std::size_t i = 0; fits && i < heads.size(); i++) {
+            fits = heads[i] % settings.sharing() == i % settings.sharing();
+        }
     }
     if (!fits) {
         throw std::invalid_argument(std::string("configuration: attention.") + name + ".kept names no heads of " +
                                     std::to_string(layers) + " layers with " + std::to_string(settings.heads) +
-                                    " heads that have their own keys");
+                                    " heads, " + std::to_string(settings.sharing()) + " to each of their keys");
     }
 }
 
@@ -43,7 +46,7 @@ void left(const char* name, const Kept& kept, const Settings& settings, std::siz
 
 std::size_t Settings::keys_in(const Kept& kept, std::size_t layers) const {
     std::size_t keys = kept.empty() ? layers * key_value_heads : 0;
-    for (const std::vector<std::size_t>& heads : kept) keys += heads.size();
+    for (const std::vector<std::size_t>& heads : kept) keys += heads.size() / sharing();
     return keys;
 }
 

@@ -34,6 +34,8 @@ struct Settings {
 
     std::size_t head_size() const { return size / heads; }
     std::size_t head_width() const { return rounded_up(head_size(), lanes); }
+    /// Heads that share their keys and values with one another.
+    std::size_t sharing() const { return heads / key_value_heads; }
     /// Heads of keys in all layers of a stack.
     std::size_t keys_in(const Kept& kept, std::size_t layers) const;
 

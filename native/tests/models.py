@@ -45,11 +45,20 @@ def config(kind: str = "transformer", **changes: Any) -> dict[str, Any]:
 
 def pruned(kind: str = "transformer") -> dict[str, Any]:
     """One whose layers have different heads."""
-    changes: dict[str, Any] = {"key_value_heads": None}
+    kept = {"encoder": [[0, 2, 5], [3]], "decoder": [[5], [0, 1, 2, 3, 4, 5]], "cross": [[1, 2, 3, 4], [0, 2]]}
+    return _pruned(kind, kept, [[1, 4], [0, 1, 2, 3, 5]], key_value_heads=None)
+
+
+def pruned_groups(kind: str = "transformer") -> dict[str, Any]:
+    """One whose layers have different heads, each of which shares its keys with another."""
+    kept = {"encoder": [[0, 1, 4, 5], [2, 3]], "decoder": [[4, 5], [0, 1, 2, 3]], "cross": [[2, 3, 4, 5], [0, 1]]}
+    return _pruned(kind, kept, [[2, 3], [0, 1, 4, 5]], key_value_heads=3)
+
+
+def _pruned(kind: str, kept: dict[str, Any], kept_of_causal: list[list[int]], **changes: Any) -> dict[str, Any]:
     plain = config(kind)["attention"]
     if kind == "causal":
-        return config(kind, attention=plain | {"kept": [[1, 4], [0, 1, 2, 3, 5]]}, **changes)
-    kept = {"encoder": [[0, 2, 5], [3]], "decoder": [[5], [0, 1, 2, 3, 4, 5]], "cross": [[1, 2, 3, 4], [0, 2]]}
+        return config(kind, attention=plain | {"kept": kept_of_causal}, **changes)
     return config(kind, attention={name: plain[name] | {"kept": kept[name]} for name in kept}, **changes)
 
 
@@ -75,7 +84,8 @@ class _Drawn:
         self.put(f"{name}.bias", self.size)
 
     def attention(self, name: str, kept: list[int] | None) -> None:
-        queries, keys = (len(kept), len(kept)) if kept else (self.heads, self.key_heads)
+        queries = len(kept) if kept else self.heads
+        keys = queries * self.key_heads // self.heads
         for part, heads in (("query", queries), ("key", keys), ("value", keys)):
             self.linear(f"{name}.{part}", self.size, heads * self.head_size)
         self.linear(f"{name}.output", queries * self.head_size, self.size)

@@ -155,7 +155,7 @@ KEPT: dict[str, tuple[dict[str, Any], str]] = {
     "below zero": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": [[0], [-1]]}}}, "numbers of heads"),
     "no layers": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": []}}}, "numbers of heads"),
     "words": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": ["one", "two"]}}}, "numbers of heads"),
-    "that share keys": ({"attention": PRUNED, "key_value_heads": 2}, "their own keys"),
+    "without those that share their keys": ({"attention": PRUNED, "key_value_heads": 3}, "2 to each of their keys"),
     "other than the weights": ({"attention": PRUNED | {"cross": WHOLE["cross"]}}, "44 x 66"),
 }
 

@@ -33,7 +33,7 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("compute", COMPUTES)
-@pytest.mark.parametrize("make", [models.config, models.pruned])
+@pytest.mark.parametrize("make", [models.config, models.pruned, models.pruned_groups])
 @pytest.mark.parametrize("kind", ["transformer", "causal"])
 def test_sentences_alone_and_together_by_one_and_more_threads(
     kind: str, make: Callable[[str], dict[str, Any]], compute: str, instruction_set: str

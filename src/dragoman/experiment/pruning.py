@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.build import task_of
@@ -23,7 +25,7 @@ from dragoman.models.weights import save_tensors, set_weights
 from dragoman.runtime.translator import Translator
 
 BATCH = 32
-"""Pairs whose loss is one number, of whose slope the size is taken."""
+"""Pairs that go through the network at once."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ def prune_run(
     return found
 
 
-def _losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Iterator[Tensor]:
-    """The negative log-likelihood a token of the pairs, batch by batch."""
+def _losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Iterator[Float[Tensor, " rows"]]:
+    """The negative log-likelihood of each pair, by token, batch by batch."""
     symbols, tokenizer = Symbols(), translator.tokenizer
     model: Any = translator.model
     for first in range(0, len(pairs), BATCH):
@@ -85,7 +87,8 @@ def _losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Iterato
         given, _ = padded([[symbols.begin, *ids] for ids in targets], symbols, translator.device)
         wanted, _ = padded([[*ids, symbols.end] for ids in targets], symbols, translator.device)
         logits = model.unembed(model.hidden(source, lengths, given))
-        yield torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=symbols.pad)
+        lost = cross_entropy(logits.transpose(1, 2), wanted, ignore_index=symbols.pad, reduction="none")
+        yield lost.sum(dim=1) / (wanted != symbols.pad).sum(dim=1)
 
 
 def _count(left: Left) -> int:

@@ -91,23 +91,45 @@ def ablation(model: nn.Module, judge: Callable[[], float]) -> Gates:
     return changes
 
 
-def sensitivity(model: nn.Module, losses: Iterator[Tensor]) -> Gates:
+def sensitivity(model: nn.Module, losses: Iterator[Float[Tensor, " rows"]]) -> Gates:
     r"""$\mathbb{E}\,\lvert \partial \mathcal{L} / \partial \xi_h \rvert$ at $\xi = 1$ (Michel et al., 2019, eq. 2).
 
-    What the loss of a sentence or batch would change for a small change of the gate; the mean over the `losses`, which
-    are computed one by one while the gates stand. As in the paper, the numbers of a layer are divided by their
-    Euclidean norm, since layers differ in scale.
+    What the loss of one row would change for a small change of the gate: each row of a batch has gates of its own,
+    since the slopes of different rows cancel one another where training has ended. The `losses` are those of all rows
+    of a batch, each by one parallel pass, and are computed one by one while the gates stand. As in the paper, the
+    numbers of a layer are divided by their Euclidean norm, since layers differ in scale.
     """
-    gates = {kind: gate.requires_grad_() for kind, gate in open_gates(model).items()}
-    totals = {kind: torch.zeros_like(gate) for kind, gate in gates.items()}
-    with torch.enable_grad(), gated(model, gates):
+    totals = {kind: torch.zeros_like(gate) for kind, gate in open_gates(model).items()}
+    gates: dict[tuple[Kind, int], Float[Tensor, "rows heads"]] = {}
+    with torch.enable_grad(), ExitStack() as hooks:
+        for kind, layer, attention in multi_headed(model):
+            opened = partial(_gated_by_row, gates, (kind, layer), attention.head_size)
+            hooks.callback(attention.output.register_forward_pre_hook(opened).remove)
         for loss in losses:
-            found = torch.autograd.grad(loss, list(gates.values()))
-            for total, gradient in zip(totals.values(), found, strict=True):
-                total += gradient.abs()
+            slopes = torch.autograd.grad(loss.sum(), list(gates.values()))
+            for (kind, layer), slope in zip(gates, slopes, strict=True):
+                totals[kind][layer] += slope.abs().sum(dim=0)
+            gates.clear()
     return {kind: total / total.norm(dim=1, keepdim=True).clamp(min=1e-12) for kind, total in totals.items()}
 
 
-def _multiplied(gate: Float[Tensor, " size"], projection: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
+def _gated_by_row(
+    gates: dict[tuple[Kind, int], Float[Tensor, "rows heads"]],
+    place: tuple[Kind, int],
+    head_size: int,
+    projection: nn.Module,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """A forward pre-hook that leaves open gates, one for each row and head, where they are asked for slopes."""
+    rows, _, width = arguments[0].shape
+    gates[place] = arguments[0].new_ones(rows, width // head_size).requires_grad_()
+    return _multiplied(gates[place].repeat_interleave(head_size, dim=1)[:, None], projection, arguments)
+
+
+def _multiplied(
+    gate: Float[Tensor, "*#rows size"],
+    projection: nn.Module,  # noqa: ARG001
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...]:
     """A forward pre-hook: what the output projection is given."""
     return (arguments[0] * gate, *arguments[1:])
