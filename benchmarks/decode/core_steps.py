@@ -54,7 +54,7 @@ def configuration(sizes: Sizes) -> dict[str, Any]:
         "dropout": {},
         "encoder_layers": sizes.layers,
         "decoder_layers": sizes.layers,
-        "attention": {"encoder": attention, "decoder": attention, "cross": attention},
+        "attention": {"encoder": attention, "decoder": attention, "cross": {"score": {"kind": "scaled_dot"}}},
         "tie": "all",
         "source_vocabulary": sizes.vocabulary,
         "target_vocabulary": sizes.vocabulary,
