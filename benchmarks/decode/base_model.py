@@ -1,8 +1,8 @@
 """A finished run whose network is `base` with random weights, and the same network for CTranslate2.
 
 Padding, begin and end symbols have a bias that forbids them, so that every program writes as many tokens as it is asked
-for. What the decoder writes into the residual stream is magnified: otherwise the last token, whose embedding is tied to
-the unembedding, would be repeated for ever.
+for. What the decoder looks for and what it writes into the residual stream are magnified: otherwise the last token,
+whose embedding is tied to the unembedding, would be repeated for ever, whatever the source.
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import Arrays, write_arrays
 
 MAGNIFIED = 4
+LOUD = ("query.weight", "output.weight", "outer.weight")
 FORBIDDEN = -1e4
 TOKENIZER = Words(minimum_count=1)
 PARTNERS_COMPUTES = ("float32", "int8")
@@ -42,7 +43,7 @@ class Folders:
 def prepared(root: Path, *, tiny: bool = False) -> Folders:
     """The models, made where they are not there already."""
     folders, sizes = Folders(root), TINY if tiny else Sizes()
-    model, weights = configuration(sizes), magnified(random_weights(sizes), sizes)
+    model, weights = configuration(sizes), magnified(random_weights(sizes))
     if not folders.run.exists():
         write_run(RunFolder(folders.run), sizes, weights)
     for compute in PARTNERS_COMPUTES:
@@ -52,9 +53,10 @@ def prepared(root: Path, *, tiny: bool = False) -> Folders:
     return folders
 
 
-def magnified(weights: Arrays, sizes: Sizes) -> Arrays:
-    for layer in range(sizes.layers):
-        weights[f"decoder.{layer}.feed_forward.outer.weight"] *= np.float32(MAGNIFIED)
+def magnified(weights: Arrays) -> Arrays:
+    for name in weights:
+        if name.startswith("decoder.") and name.endswith(LOUD):
+            weights[name] = weights[name] * np.float32(MAGNIFIED)
     weights["unembedding.bias"][[0, 2, 3]] = FORBIDDEN
     return weights
 

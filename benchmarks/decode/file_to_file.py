@@ -1,5 +1,7 @@
 """From file to file: `dragoman translate` beside scripts on CTranslate2 and Hugging Face, each a process of its own.
 
+Hugging Face is asked for the first line alone.
+
     python -m benchmarks.decode.file_to_file RUN --folder /tmp/converted --source FILE --reference FILE --output FILE
 
 needs `pip install ctranslate2 transformers`. RUN is a trained run of `tiny`, `small` or `base`. The programs translate
@@ -29,7 +31,7 @@ PAUSE = 0.3
 Commands = Mapping[str, Sequence[str]]
 
 
-def commands(run: Path, folder: Path, *, beam: int, threads: bool, partner: bool) -> dict[str, list[str]]:
+def commands(run: Path, folder: Path, *, beam: int, huggingface: bool) -> dict[str, list[str]]:
     """The programs by name, to which the files to read and to write are still to be added."""
     python, tokenizer = sys.executable, str(run / "tokenizer.json")
     found = {
@@ -38,10 +40,10 @@ def commands(run: Path, folder: Path, *, beam: int, threads: bool, partner: bool
     }
     for compute in ("int8", "float32"):
         script = [python, str(SCRIPTS / "with_ctranslate2.py"), str(folder / f"ctranslate2-{compute}"), tokenizer]
-        for translators, each in WAYS if threads and compute == "int8" else WAYS[:1]:
+        for translators, each in WAYS if compute == "int8" else WAYS[:1]:
             ways = ["--compute", compute, "--translators", str(translators), "--threads", str(each)]
             found[f"ctranslate2 {compute}/{translators}x{each}"] = [*script, *ways]
-    if partner:
+    if huggingface:
         script = [python, str(SCRIPTS / "with_huggingface.py"), str(folder / "huggingface"), tokenizer]
         found["huggingface float32"] = script
     return {name: [*command, "--beam", str(beam)] for name, command in found.items()}
@@ -74,31 +76,36 @@ def timed(name: str, command: Sequence[str], source: Path, target: Path) -> tupl
 
 def measured(programs: Commands, sources: Mapping[str, Path], folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds and memory of each program for each file, round by round, in turns."""
-    order = random.Random(2)  # noqa: S311
+    order = random.Random(2)
     found: dict[str, Any] = {name: {work: [] for work in sources} for name in programs}
     for name, command in programs.items():
         timed(name, command, sources["one"], folder / "warm.txt")
     for _ in range(rounds):
         for work, source in sources.items():
             for name in order.sample(list(programs), len(programs)):
-                target = folder / f"{name.replace(' ', '-').replace('/', '-')}.{work}.txt"
-                found[name][work].append(timed(name, programs[name], source, target))
+                if work == "whole" and name.startswith("huggingface"):
+                    continue
+                found[name][work].append(timed(name, programs[name], source, output(folder, name, work)))
     return found
 
 
+def output(folder: Path, name: str, work: str) -> Path:
+    """What a program writes."""
+    return folder / f"{name.replace(' ', '-').replace('/', '-')}.{work}.txt"
+
+
 def summary(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Medians: seconds of the whole file, of one line, and of the one without the other; memory of one line."""
-    rows = {}
+    """Medians: seconds of the whole file, of one line, and of the one without the other; peaks of memory."""
+    rows: dict[str, Any] = {}
     for name, works in found.items():
-        seconds = {work: [one for one, _ in some] for work, some in works.items()}
-        apart = [whole - one for whole, one in zip(seconds["whole"], seconds["one"], strict=True)]
-        rows[name] = {
-            "whole_seconds": round(statistics.median(seconds["whole"]), 3),
-            "one_line_seconds": round(statistics.median(seconds["one"]), 3),
-            "without_start_seconds": round(statistics.median(apart), 3),
-            "one_line_mebibytes": round(statistics.median(memory for _, memory in works["one"]), 1),
-            "whole_mebibytes": round(statistics.median(memory for _, memory in works["whole"]), 1),
-        }
+        rows[name] = row = {}
+        for work, some in works.items():
+            if some:
+                row[f"{work}_seconds"] = round(statistics.median(seconds for seconds, _ in some), 3)
+                row[f"{work}_mebibytes"] = round(statistics.median(memory for _, memory in some), 1)
+        if works["whole"]:
+            apart = [whole - one for (whole, _), (one, _) in zip(works["whole"], works["one"], strict=True)]
+            row["without_start_seconds"] = round(statistics.median(apart), 3)
     return rows
 
 
@@ -107,8 +114,11 @@ def scores(folder: Path, programs: Commands, reference: Path) -> dict[str, Any]:
     from dragoman.evaluation import Bleu, corpus_score
 
     outputs = {
-        name: (folder / f"{name.replace(' ', '-').replace('/', '-')}.whole.txt").read_text(encoding="utf-8").splitlines()
+        name: (folder / f"{name.replace(' ', '-').replace('/', '-')}.whole.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
         for name in programs
+        if not name.startswith("huggingface")
     }
     expected = reference.read_text(encoding="utf-8").splitlines()
     found = {}
@@ -132,6 +142,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="for the models and what they write")
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, help="without it, nothing is scored")
+    parser.add_argument("--huggingface", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path)
@@ -139,7 +150,7 @@ def main() -> None:
     convert(asked.run, asked.folder)
     one = asked.folder / "one.txt"
     one.write_text(asked.source.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
-    programs = commands(asked.run, asked.folder, beam=asked.beam, threads=True, partner=True)
+    programs = commands(asked.run, asked.folder, beam=asked.beam, huggingface=asked.huggingface)
     found = measured(programs, {"whole": asked.source, "one": one}, asked.folder, asked.rounds)
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

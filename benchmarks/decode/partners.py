@@ -1,8 +1,8 @@
 """The same weights for CTranslate2 and Hugging Face: from a run of ours to a model of theirs.
 
 For Transformers normed before each sublayer, with sinusoidal positions and one embedding for everything, such as
-`tiny`, `small` and `base`. Hugging Face has this network as Pegasus, whose sinusoids stand in another order (sines first, then
-cosines): the numbers of the residual stream are put into that order, which changes no result.
+`tiny`, `small` and `base`. Hugging Face has this network as Pegasus, whose sinusoids stand in another order (sines
+first, then cosines): the numbers of the residual stream are put into that order, which changes no result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,5 +147,3 @@ def reading(theirs: str, ours: str, weights: Weights, order: np.ndarray) -> dict
 def writing(theirs: str, ours: str, weights: Weights, order: np.ndarray) -> dict[str, np.ndarray]:
     """A linear layer that writes to it."""
     return {f"{theirs}.weight": weights[f"{ours}.weight"][order], f"{theirs}.bias": weights[f"{ours}.bias"][order]}
-
-

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Ours:
 
         network = dragoman.load(self.run, compute=self.compute).network
 
-        def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, scores: bool) -> list[Output]:
+        def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, _scores: bool) -> list[Output]:
             limit = LengthLimit(factor=0, offset=tokens)
             settings = SearchSettings(beam=beam, minimum_length=tokens, maximum_length=limit)
             limits = np.full(len(sources), tokens)
@@ -73,9 +74,7 @@ class CTranslate2:
                 max_decoding_length=tokens,
                 return_scores=scores,
             )
-            return [
-                ([numbers[word] for word in one.hypotheses[0]], one.scores[0] if scores else None) for one in found
-            ]
+            return [([numbers[word] for word in one.hypotheses[0]], one.scores[0] if scores else None) for one in found]
 
         return translate
 
@@ -144,10 +143,10 @@ class Running:
         self._ask(None)
 
     def __call__(
-        self, sources: Sequence[Sequence[int]], *, beam: int, tokens: int, scores: bool = False
+        self, sources: Sequence[Sequence[int]], *, beam: int, tokens: int, scores: bool = False, calls: int = 1
     ) -> tuple[float, list[Output]]:
-        """Seconds that the program took, and what it found."""
-        answer: tuple[float, list[Output]] = self._ask((sources, beam, tokens, scores))
+        """Seconds that the program took, the median of so many calls, and what it found."""
+        answer: tuple[float, list[Output]] = self._ask((calls, sources, beam, tokens, scores))
         time.sleep(PAUSE)
         return answer
 
@@ -169,6 +168,10 @@ def _work(pipe: Connection, program: Program) -> None:
         if (asked := pipe.recv()) is None:
             pipe.send(None)
             continue
-        begun = time.perf_counter()
-        found = translate(*asked)
-        pipe.send((time.perf_counter() - begun, found))
+        calls, *work = asked
+        seconds = []
+        for _ in range(calls):
+            begun = time.perf_counter()
+            found = translate(*work)
+            seconds.append(time.perf_counter() - begun)
+        pipe.send((statistics.median(seconds), found))

@@ -46,9 +46,13 @@ std::int64_t added_up(const __m512i* begin, const __m512i* end) {
 std::int64_t multiplied(std::int64_t times) {
     __m512i totals[sums] = {}, left = _mm512_set1_epi32(0x01020304), right = _mm512_set1_epi32(0x04030201);
     for (std::int64_t time = 0; time < times; time++) {
-        for (int i = 0; i < sums; i++) totals[i] = _mm512_dpbusd_epi32(totals[i], left, right);
-        asm volatile("" : "+v"(left), "+v"(right));  // else the loop is one product by its length
+#pragma GCC unroll 32
+        for (int i = 0; i < sums; i++) {
+            totals[i] = _mm512_dpbusd_epi32(totals[i], left, right);
+            asm volatile("" : "+v"(totals[i]));  // else all sums, which are equal, would be one
+        }
     }
+#pragma GCC unroll 32
     for (int i = 1; i < sums; i++) totals[0] = _mm512_add_epi32(totals[0], totals[i]);
     return _mm512_reduce_add_epi32(totals[0]);
 }
