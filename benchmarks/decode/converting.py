@@ -1,8 +1,8 @@
-"""A trained run as each program reads it: exported, for CTranslate2, and for Hugging Face."""
+"""A trained run as `dragoman translate` and CTranslate2 read it."""
 
 from pathlib import Path
 
-from benchmarks.decode.partners import pegasus, write_ctranslate2
+from benchmarks.decode.partners import write_ctranslate2
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.experiment.exporting import export
 from dragoman.experiment.run import RunFolder
@@ -21,8 +21,6 @@ def convert(run: Path, folder: Path) -> None:
             export(run, ours, compute="int8" if compute == "int8" else "float32")
         if not (theirs := folder / f"ctranslate2-{compute}").exists():
             write_ctranslate2(model, weights, unique_words(opened.read_tokenizer()), theirs, quantization=compute)
-    if not (partner := folder / "huggingface").exists():
-        pegasus(model, weights).save_pretrained(partner)
 
 
 def unique_words(tokenizer: Tokenizer) -> list[str]:

@@ -44,7 +44,7 @@ def commands(run: Path, folder: Path, *, beam: int, huggingface: bool) -> dict[s
             ways = ["--compute", compute, "--translators", str(translators), "--threads", str(each)]
             found[f"ctranslate2 {compute}/{translators}x{each}"] = [*script, *ways]
     if huggingface:
-        script = [python, str(SCRIPTS / "with_huggingface.py"), str(folder / "huggingface"), tokenizer]
+        script = [python, str(SCRIPTS / "with_huggingface.py"), str(run), tokenizer]
         found["huggingface float32"] = script
     return {name: [*command, "--beam", str(beam)] for name, command in found.items()}
 
@@ -74,13 +74,18 @@ def timed(name: str, command: Sequence[str], source: Path, target: Path) -> tupl
     return seconds, used.ru_maxrss / 1024
 
 
-def measured(programs: Commands, sources: Mapping[str, Path], folder: Path, rounds: int) -> dict[str, Any]:
-    """Seconds and memory of each program for each file, round by round, in turns."""
+def measured(
+    programs: Commands, sources: Mapping[str, Path], folder: Path, *, rounds: int, limit: float
+) -> dict[str, Any]:
+    """Seconds and memory of each program for each file, round by round; none is begun after `limit` seconds."""
+    begun = time.monotonic()
     order = random.Random(2)
     found: dict[str, Any] = {name: {work: [] for work in sources} for name in programs}
     for name, command in programs.items():
         timed(name, command, sources["one"], folder / "warm.txt")
     for _ in range(rounds):
+        if time.monotonic() - begun > limit:
+            break
         for work, source in sources.items():
             for name in order.sample(list(programs), len(programs)):
                 if work == "whole" and name.startswith("huggingface"):
@@ -145,13 +150,16 @@ def main() -> None:
     parser.add_argument("--huggingface", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=250, help="seconds after which no round is begun")
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
     convert(asked.run, asked.folder)
     one = asked.folder / "one.txt"
     one.write_text(asked.source.read_text(encoding="utf-8").partition("\n")[0] + "\n", encoding="utf-8")
     programs = commands(asked.run, asked.folder, beam=asked.beam, huggingface=asked.huggingface)
-    found = measured(programs, {"whole": asked.source, "one": one}, asked.folder, asked.rounds)
+    found = measured(
+        programs, {"whole": asked.source, "one": one}, asked.folder, rounds=asked.rounds, limit=asked.limit
+    )
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -159,7 +167,7 @@ def main() -> None:
         "versions": {name: version(name) for name in ("ctranslate2", "transformers", "torch", "numpy")},
         "lines": sum(1 for _ in asked.source.open(encoding="utf-8")),
         "beam": asked.beam,
-        "rounds": asked.rounds,
+        "rounds": len(found["dragoman int8"]["one"]),
         "programs": summary(found),
         "scores": {} if asked.reference is None else scores(asked.folder, programs, asked.reference),
     }

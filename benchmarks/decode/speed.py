@@ -30,6 +30,7 @@ from benchmarks.decode.programs import CTranslate2, HuggingFace, Ours, Output, P
 COMPUTES = ("float32", "bfloat16", "int8")
 SOURCE, TARGET = 24, 32
 WORK = ((1, 1), (1, 4), (32, 1), (32, 4), (64, 4))
+SENTENCES = list(dict.fromkeys(sentences for sentences, _ in WORK))
 TOLERANCE = 1e-3
 SHORT_CALLS = 5
 """Calls of a turn with one sentence, of which the median counts."""
@@ -81,19 +82,24 @@ def agreement(ours: Sequence[Output], theirs: Sequence[Output]) -> dict[str, Any
 
 
 def measured(
-    running: Mapping[str, Running], texts: Sequence[Sequence[int]], rounds: int, *, limit: float
+    running: Mapping[str, Running],
+    texts: Sequence[Sequence[int]],
+    chosen: Sequence[Work],
+    *,
+    rounds: int,
+    limit: float,
 ) -> dict[str, Times]:
     """Seconds of each program for each piece of work, round by round; none is begun after `limit` seconds."""
     begun = time.monotonic()
     order = random.Random(2)
-    times: dict[str, Times] = {name: {work: [] for work in WORK} for name in running}
+    times: dict[str, Times] = {name: {work: [] for work in chosen} for name in running}
     for program in running.values():
         for sentences, beam in ((1, 1), (2, 4)):
             program(texts[:sentences], beam=beam, tokens=TARGET)
     for number in range(rounds):
         if time.monotonic() - begun > limit:
             break
-        for sentences, beam in WORK:
+        for sentences, beam in chosen:
             asked = list(running) if number == 0 else list(fastest_ways(times, (sentences, beam)).values())
             for name in order.sample(asked, len(asked)):
                 calls = SHORT_CALLS if sentences == 1 else 1
@@ -115,7 +121,7 @@ def fastest_ways(times: Mapping[str, Times], work: Work) -> dict[str, str]:
 def rows(times: Mapping[str, Times]) -> list[dict[str, Any]]:
     """For each piece of work the median milliseconds of each program, and the median of the ratios to ours."""
     found = []
-    for work in WORK:
+    for work in next(iter(times.values())):
         ways = fastest_ways(times, work)
         seconds = {program: times[way][work] for program, way in ways.items()}
         row: dict[str, Any] = {"sentences": work[0], "beam": work[1], "fastest_ways": list(ways.values())}
@@ -154,6 +160,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=250, help="seconds after which no round is begun")
     parser.add_argument("--computes", nargs="+", choices=COMPUTES, default=list(COMPUTES))
+    parser.add_argument("--sentences", nargs="+", type=int, choices=SENTENCES, default=SENTENCES)
     parser.add_argument("--only-compare", action="store_true", help="compare outputs, and time nothing")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to see that this runs")
@@ -175,7 +182,8 @@ def main() -> None:
             "same_outputs": compared(running, texts),
         }
         if not asked.only_compare:
-            times = measured(running, texts, asked.rounds, limit=asked.limit)
+            chosen = [work for work in WORK if work[0] in asked.sentences]
+            times = measured(running, texts, chosen, rounds=asked.rounds, limit=asked.limit)
             result["rows"] = rows(times)
             result["seconds"] = {name: by_work(theirs) for name, theirs in times.items()}
     text = json.dumps(result, indent=1)

@@ -1,24 +1,26 @@
 """Translates a file by Hugging Face, text to text, as a short script of its users does.
 
-    python benchmarks/decode/with_huggingface.py MODEL TOKENIZER INPUT OUTPUT
+    python benchmarks/decode/with_huggingface.py RUN TOKENIZER INPUT OUTPUT
 
-The tokenizer is that of the run that the model was made from.
+The network is Pegasus, with the weights of the run.
 """
 
 import argparse
 from pathlib import Path
 
 import torch
+import yaml
+from partners import pegasus
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PegasusForConditionalGeneration
 
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.models.arrays import read_arrays
 
 
 @torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("run", type=Path)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("input", type=Path)
     parser.add_argument("output", type=Path)
@@ -26,7 +28,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     asked = parser.parse_args()
     tokenizer = Tokenizer.load(asked.tokenizer)
-    model = PegasusForConditionalGeneration.from_pretrained(asked.model)
+    config = yaml.safe_load((asked.run / "config.yaml").read_text(encoding="utf-8"))
+    model = pegasus(config["model"], read_arrays(asked.run / "model.safetensors"))
     texts = asked.input.read_text(encoding="utf-8").splitlines()
     lines = []
     for first in range(0, len(texts), asked.batch):
