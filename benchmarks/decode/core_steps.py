@@ -12,6 +12,7 @@ import json
 import statistics
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dragoman_cpu as cpu
@@ -54,7 +55,7 @@ def configuration(sizes: Sizes) -> dict[str, Any]:
         "dropout": {},
         "encoder_layers": sizes.layers,
         "decoder_layers": sizes.layers,
-        "attention": {"encoder": attention, "decoder": attention, "cross": attention},
+        "attention": {"encoder": attention, "decoder": attention, "cross": {"score": {"kind": "scaled_dot"}}},
         "tie": "all",
         "source_vocabulary": sizes.vocabulary,
         "target_vocabulary": sizes.vocabulary,
@@ -91,8 +92,23 @@ def norm(name: str, size: int) -> Weights:
     return {f"{name}.weight": np.ones(size, np.float32), f"{name}.bias": np.zeros(size, np.float32)}
 
 
-def decoded(model: cpu.Model, sentences: int, beam: int, *, steps: int) -> tuple[float, list[float]]:
+def best_by_logits(
+    model: cpu.Model, tokens: np.ndarray, memory: cpu.Memory, state: cpu.State, k: int
+) -> tuple[np.ndarray, np.ndarray, cpu.State]:
+    """What `Model.best` gives, found by numpy in all logits."""
+    logits, after = model.step(tokens, memory, state)
+    most = logits.max(axis=-1, keepdims=True)
+    normaliser = most + np.log(np.exp(logits - most).sum(axis=-1, keepdims=True))
+    some = np.argpartition(-logits, k - 1, axis=-1)[..., :k].astype(np.int32)
+    values = np.take_along_axis(logits, some, axis=-1)
+    order = np.argsort(-values, axis=-1)
+    log_probs = np.take_along_axis(values, order, axis=-1) - normaliser
+    return log_probs, np.take_along_axis(some, order, axis=-1), after
+
+
+def decoded(model: cpu.Model, sentences: int, beam: int, *, steps: int, logits: bool) -> tuple[float, list[float]]:
     """Milliseconds of reading the sources, and of each step; hypotheses change places as in a search."""
+    best_of = partial(best_by_logits, model) if logits else model.best
     generator = np.random.default_rng(1)
     ids = generator.integers(4, model.vocabulary, size=(sentences, SOURCE), dtype=np.int32)
     began = time.perf_counter()
@@ -104,7 +120,7 @@ def decoded(model: cpu.Model, sentences: int, beam: int, *, steps: int) -> tuple
     times = []
     for _ in range(steps):
         began = time.perf_counter()
-        _, best, state = model.best(tokens, memory, state, 2 * beam if beam > 1 else 1)
+        _, best, state = best_of(tokens, memory, state, 2 * beam if beam > 1 else 1)
         if beam > 1:
             state = state.select(parents)
         times.append(1e3 * (time.perf_counter() - began))
@@ -112,9 +128,11 @@ def decoded(model: cpu.Model, sentences: int, beam: int, *, steps: int) -> tuple
     return 1e3 * read, times
 
 
-def measured(model: cpu.Model, sentences: int, beam: int, *, steps: int, rounds: int) -> dict[str, Any]:
-    decoded(model, sentences, beam, steps=2)
-    runs = [decoded(model, sentences, beam, steps=steps) for _ in range(rounds)]
+def measured(
+    model: cpu.Model, sentences: int, beam: int, *, steps: int, rounds: int, logits: bool = False
+) -> dict[str, Any]:
+    decoded(model, sentences, beam, steps=2, logits=logits)
+    runs = [decoded(model, sentences, beam, steps=steps, logits=logits) for _ in range(rounds)]
     return {
         "sentences": sentences,
         "beam": beam,
@@ -132,6 +150,7 @@ def main() -> None:
     parser.add_argument("--instruction-set", choices=cpu.instruction_sets())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most-sentences", type=int, default=64)
+    parser.add_argument("--logits", action="store_true", help="search all logits, instead of asking for the best")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to see that this runs")
     given = parser.parse_args()
     sizes = TINY if given.tiny else Sizes()
@@ -145,7 +164,8 @@ def main() -> None:
     print(json.dumps({"compute": given.compute, "threads": model.threads, "instruction_set": model.instruction_set}))
     for sentences, beam in WORK:
         if sentences <= given.most_sentences:
-            print(json.dumps(measured(model, sentences, beam, steps=TARGET, rounds=given.rounds)), flush=True)
+            found = measured(model, sentences, beam, steps=TARGET, rounds=given.rounds, logits=given.logits)
+            print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

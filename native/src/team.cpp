@@ -13,9 +13,9 @@ namespace dragoman {
 
 namespace {
 
-/// Looks at a barrier before going to sleep: some tens of microseconds, longer than any piece of a small step and than
-/// the search between two steps.
-constexpr int patience = 4000;
+/// Looks at a barrier before going to sleep. Some tens of microseconds without letting go of the core, longer than any
+/// piece of a small step; then, for longer than a search takes between two steps, only where nobody else wants it.
+constexpr int eager = 4000, patience = 5000;
 
 inline void breathe() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -41,7 +41,11 @@ void Barrier::wait() {
     }
     for (int looks = 0; looks < patience; looks++) {
         if (round_.load(std::memory_order_acquire) != round) return;
-        breathe();
+        if (looks < eager) {
+            breathe();
+        } else {
+            std::this_thread::yield();
+        }
     }
     std::unique_lock<std::mutex> lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);

@@ -105,10 +105,13 @@ def best_continuations(
     """
     batch, beam, each = tokens.shape
     totals = (so_far[..., None] + token_log_probs).reshape(batch, beam * each)
-    parents = np.broadcast_to(np.arange(beam, dtype=tokens.dtype).repeat(each), totals.shape)
     tokens = tokens.reshape(batch, beam * each)
-    order = np.lexsort((tokens * beam + parents, -totals), axis=1)[:, :width]
-    return Continuations(tokens, parents, token_log_probs.reshape(batch, beam * each), totals).take(order)
+    # The sort is stable, and the continuations of a parent stand before those of the next.
+    order = np.lexsort((tokens, -totals), axis=1)[:, :width]
+    rows = np.arange(batch)[:, None]
+    token_log_probs = token_log_probs.reshape(batch, beam * each)
+    parents = (order // each).astype(tokens.dtype)
+    return Continuations(tokens[rows, order], parents, token_log_probs[rows, order], totals[rows, order])
 
 
 def going_on(candidates: Continuations, *, beam: int, end: int) -> Int[np.ndarray, "batch beam"]:

@@ -92,8 +92,9 @@ class Compiled:
         forbidden: Sequence[int] = (),
     ) -> Best[Any]:
         width = min(width, self._vocabulary - len(forbidden))
+        never = np.array(forbidden, dtype=np.int32)  # whole numbers of another size would be looked at one by one
         try:
-            found: Best[Any] = self._core.best(_ids(tokens), memory, state, width, forbidden)
+            found: Best[Any] = self._core.best(_ids(tokens), memory, state, width, never)
         except ValueError as error:
             # The core refuses what is no input too, but that would be our fault.
             raise (not_finite() if "finite" in str(error) else error) from error
