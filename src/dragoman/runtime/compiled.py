@@ -1,5 +1,6 @@
 """The compiled core as a translator uses it: a bridge to `dragoman-cpu`, which knows arrays and nothing else."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -13,7 +14,7 @@ from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.greedy import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.errors import DataError, RunError
+from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Best, not_finite
 from dragoman.models.symbols import Symbols
@@ -21,6 +22,8 @@ from dragoman.runtime.network import Ids
 
 CORE = "dragoman_cpu"
 PACKAGE = "dragoman-cpu"
+INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
+"""The environment variable that forces the core's instructions, for who wants others than the best there are."""
 
 
 def is_installed() -> bool:
@@ -32,6 +35,22 @@ def refusal(config: Mapping[str, Any]) -> str | None:
     """Why the core, which must be there, cannot compute a network of this configuration; None where it can."""
     reason: str | None = import_module(CORE).accepts(dict(config))
     return reason
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """What the core, which must be there, can use on this processor, best first."""
+    return tuple(import_module(CORE).instruction_sets())
+
+
+def _forced() -> dict[str, str]:
+    """The options for the instructions that the environment asks for; raises ConfigError where it asks in vain."""
+    asked = os.environ.get(INSTRUCTION_SET)
+    if not asked:
+        return {}
+    if asked not in instruction_sets():
+        here = ", ".join(instruction_sets())
+        raise ConfigError(f"{INSTRUCTION_SET} = {asked}: cannot be used here; choose one of {here}, or leave it out")
+    return {"instruction_set": asked}
 
 
 @final
@@ -54,11 +73,13 @@ class Compiled:
     ) -> None:
         """`config` is that of the model, which the core does not refuse; `weights` as `models.arrays` reads them.
 
-        Raises RunError where the weights belong to another configuration.
+        Raises RunError where the weights belong to another configuration, ConfigError where the environment asks for
+        instructions that are not there.
         """
+        forced = _forced()
         vocabularies = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         try:
-            self._core = import_module(CORE).Model({**config, **vocabularies}, dict(weights), compute=compute)
+            self._core = import_module(CORE).Model({**config, **vocabularies}, dict(weights), compute=compute, **forced)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self._config = config
@@ -69,6 +90,11 @@ class Compiled:
     def maximum_length(self) -> int | None:
         positions = self._config["positions"]
         return int(positions["length"]) if positions["kind"] == "learned" else None
+
+    @property
+    def instruction_set(self) -> str:
+        """The instructions that it computes with, by the core's name for them."""
+        return str(self._core.instruction_set)
 
     def in_use(self) -> AbstractContextManager[None]:
         return nullcontext()
