@@ -104,6 +104,11 @@ def _dragoman(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "dragoman", *map(str, arguments)]
 
 
+def _report(results: list[dict[str, Any]]) -> dict[str, Any]:
+    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores"
+    return {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "results": results}
+
+
 def draw(results: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
@@ -135,10 +140,8 @@ def main() -> None:
             assert sum(1 for _ in file) == count, "a line came out for every line that went in"
         results.append(result)
         print(json.dumps({key: value for key, value in result.items() if key != "samples"}), flush=True)
-    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores"
-    report = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "results": results}
-    if given.output is not None:
-        given.output.write_text(json.dumps(report) + "\n")
+        if given.output is not None:
+            given.output.write_text(json.dumps(_report(results)) + "\n")
     if given.plot is not None:
         draw(results, given.plot)
 

@@ -90,7 +90,7 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
 def test_the_environment_says_which_instructions_and_is_refused_where_they_are_not_there(sharp, monkeypatch):
     for name in instruction_sets():
         monkeypatch.setenv(INSTRUCTION_SET, name)
-        assert load(sharp, device="cpu").network.instruction_set == name
+        assert load(sharp, device="cpu").network.core.instruction_set == name
     monkeypatch.setenv(INSTRUCTION_SET, "sse9")
     with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or leave it out"):
         load(sharp, device="cpu")
