@@ -7,6 +7,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from tests.corpora import corpora
+
 # CI draws the same examples every time, so that a change fails for what it did; elsewhere every run looks further.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
@@ -25,7 +27,7 @@ install_import_hook([f"dragoman.{room}" for room in TENSOR_ROOMS], CHECKER)
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real corpora beside the checkout, or `DRAGOMAN_DATA`; a checkout without it skips."""
-    folder = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    folder = corpora()
     if not folder.is_dir():
         pytest.skip(f"no corpora at {folder}; set DRAGOMAN_DATA to their folder")
     return folder

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from dragoman.config import merge
-from dragoman.data.tokenizer import Tokenizer, Words
+from dragoman.data.tokenizer import Characters, Tokenizer, Words
 from dragoman.experiment.build import task_of
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.run import RunFolder
@@ -20,12 +20,35 @@ def finished_run(path: Path, changed: dict[str, Any] | None = None) -> RunFolder
     """A run of translation whose vocabulary is the words of `PAIRS`; the configuration is laid over a small one."""
     corpus = {"kind": "files", "source": "/home/somebody/train.en", "target": "/home/somebody/train.de"}
     tree = {"tokenizer": {"kind": "words"}, "model": MODEL, "data": {"train": corpus}}
-    experiment = to_experiment(merge(tree, changed or {}))
+    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, Words()))
+
+
+def finished_writer(
+    path: Path, changed: dict[str, Any] | None = None, *, data: dict[str, Any] | None = None
+) -> RunFolder:
+    """A run of language modelling over the characters of `PAIRS`, of a network that looks at 23 of them.
+
+    With `data` in place of running text it is one of something else.
+    """
+    running = {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context": 23}
+    tree = {
+        "task": "language_modelling",
+        "tokenizer": {"kind": "characters"},
+        "model": {"size": 12, "heads": 2, "layers": 2, "feed_forward": 17},
+        "data": data or running,
+    }
+    texts = [text for pair in PAIRS for text in pair]
+    tokenizer = Tokenizer.train_on_texts(lambda: texts, Characters(whitespace="keep"))
+    return _finished(path, merge(tree, changed or {}), tokenizer)
+
+
+def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer) -> RunFolder:
+    experiment = to_experiment(tree)
     folder = RunFolder(path)
     folder.begin()
     folder.write_config(experiment)
-    Tokenizer.train(lambda: PAIRS, Words()).save(folder.tokenizer)
+    tokenizer.save(folder.tokenizer)
     network = task_of(experiment).network(folder, device=torch.device("cpu"))
     save_tensors(folder.weights, weights(network))
-    folder.card.write_text("# run\n\nA translation model.\n", encoding="utf-8")
+    folder.card.write_text("# run\n\nA model.\n", encoding="utf-8")
     return folder

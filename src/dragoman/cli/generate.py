@@ -11,6 +11,8 @@ import typer
 
 from dragoman.cli.options import (
     BatchTokens,
+    ComputeName,
+    ComputeOption,
     Device,
     FormatOption,
     LengthPenalty,
@@ -77,6 +79,7 @@ def generate(
     stream: StreamOption = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
+    compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
     """Write on from prompts, or answer them: texts drawn from a language model, or searched for with --beam.
@@ -105,7 +108,7 @@ def generate(
     from dragoman.decoding import SamplingSettings
     from dragoman.runtime import Generator
 
-    generator = load_as(Generator, model, device=device, batch_tokens=batch_tokens)
+    generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     given = prompt or ""
     if streamed and isinstance(settings, SamplingSettings):
         _print_pieces(generator, given, settings, tokens=tokens, stop=stop or [], echo=echo)

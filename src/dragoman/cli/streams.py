@@ -62,7 +62,10 @@ def read_all(name: str) -> list[str]:
 
 @contextmanager
 def output(name: str) -> Iterator[TextIO]:
-    """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all."""
+    """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all.
+
+    What is printed is there line by line, for who reads it while more is coming.
+    """
     if name != STANDARD:
         from dragoman.files import new_text_file
 
@@ -70,7 +73,7 @@ def output(name: str) -> Iterator[TextIO]:
             yield file
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n", line_buffering=True)
     yield sys.stdout
     sys.stdout.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,8 +82,10 @@ def translate(
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
     from dragoman.cli.loading import load_as
-    from dragoman.runtime.translator import STREAM_CHUNK, Translator
+    from dragoman.runtime.translator import STREAM_CHUNK, TranslationWarning, Translator
 
+    # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.
+    warnings.simplefilter("always", TranslationWarning)
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     repairs = Repairs()
     read = streams.read_lines(input_, repairs)

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dragoman.models.interfaces import Causal, M, S
+from dragoman.models.interfaces import M, Prompted, S
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 
 
@@ -75,7 +75,7 @@ class Sliding(Generic[M, S]):
     As long as prompt and output fit into the context, it does what the network does.
     """
 
-    def __init__(self, model: Causal[M, S], *, context: int) -> None:
+    def __init__(self, model: Prompted[M, S], *, context: int) -> None:
         """`context` is the most tokens that the network looks at, the latest included."""
         self.model = model
         self.context = context

@@ -1,4 +1,6 @@
-"""What computes a translator: the compiled core on a CPU where it can, else PyTorch, which is not imported before.
+"""What computes a translator or a generator: the compiled core on a CPU where it can, else PyTorch.
+
+A translator that the core computes needs no PyTorch, which is not imported then.
 
 The configuration of a run is read as it was written: a fault in it is found by who reads it whole.
 """
@@ -7,14 +9,17 @@ import platform
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from dragoman.config import Tree
 from dragoman.errors import ConfigError
 from dragoman.experiment.run import RunFolder
-from dragoman.models.arrays import Compute, read_arrays, restored
+from dragoman.models.arrays import Arrays, Compute, read_arrays, restored
 from dragoman.runtime import compiled
 from dragoman.runtime.translator import Translator
+
+if TYPE_CHECKING:
+    from dragoman.runtime.generator import Generator
 
 Asked = Literal["auto", "float32", "bfloat16", "int8"]
 """The precision that a person asks for; `auto` is the one that the weights are stored in."""
@@ -41,8 +46,10 @@ class _Reason(NamedTuple):
     """Whether one might have expected that it does."""
 
 
-def by_the_core(folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int) -> Translator | None:
-    """The translator of a finished run as the compiled core computes it, or None where PyTorch is to do it.
+def by_the_core(
+    folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int
+) -> "Translator | Generator | None":
+    """What a finished run is used by, as the compiled core computes it, or None where PyTorch is to do it.
 
     A warning of one line says why, where the core is there and is not used. Raises ConfigError on a precision that
     PyTorch, which has to compute this run, does not offer.
@@ -53,7 +60,8 @@ def by_the_core(folder: RunFolder, *, device: str | None, compute: Asked, batch_
     stored: Compute = folder.read_export().get("compute", "float32")
     reason = _reason_against(tree, device)
     if reason is None:
-        return _translator(folder, tree, stored if compute == "auto" else compute, batch_tokens)
+        use = _generator if _task(tree) == "language_modelling" else _translator
+        return use(folder, tree, stored if compute == "auto" else compute, batch_tokens)
     if compute in ("bfloat16", "int8"):
         raise ConfigError(f"compute = {compute}: {reason.text}; leave compute out, and PyTorch computes in float32")
     if stored == "int8" and compute == "auto":
@@ -67,17 +75,24 @@ def _plain_config(folder: RunFolder) -> Tree:
     """The configuration as it was written; where an older version wrote it, with the defaults of what came later."""
     tree = folder.read_plain_config()
     model = tree.get("model")
-    if isinstance(model, Mapping) and model.get("kind") == "transformer" and not model.keys() >= KEYS:
+    old = isinstance(model, Mapping) and model.get("kind") == "transformer" and not model.keys() >= KEYS
+    if old or _task(tree) == "language_modelling":  # its draws need PyTorch, and with it comes the whole configuration
         return folder.read_config().model_dump(mode="json")
     return tree
 
 
+def _task(tree: Mapping[str, Any]) -> str:
+    return str(tree.get("task", "translation"))
+
+
 def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | None:
     """Why the core cannot compute a run on this device, the reason that is found fastest first."""
-    if tree.get("task", "translation") != "translation" or not isinstance(tree.get("model"), Mapping):
-        return _Reason("the compiled core computes translation models alone")
+    if _task(tree) not in ("translation", "language_modelling") or not isinstance(tree.get("model"), Mapping):
+        return _Reason("the compiled core computes models that translate or write alone")
     if not compiled.is_installed():
         return _Reason(f"the compiled core is not installed (pip install {compiled.PACKAGE})")
+    if (fault := compiled.fault()) is not None:
+        return _Reason(fault, worth_saying=True)
     if (refusal := compiled.refusal(tree["model"])) is not None:
         return _Reason(refusal, worth_saying=True)
     if (elsewhere := _other_device(device)) is not None:
@@ -108,18 +123,38 @@ def _may_be_accelerated() -> bool:
 
 def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> Translator:
     tokenizer = folder.read_tokenizer()
-    arrays = read_arrays(folder.weights)
-    if compute == "float32":
-        arrays = restored(arrays)
     network = compiled.Compiled(
         tree["model"],
-        arrays,
+        _arrays(folder, compute),
         compute=compute,
         source_vocabulary=len(tokenizer.source),
         target_vocabulary=len(tokenizer.target),
         where=str(folder.weights),
     )
     return Translator(network, tokenizer, batch_tokens=batch_tokens)
+
+
+def _generator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> "Generator":
+    from dragoman.experiment.settings import LanguageModelling
+    from dragoman.experiment.tasks.language_modelling import generator_of
+    from dragoman.runtime.compiled_predicting import CompiledPredicting
+
+    tokenizer, experiment = folder.read_tokenizer(), folder.read_config()
+    assert isinstance(experiment, LanguageModelling), "this is its task"
+    network = CompiledPredicting(
+        tree["model"],
+        _arrays(folder, compute),
+        compute=compute,
+        vocabulary=len(tokenizer.source),
+        where=str(folder.weights),
+    )
+    return generator_of(experiment, network, tokenizer, device=network.device, batch_tokens=batch_tokens)
+
+
+def _arrays(folder: RunFolder, compute: Compute) -> Arrays:
+    """The weights as the core takes them; what was stored as int8 is computed in float32 as what it stands for."""
+    arrays = read_arrays(folder.weights)
+    return restored(arrays) if compute == "float32" else arrays
 
 
 def _warn(message: str) -> None:

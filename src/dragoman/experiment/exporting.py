@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +18,7 @@ from dragoman.experiment.wording import network_in_words
 from dragoman.files import new_folder, write_atomically
 from dragoman.models.arrays import Compute, read_arrays, stored, write_arrays
 from dragoman.models.transformer.config import CausalConfig, TransformerConfig
+from dragoman.runtime import compiled
 
 MEBIBYTE = 2**20
 
@@ -47,7 +47,7 @@ def export(run: Path, out: Path, *, compute: Compute) -> Exported:
     if out.exists():
         raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
     if compute != "float32" and (reason := _reason_against(experiment.model)) is not None:
-        raise ConfigError(f"{run}: {reason}, so that {compute} would only lose precision; export it as float32")
+        raise ConfigError(f"{run}: {reason}; {compute} would only lose precision, so export it as float32")
     with new_folder(out) as place:
         _fill(RunFolder(place), folder, experiment, name=out.name, compute=compute)
     return Exported(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size)
@@ -84,22 +84,9 @@ def _without_folders(tree: Tree) -> Tree:
 
 
 def _reason_against(model: Network) -> str | None:
-    """Why nothing computes this network in less than float32."""
+    """Why nothing computes this network in less than float32, as far as can be known here: the core is asked."""
     if not isinstance(model, TransformerConfig | CausalConfig):
         return f"networks of kind {model.kind} are computed in float32"
-    if model.positions.kind in ("relative", "structural") or getattr(model.positions, "join", "add") != "add":
-        return f"{model.positions.kind} positions, as they are joined here, are computed in float32"
-    for role, score, pattern in _attentions(model):
-        if score not in ("dot", "scaled_dot"):
-            return f"model.{role}.score.kind = {score} is computed in float32"
-        if pattern != "full":
-            return f"model.{role}.pattern.kind = {pattern} is computed in float32"
-    return None
-
-
-def _attentions(model: TransformerConfig | CausalConfig) -> Iterator[tuple[str, str, str]]:
-    """The attentions by role, each with the kinds of its score and its pattern."""
-    for role, attention, _ in model.self_attentions():
-        yield role, attention.score.kind, attention.pattern.kind
-    if isinstance(model, TransformerConfig):
-        yield "attention.cross", model.attention.cross.score.kind, "full"
+    if not compiled.is_installed() or compiled.fault() is not None:
+        return None
+    return compiled.refusal(model.model_dump(mode="json"))

@@ -14,10 +14,11 @@ def load(
     """What a run folder or an exported one holds, for use, on the device given or chosen.
 
     A `Translator` where the run's task is translation, and likewise for the other tasks. On a CPU the compiled core
-    computes a translator where it is installed and knows the configuration, in the precision that the weights are
-    stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch computes, in
-    float32, and PyTorch is not imported before. Raises RunError where the folder is no run, unfinished, or holds files
-    that do not belong together, and ConfigError where the device is not there or does not compute in that precision.
+    computes translators and generators where it is installed and knows the configuration, in the precision that the
+    weights are stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch
+    computes, in float32; a translator that the core computes does not import it. Raises RunError where the folder is no
+    run, unfinished, or holds files that do not belong together, and ConfigError where the device is not there or does
+    not compute in that precision.
     """
     folder = RunFolder(Path(path))
     folder.check()

@@ -108,8 +108,8 @@ class ReadsTrees(Seq2Seq[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class Causal(Stepper[M, S], Protocol[M, S]):
-    """A network that predicts the next token of a text; for a search the prompt takes the part of the source.
+class Prompted(Stepper[M, S], Protocol[M, S]):
+    """A network whose outputs go on from prompts; for a search the prompt takes the part of the source.
 
     The first tokens that `step` is given are the last tokens of the prompts.
     """
@@ -122,6 +122,11 @@ class Causal(Stepper[M, S], Protocol[M, S]):
     def encode(self, prompt: SourceIds, lengths: Lengths) -> M:
         """All but the last token of each prompt, read in parallel; prompts hold one token at least."""
         ...
+
+
+@runtime_checkable
+class Causal(Prompted[M, S], Protocol[M, S]):
+    """A network that predicts the next token of a text, of all its places in parallel too."""
 
     def hidden(
         self, tokens: Int[Tensor, "batch places"], documents: Int[Tensor, "batch places"] | None = None

@@ -1,5 +1,6 @@
-"""The compiled core as a translator uses it: a bridge to `dragoman-cpu`, which knows arrays and nothing else."""
+"""The compiled core as translators and generators use it: a bridge to `dragoman-cpu`, which knows arrays alone."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -13,7 +14,7 @@ from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.greedy import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.errors import DataError, RunError
+from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Best, not_finite
 from dragoman.models.symbols import Symbols
@@ -21,6 +22,8 @@ from dragoman.runtime.network import Ids
 
 CORE = "dragoman_cpu"
 PACKAGE = "dragoman-cpu"
+INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
+"""The environment variable that forces the core's instructions, for who wants others than the best there are."""
 
 
 def is_installed() -> bool:
@@ -28,10 +31,92 @@ def is_installed() -> bool:
     return find_spec(CORE) is not None
 
 
+def fault() -> str | None:
+    """Why the core, which must be there, cannot be loaded; None where it can."""
+    try:
+        import_module(CORE)
+    except Exception as error:  # a binary for another system or another numpy fails in its own way
+        words = " ".join(str(error).split())
+        return f"the compiled core is there and cannot be loaded ({words}); install it anew: pip install {PACKAGE}"
+    return None
+
+
 def refusal(config: Mapping[str, Any]) -> str | None:
-    """Why the core, which must be there, cannot compute a network of this configuration; None where it can."""
+    """Why the core, which must be loaded, cannot compute a network of this configuration; None where it can."""
     reason: str | None = import_module(CORE).accepts(dict(config))
     return reason
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """What the core, which must be loaded, can use on this processor, best first."""
+    return tuple(import_module(CORE).instruction_sets())
+
+
+@final
+class Core:
+    """A network in the core: rows of ids in, and what `models.searched.Searched` says."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        weights: Mapping[str, np.ndarray],
+        *,
+        compute: Compute,
+        vocabulary: int,
+        where: str,
+    ) -> None:
+        """`config` is that of the model, with its vocabularies; `vocabulary` counts the logits."""
+        forced = _forced()
+        try:
+            self._model = import_module(CORE).Model(dict(config), dict(weights), compute=compute, **forced)
+        except ValueError as error:
+            raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
+        self.compute = compute
+        self._vocabulary = vocabulary
+        self._pad = Symbols().pad
+        positions = config["positions"]
+        self.maximum_length = int(positions["length"]) if positions["kind"] == "learned" else None
+
+    @property
+    def instruction_set(self) -> str:
+        """The instructions that it computes with, by the core's name for them."""
+        return str(self._model.instruction_set)
+
+    @property
+    def threads(self) -> int:
+        return int(self._model.threads)
+
+    def encode(self, rows: Sequence[Ids]) -> Any:
+        lengths = np.array([len(row) for row in rows], dtype=np.int32)
+        return self._model.encode(_rectangle(rows, pad=self._pad), lengths)
+
+    def start(self, memory: Any, *, beam: int) -> Any:
+        return self._model.start(memory, beam)
+
+    def step(
+        self, tokens: Int[np.ndarray, "batch beam"], memory: Any, state: Any
+    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], Any]:
+        """All logits, and the state that comes next."""
+        found: tuple[Float[np.ndarray, "batch beam vocabulary"], Any] = self._model.step(_ids(tokens), memory, state)
+        return found
+
+    def best(
+        self,
+        tokens: Int[np.ndarray, "batch beam"],
+        memory: Any,
+        state: Any,
+        *,
+        width: int,
+        forbidden: Sequence[int] = (),
+    ) -> Best[Any]:
+        width = min(width, self._vocabulary - len(forbidden))
+        never = np.array(forbidden, dtype=np.int32)  # whole numbers of another size would be looked at one by one
+        try:
+            found: Best[Any] = self._model.best(_ids(tokens), memory, state, width, never)
+        except ValueError as error:
+            # The core refuses what is no input too, but that would be our fault.
+            raise (not_finite() if "finite" in str(error) else error) from error
+        return found
 
 
 @final
@@ -54,21 +139,14 @@ class Compiled:
     ) -> None:
         """`config` is that of the model, which the core does not refuse; `weights` as `models.arrays` reads them.
 
-        Raises RunError where the weights belong to another configuration.
+        Raises RunError where the weights belong to another configuration, ConfigError where the environment asks for
+        instructions that are not there.
         """
-        vocabularies = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
-        try:
-            self._core = import_module(CORE).Model({**config, **vocabularies}, dict(weights), compute=compute)
-        except ValueError as error:
-            raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
-        self._config = config
-        self._vocabulary = target_vocabulary
+        sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+        self.core = Core({**config, **sizes}, weights, compute=compute, vocabulary=target_vocabulary, where=where)
+        self.maximum_length = self.core.maximum_length
+        self.start, self.best = self.core.start, self.core.best
         self._symbols = Symbols()
-
-    @property
-    def maximum_length(self) -> int | None:
-        positions = self._config["positions"]
-        return int(positions["length"]) if positions["kind"] == "learned" else None
 
     def in_use(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -76,29 +154,7 @@ class Compiled:
     def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> Any:
         if trees:
             raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
-        ids = _rectangle([[*source, self._symbols.end] for source in sources], pad=self._symbols.pad)
-        return self._core.encode(ids, np.array([len(source) + 1 for source in sources], dtype=np.int32))
-
-    def start(self, memory: Any, *, beam: int) -> Any:
-        return self._core.start(memory, beam)
-
-    def best(
-        self,
-        tokens: Int[np.ndarray, "batch beam"],
-        memory: Any,
-        state: Any,
-        *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> Best[Any]:
-        width = min(width, self._vocabulary - len(forbidden))
-        never = np.array(forbidden, dtype=np.int32)  # whole numbers of another size would be looked at one by one
-        try:
-            found: Best[Any] = self._core.best(_ids(tokens), memory, state, width, never)
-        except ValueError as error:
-            # The core refuses what is no input too, but that would be our fault.
-            raise (not_finite() if "finite" in str(error) else error) from error
-        return found
+        return self.core.encode([[*source, self._symbols.end] for source in sources])
 
     def score(
         self,
@@ -130,8 +186,19 @@ class Compiled:
         state = self.start(memory, beam=1)
         begun = _rectangle([[self._symbols.begin, *output] for output in outputs], pad=self._symbols.pad)
         for place in range(begun.shape[1]):
-            logits, state = self._core.step(_ids(begun[:, place : place + 1]), memory, state)
+            logits, state = self.core.step(begun[:, place : place + 1], memory, state)
             yield logits[:, 0]
+
+
+def _forced() -> dict[str, str]:
+    """The options for the instructions that the environment asks for; raises ConfigError where it asks in vain."""
+    asked = os.environ.get(INSTRUCTION_SET)
+    if not asked:
+        return {}
+    if asked not in instruction_sets():
+        here = ", ".join(instruction_sets())
+        raise ConfigError(f"{INSTRUCTION_SET} = {asked}: cannot be used here; choose one of {here}, or leave it out")
+    return {"instruction_set": asked}
 
 
 def _rectangle(rows: Sequence[Ids], *, pad: int) -> Int[np.ndarray, "batch places"]:

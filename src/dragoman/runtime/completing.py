@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 import torch
@@ -18,15 +18,13 @@ from dragoman.decoding import (
     SamplingSettings,
     SearchSettings,
     Sliding,
-    Stepping,
     draw,
     search,
 )
 from dragoman.decoding.greedy import hypothesis_of
-from dragoman.models.interfaces import Causal
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
-from dragoman.runtime.in_use import in_use
+from dragoman.runtime.predicting import Predicting
 from dragoman.runtime.rectangles import rectangle
 from dragoman.runtime.writing import Writer
 
@@ -72,13 +70,11 @@ class Limits:
 class Completer:
     """Draws and searches in batches, and writes out as text what is found."""
 
-    def __init__(
-        self, model: Causal[Any, Any], side: Side, *, device: torch.device, context: int, batch_tokens: int
-    ) -> None:
-        self._model = model
-        self._sliding = Sliding(model, context=context)
+    def __init__(self, network: Predicting, side: Side, *, context: int, batch_tokens: int) -> None:
+        self._network = network
+        self._sliding = Sliding(network.steps, context=context)
         self._side = side
-        self._device = device
+        self._device = network.device
         self._context = context
         self._batch_tokens = batch_tokens
         self._symbols = Symbols()
@@ -90,7 +86,7 @@ class Completer:
         units = [(row, sample) for row in range(len(prompts)) for sample in range(samples)]
         lengths = [min(len(prompts[row].ids) + limits.tokens, self._context) for row, _ in units]
         found: dict[tuple[int, int], Completion] = {}
-        with in_use(self._model):
+        with self._network.in_use():
             for places in batches_by_length(lengths, budget=self._batch_tokens):
                 some = [units[place] for place in places]
                 numbers = [(first + row, sample) for row, sample in some]
@@ -104,11 +100,11 @@ class Completer:
         Between the pieces the caller is not in inference mode, and the network is as it was.
         """
         writer = self._writer(prompt, limits)
-        with in_use(self._model):
+        with self._network.in_use():
             steps = self._steps([prompt], [writer], settings, limits, numbers=[(0, 0)])
         going = True
         while going:
-            with in_use(self._model):
+            with self._network.in_use():
                 going = next(steps, None) is not None
             if not going:
                 writer.finish()
@@ -119,14 +115,13 @@ class Completer:
         """The best completions for each prompt, of which what leaves no room for the most tokens is left out."""
         room = self._context - limits.tokens
         shown = [prompt.ids[-room:] for prompt in prompts]
-        stepping = Stepping(self._model)
         found: dict[int, list[Completion]] = {}
-        with in_use(self._model):
+        with self._network.in_use():
             for rows in batches_by_length([len(ids) + limits.tokens for ids in shown], budget=self._batch_tokens):
-                memory = self._model.encode(*rectangle([shown[row] for row in rows], device=self._device))
+                network, memory = self._network.read([shown[row] for row in rows])
                 hypotheses = search(
-                    stepping,
-                    stepping.hold(memory),
+                    network,
+                    memory,
                     limits=np.full(len(rows), limits.tokens),
                     settings=settings,
                     symbols=self._symbols,

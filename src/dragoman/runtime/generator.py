@@ -11,12 +11,11 @@ import torch
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, SamplingSettings, SearchSettings
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.interfaces import Causal
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.chat import ChatTemplate, Message, prompt_of
 from dragoman.runtime.completing import Completer, Completion, Limits, Prompt
-from dragoman.runtime.in_use import in_use
 from dragoman.runtime.perplexity import Given, Perplexity, score_given
+from dragoman.runtime.predicting import Predicting, PredictingOnTensors
 
 DEFAULTS = SamplingSettings()
 TOKENS = 256
@@ -43,7 +42,7 @@ class Generator:
 
     def __init__(
         self,
-        model: Causal[Any, Any],
+        model: Any,
         tokenizer: Tokenizer,
         *,
         device: torch.device | str = "cpu",
@@ -52,16 +51,19 @@ class Generator:
         template: ChatTemplate | None = None,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
-        """The model is on `device` already; `batch_tokens` bounds the tokens of prompts and outputs in a batch.
+        """`batch_tokens` bounds the tokens of prompts and outputs in a batch.
 
+        The model is a `runtime.predicting.Predicting`, or a `models.interfaces.Causal` of PyTorch, on `device` already.
         Raises ConfigError on a context that the network's positions do not reach.
         """
-        longest = model.maximum_length
+        self.network: Predicting = model if isinstance(model, Predicting) else PredictingOnTensors(model, device=device)
+        """The model as searches and draws ask it."""
+        longest = self.network.steps.maximum_length
         if context < 1 or (longest is not None and context > longest):
             raise ConfigError(f"context = {context}: the network can look at 1 to {longest or 'any number of'} tokens")
         self.model = model
         self.tokenizer = tokenizer
-        self.device = torch.device(device)
+        self.device = self.network.device
         self.context = context
         self.pairs = pairs
         self.template = template
@@ -163,15 +165,14 @@ class Generator:
         prompts are missing or too many, ConfigError on an overlap that a window cannot have.
         """
         given = self._given(_checked(texts), prompts)
-        with in_use(self.model):
+        with self.network.in_use():
             return score_given(
-                self.model,
+                self.network,
                 given,
                 context=self.context,
                 overlap=overlap,
                 batch_tokens=self.batch_tokens,
                 symbols=self._symbols,
-                device=self.device,
             )
 
     def perplexity(self, texts: Sequence[str], *, prompts: Sequence[str] | None = None, overlap: int = 0) -> Perplexity:
@@ -191,13 +192,8 @@ class Generator:
 
     @property
     def _completer(self) -> Completer:
-        return Completer(
-            self.model,
-            self.tokenizer.target,
-            device=self.device,
-            context=self.context,
-            batch_tokens=self.batch_tokens,
-        )
+        side = self.tokenizer.target
+        return Completer(self.network, side, context=self.context, batch_tokens=self.batch_tokens)
 
     def _limits(self, settings: Settings, *, tokens: int, stop: Sequence[str]) -> Limits:
         """What ends a completion, if it makes sense with the settings and for this network."""

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-import torch
-
-from dragoman.decoding import Hypothesis, Window, score_tokens, windows
+from dragoman.decoding import Hypothesis, Window, windows
 from dragoman.evaluation import perplexity
-from dragoman.models.interfaces import Causal
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
+from dragoman.runtime.predicting import Predicting
 from dragoman.runtime.rectangles import rectangle
 
 
@@ -52,23 +50,24 @@ class Given:
 
 
 def score_given(
-    model: Causal[Any, Any],
+    network: Predicting,
     texts: Sequence[Given],
     *,
     context: int,
     overlap: int,
     batch_tokens: int,
     symbols: Symbols,
-    device: torch.device,
 ) -> list[Hypothesis]:
     """Each text as an output, with the log-probability of each token that is expected; the score is their mean."""
     places = [(row, one) for row, text in enumerate(texts) for one in _windows_of(text, context, overlap, symbols)]
     log_probs: dict[tuple[int, int], list[float]] = {}
     for some in batches_by_length([one.end - one.begin for _, one in places], budget=batch_tokens):
         chosen = [places[index] for index in some]
-        tokens, _ = rectangle([texts[row].tokens[one.begin : one.end] for row, one in chosen], device=device)
-        expected, _ = rectangle([_counted(texts[row].expected, one, symbols) for row, one in chosen], device=device)
-        scored = score_tokens(model, tokens, expected, symbols=symbols).tolist()
+        tokens, _ = rectangle([texts[row].tokens[one.begin : one.end] for row, one in chosen], device=network.device)
+        expected, _ = rectangle(
+            [_counted(texts[row].expected, one, symbols) for row, one in chosen], device=network.device
+        )
+        scored = network.score_tokens(tokens, expected).tolist()
         for (row, one), line, wanted in zip(chosen, scored, expected.tolist(), strict=True):
             real = [number for number, token in zip(line, wanted, strict=True) if token != symbols.pad]
             log_probs[row, one.begin] = real

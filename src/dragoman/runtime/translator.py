@@ -1,11 +1,10 @@
 """Texts in, translations out: the way of a trained network's user."""
 
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -19,11 +18,12 @@ from dragoman.errors import DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.engine.engine import Engine
+from dragoman.runtime.engine.in_order import in_order
 from dragoman.runtime.engine.requests import Request
 from dragoman.runtime.engine.running import Running
 from dragoman.runtime.network import Translating
 from dragoman.runtime.splitting import split
-from dragoman.runtime.trees import Trees, refuse_more, trees_of
+from dragoman.runtime.trees import Trees, portions, refuse_more, trees_of
 
 DEFAULTS = SearchSettings()
 BATCH_TOKENS = 4096
@@ -32,7 +32,9 @@ LONGEST_PIECE = 512
 LONGEST_LINE = 65_536
 """Tokens above which a line is no sentence or paragraph but a mistake, and is refused."""
 STREAM_CHUNK = 4096
-"""Lines of a stream that are sorted and batched together."""
+"""Lines of a stream that are read ahead of the translation that is given out next, or sorted and batched together."""
+READ_AT_ONCE = 256
+"""Lines of them that become ids together."""
 
 Ids = list[int]
 
@@ -132,16 +134,12 @@ class Translator:
 
         Messages number the texts from `first_line`. Raises DataError as `translate` does.
         """
-        lines = self._pieces(texts, self._trees_of(texts, trees, first_line), first_line)
+        lines = list(self._pieces(texts, self._trees_of(texts, trees, first_line), first_line))
         pieces = [piece for line in lines for piece in line]
         found = iter(self._search(pieces, settings))
         results = [_joined([next(found) for _ in line], settings) for line in lines]
         for number, translations in enumerate(results, start=first_line):
-            if not translations[0].hypothesis.finished:
-                _warn(
-                    f"line {number}: the translation reached its longest allowed length before it was over "
-                    f"({len(translations[0].tokens)} tokens); if it should go on, raise the maximum length"
-                )
+            _warn_unless_finished(translations, number)
         return results
 
     def stream(
@@ -152,14 +150,31 @@ class Translator:
         chunk: int = STREAM_CHUNK,
         trees: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[list[Translation]]:
-        """What `hypotheses` returns, for any number of lines in the memory of `chunk` of them."""
-        iterator, first_line = iter(lines), 1
+        """What `hypotheses` returns, for any number of lines in the memory of `chunk` of them.
+
+        Where sentences may join the batch freely, a line is read whenever one has been given out, and the batch never
+        runs empty; else `chunk` lines are translated after the other. Raises in its place what is wrong with a line.
+        """
         beside = None if trees is None else iter(trees)
-        while texts := list(islice(iterator, chunk)):
-            theirs = None if beside is None else list(islice(beside, len(texts)))
-            yield from self.hypotheses(texts, settings, first_line=first_line, trees=theirs)
-            first_line += len(texts)
-        refuse_more(beside, texts=first_line - 1)
+        if self._engine is not None or not self.network.joins_freely:
+            for first_line, texts, theirs in portions(lines, beside, size=chunk):
+                yield from self.hypotheses(texts, settings, first_line=first_line, trees=theirs)
+            return
+
+        def jobs() -> Iterator[list[Request]]:
+            for first_line, texts, theirs in portions(lines, beside, size=min(chunk, READ_AT_ONCE)):
+                for pieces in self._pieces(texts, self._trees_of(texts, theirs, first_line), first_line):
+                    yield self._requests(pieces, settings)
+
+        answers = in_order(Running(self.network, room=self.batch_tokens), jobs(), ahead=chunk)
+        for number in count(1):
+            with self.network.in_use():
+                answer = next(answers, None)
+            if answer is None:
+                return
+            translations = _joined([self._translations(found) for found in answer], settings)
+            _warn_unless_finished(translations, number)
+            yield translations
 
     @contextmanager
     def shared(self) -> Iterator["Translator"]:
@@ -234,24 +249,22 @@ class Translator:
     def _trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
         return trees_of(_checked(texts), trees, first_line, structural=self.network.structural)
 
-    def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> list[list[Piece]]:
+    def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> Iterator[list[Piece]]:
         """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
         encode = self.tokenizer.source.encode_batch
-        whole = encode(list(texts))
-        lines = [[Piece(ids, heads)] if ids else [] for ids, heads in zip(whole, trees, strict=True)]
-        for place, ids in enumerate(whole):
-            if len(ids) > self._longest_piece:
-                number = first_line + place
-                self._refuse_beyond(LONGEST_LINE, len(ids), number)
-                parts = split(texts[place], lambda text: len(encode([text])[0]) <= self._longest_piece)
-                heads = trees[place]
-                theirs = [None] * len(parts) if heads is None else _of_pieces(heads, texts[place], parts)
-                lines[place] = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
-                _warn(
-                    f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
-                    f"{self._longest_piece}); the line was translated in {len(lines[place])} pieces"
-                )
-        return lines
+        for number, (text, ids, heads) in enumerate(zip(texts, encode(list(texts)), trees, strict=True), first_line):
+            if len(ids) <= self._longest_piece:
+                yield [Piece(ids, heads)] if ids else []
+                continue
+            self._refuse_beyond(LONGEST_LINE, len(ids), number)
+            parts = split(text, lambda part: len(encode([part])[0]) <= self._longest_piece)
+            theirs = [None] * len(parts) if heads is None else _of_pieces(heads, text, parts)
+            pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
+            _warn(
+                f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
+                f"{self._longest_piece}); the line was translated in {len(pieces)} pieces"
+            )
+            yield pieces
 
     def _refuse_beyond(self, limit: int, length: int, number: int) -> None:
         if length > limit:
@@ -261,24 +274,19 @@ class Translator:
             )
 
     def _search(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[list[Translation]]:
-        asked = [Request(piece.ids, settings, self._limit(piece, settings), piece.heads) for piece in pieces]
+        asked = self._requests(pieces, settings)
         if self._engine is not None:
             return [self._translations(hypotheses) for hypotheses in self._engine.stream(asked)]
         with self.network.in_use():
-            found = self._joining(asked) if self.network.joins_freely else self._in_batches(asked)
-        return [self._translations(found[request]) for request in asked]
+            if self.network.joins_freely:
+                running = Running(self.network, room=self.batch_tokens)
+                answers = in_order(running, ([request] for request in asked), ahead=len(asked) + 1)
+                return [self._translations(found) for [found] in answers]
+            batches = self._in_batches(asked)
+        return [self._translations(batches[request]) for request in asked]
 
-    def _joining(self, asked: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
-        """What is found where the shorter enter the batch as others leave it."""
-        running = Running(self.network, room=self.batch_tokens)
-        waiting = deque(sorted(asked, key=lambda request: -request.tokens))
-        found: dict[Request, list[Hypothesis]] = {}
-        while waiting or len(running):
-            for one in [*running.take_from(waiting), *running.step()]:
-                if one.error is not None:
-                    raise one.error
-                found[one.request] = one.hypotheses
-        return found
+    def _requests(self, pieces: Sequence[Piece], settings: SearchSettings) -> list[Request]:
+        return [Request(piece.ids, settings, self._limit(piece, settings), piece.heads) for piece in pieces]
 
     def _in_batches(self, asked: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
         """What is found in batches of like length."""
@@ -354,6 +362,14 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("expected a list of texts, got one text; put it into a list")
     return texts
+
+
+def _warn_unless_finished(translations: Sequence[Translation], number: int) -> None:
+    if not translations[0].hypothesis.finished:
+        _warn(
+            f"line {number}: the translation reached its longest allowed length before it was over "
+            f"({len(translations[0].tokens)} tokens); if it should go on, raise the maximum length"
+        )
 
 
 def _warn(message: str) -> None:

@@ -1,9 +1,10 @@
-"""The trees that a translator is given with texts, checked."""
+"""The texts that a translator is given, a portion at a time, and their trees, checked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from dragoman.data.corpora.conllu import Heads, fault_of
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DragomanError
 
 Trees = Sequence[Sequence[int]]
 """For each text, the word that each of its words hangs on, counted from 1; 0 for a root."""
@@ -27,6 +28,30 @@ def trees_of(texts: Sequence[str], trees: Trees | None, first_line: int, *, stru
         raise DataError(f"{len(texts)} texts but {len(trees)} trees, from line {first_line} on; give one for each")
     pairs = enumerate(zip(texts, trees, strict=True), start=first_line)
     return [_checked(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
+
+
+def portions(
+    lines: Iterable[str], trees: Iterator[Sequence[int]] | None, *, size: int
+) -> Iterator[tuple[int, list[str], list[Sequence[int]] | None]]:
+    """At most `size` lines at a time with the number of the first and, where there are any, their trees.
+
+    What cannot be read is said after what stands before it. Raises DataError on trees that are left over.
+    """
+    iterator, first_line = iter(lines), 1
+    fault: DragomanError | None = None
+    while fault is None:
+        texts: list[str] = []
+        try:
+            texts.extend(islice(iterator, size))
+        except DragomanError as error:
+            fault = error
+        if not texts:
+            break
+        yield first_line, texts, None if trees is None else list(islice(trees, len(texts)))
+        first_line += len(texts)
+    if fault is not None:
+        raise fault
+    refuse_more(trees, texts=first_line - 1)
 
 
 def refuse_more(trees: Iterator[Sequence[int]] | None, *, texts: int) -> None:

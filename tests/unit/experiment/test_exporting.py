@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import dragoman
 from dragoman.errors import ConfigError, RunError
@@ -89,19 +90,40 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_left(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "run"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"model": {"positions": {"kind": "relative"}}}, "relative positions"),
-        ({"model": {"attention": {"cross": {"score": {"kind": "cosine"}}}}}, "attention.cross.score.kind = cosine"),
-        ({"model": {"attention": {"decoder": {"pattern": {"kind": "window"}}}}}, "pattern.kind = window"),
-    ],
-)
-def test_a_network_that_is_computed_in_float32_is_stored_so(tmp_path, changed, named):
-    run = finished_run(tmp_path / "run", changed)
-    with pytest.raises(ConfigError, match=named):
+def test_a_network_that_is_computed_in_float32_is_stored_so(tmp_path, stub):
+    run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
+    with pytest.raises(ConfigError, match="this norm is not for the compiled core; int8 would only lose precision"):
         export(run.path, tmp_path / "model", compute="int8")
     export(run.path, tmp_path / "model", compute="float32")
+
+
+def test_where_the_core_is_not_there_to_be_asked_any_transformer_may_be_stored_in_less(tmp_path, without_core):
+    run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
+    export(run.path, tmp_path / "model", compute="int8")
+    with pytest.warns(ComputeWarning, match="holds int8 weights"):
+        dragoman.load(tmp_path / "model", device="cpu")
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """A core whose binary is none for this system."""
+    package = tmp_path / "packages" / "broken_core"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('_core.so: wrong\\n ELF class')", encoding="utf-8")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr("dragoman.runtime.compiled.CORE", "broken_core")
+
+
+def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path, broken):
+    with pytest.warns(
+        ComputeWarning, match=r"computed by PyTorch: .*cannot be loaded \(_core\.so: wrong ELF class\)"
+    ) as told:
+        loaded = dragoman.load(run.path, device="cpu")
+    assert len(told) == 1
+    assert isinstance(loaded.model, torch.nn.Module)
+    with pytest.raises(ConfigError, match=r"compute = int8: .*cannot be loaded.*pip install dragoman-cpu"):
+        dragoman.load(run.path, device="cpu", compute="int8")
+    export(run.path, tmp_path / "model", compute="int8")
 
 
 def test_the_core_is_taken_where_it_is_there_and_in_the_precision_of_the_weights(run, tmp_path, stub):

@@ -22,6 +22,7 @@ from dragoman.experiment.work import Description, Work, with_weights
 from dragoman.models.transformer.build import build_causal
 from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.runtime.generator import BATCH_TOKENS, Generator
+from dragoman.runtime.predicting import Predicting
 from dragoman.training.language import next_token
 from dragoman.training.loop import Stream
 from dragoman.training.randomness import seeded
@@ -75,7 +76,7 @@ class LanguageModellingTask:
     def work(self, materials: Texts | Pairs, *, device: torch.device) -> Work[TextBatch]:
         config, tokenizer = self.experiment.training, materials.tokenizer
         model = build_network(self.experiment, tokenizer, device=device)
-        generator = self._generator(model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
+        generator = generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
         supply = self._of_texts(materials) if isinstance(materials, Texts) else self._of_pairs(materials)
         judge = by_loss(supply.sets["valid"], next_token(), device=device)
 
@@ -102,20 +103,7 @@ class LanguageModellingTask:
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Generator:
         tokenizer = folder.read_tokenizer()
         model = with_weights(build_network(self.experiment, tokenizer, device=device), folder)
-        return self._generator(model, tokenizer, device=device, batch_tokens=batch_tokens)
-
-    def _generator(
-        self, model: CausalTransformer, tokenizer: Tokenizer, *, device: torch.device, batch_tokens: int
-    ) -> Generator:
-        return Generator(
-            model,
-            tokenizer,
-            device=device,
-            context=self.experiment.data.context,
-            pairs=isinstance(self.experiment.data, Prompts),
-            template=self.experiment.template,
-            batch_tokens=batch_tokens,
-        )
+        return generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=batch_tokens)
 
     def _of_texts(self, materials: Texts) -> _Supply:
         config, context = self.experiment.training, self.experiment.data.context
@@ -164,6 +152,26 @@ def build_network(experiment: LanguageModelling, tokenizer: Tokenizer, *, device
     with seeded(experiment.training.seed, device=torch.device("cpu")):
         model = build_causal(experiment.model, vocabulary=len(tokenizer.source))
     return model.to(device)
+
+
+def generator_of(
+    experiment: LanguageModelling,
+    model: CausalTransformer | Predicting,
+    tokenizer: Tokenizer,
+    *,
+    device: torch.device,
+    batch_tokens: int,
+) -> Generator:
+    """The network for use, whatever computes it."""
+    return Generator(
+        model,
+        tokenizer,
+        device=device,
+        context=experiment.data.context,
+        pairs=isinstance(experiment.data, Prompts),
+        template=experiment.template,
+        batch_tokens=batch_tokens,
+    )
 
 
 def _specimen(generator: Generator, prompt: str, experiment: LanguageModelling) -> str:

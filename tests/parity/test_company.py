@@ -1,0 +1,96 @@
+"""No sentence's translation depends on its company: in both precisions, on every instruction set, by every road."""
+
+import random
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+
+from benchmarks.decode import company
+from dragoman.data.corpora import lines
+from dragoman.decoding import LengthLimit, SearchSettings
+from dragoman.errors import ConfigError
+from dragoman.experiment.load import load
+from dragoman.runtime import TranslationWarning
+from dragoman.runtime.compiled import INSTRUCTION_SET, instruction_sets
+from tests.corpora import corpora
+
+STORED = Path(__file__).parents[1] / "golden" / "run-1"
+SHORT = SearchSettings(beam=5, maximum_length=LengthLimit(factor=0.5))
+WAYS = 6
+
+
+@pytest.fixture(autouse=True)
+def silently():
+    """A sharpened network may ramble to its limit, which these tests are not about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        yield
+
+
+@pytest.fixture
+def sharp(tmp_path) -> Path:
+    """The stored run with weights half as large again: its choices are nearer to each other's numbers, and surer."""
+    run = Path(shutil.copytree(STORED, tmp_path / "run"))
+    arrays = {
+        name: array * 1.5 if array.ndim == 2 else array for name, array in load_file(run / "model.safetensors").items()
+    }
+    save_file(arrays, run / "model.safetensors")
+    return run
+
+
+def made_up(count: int) -> list[str]:
+    generator = random.Random(3)
+    words = ["two", "dogs", "the", "cat", "a", "man", "small", "sees", "sleeps", "in", "plays", "with", "zebra"]
+    return [" ".join(generator.choices(words, k=generator.randint(0, 17))) for _ in range(count)]
+
+
+def real(count: int) -> list[str]:
+    """Of the corpora beside the checkout, where there are any."""
+    path = corpora() / "multi30k" / "test_2016_flickr.en.gz"
+    return [text for _, text in lines(path)][:: 1000 // count] if path.exists() else []
+
+
+def test_sentences_are_translated_the_same_in_any_company(sharp):
+    results = list(company.everywhere(sharp, [*made_up(43), *real(25)], SHORT))
+    assert [(one["compute"], one["instruction_set"]) for one in results] == [
+        (compute, name) for compute in ("float32", "int8") for name in instruction_sets()
+    ]
+    for result in results:
+        assert len(result["different"]) == WAYS
+        assert set(result["different"].values()) == {0}, result
+
+
+def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
+    """The comparison is not blind: a network that looks at the batch beside a sentence is caught in every way."""
+    translator = load(sharp, device="cpu")
+    whole = translator.network.best
+
+    def swayed(tokens, memory, state, **options):
+        log_probs, ids, after = whole(tokens, memory, state, **options)
+        return log_probs * (1 + 1e-6 * (len(tokens) - 1)), ids, after
+
+    texts = [text for text in made_up(31) if text]
+    alone = company.in_batches(translator, texts, SHORT, size=1)
+    assert company.in_batches(translator, texts, SHORT, size=7) == alone
+    monkeypatch.setattr(translator.network, "best", swayed)
+    assert company.in_batches(translator, texts, SHORT, size=1) == alone
+    for found in (
+        company.in_batches(translator, texts, SHORT, size=7),
+        company.in_random_order(translator, texts, SHORT),
+        company.through_an_engine(translator, texts, SHORT),
+    ):
+        assert sum(one != other for one, other in zip(alone, found, strict=True)) > len(texts) // 2
+
+
+def test_the_environment_says_which_instructions_and_is_refused_where_they_are_not_there(sharp, monkeypatch):
+    for name in instruction_sets():
+        monkeypatch.setenv(INSTRUCTION_SET, name)
+        assert load(sharp, device="cpu").network.core.instruction_set == name
+    monkeypatch.setenv(INSTRUCTION_SET, "sse9")
+    with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or leave it out"):
+        load(sharp, device="cpu")
