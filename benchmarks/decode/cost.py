@@ -57,7 +57,7 @@ def plot(rates: Mapping[str, Mapping[Any, Sequence[float]]], out: Path) -> None:
     axes.set_xticks(BATCHES, [str(batch) for batch in BATCHES])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend(title="program, tokens of a source", frameon=False)
+    figure.legend(loc="outside right upper", title="program,\ntokens of a source", frameon=False)
     axes.set_title("base, int8, greedy, 32 tokens written, two cores", fontsize=10)
     figure.savefig(out, dpi=130)
 
