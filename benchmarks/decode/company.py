@@ -151,10 +151,7 @@ def main() -> int:
     given = parser.parse_args()
     texts = [text for _, text in lines(given.source)]
     warnings.simplefilter("ignore", TranslationWarning)
-    results = []
-    for result in everywhere(given.run, texts, SearchSettings(beam=given.beam)):
-        print(json.dumps(result), flush=True)
-        results.append(result)
+    results: list[dict[str, Any]] = []
     report = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -162,8 +159,11 @@ def main() -> int:
         "beam": given.beam,
         "results": results,
     }
-    if given.output is not None:
-        given.output.write_text(json.dumps(report, indent=2) + "\n")
+    for result in everywhere(given.run, texts, SearchSettings(beam=given.beam)):
+        print(json.dumps(result), flush=True)
+        results.append(result)
+        if given.output is not None:
+            given.output.write_text(json.dumps(report, indent=2) + "\n")
     return int(any(count for result in results for count in result["different"].values()))
 
 

@@ -56,6 +56,7 @@ def test_every_verb_explains_itself():
         "compare",
         "analyse",
         "inspect",
+        "bench",
         "info",
         "prune",
         "export",

@@ -15,6 +15,7 @@ import typer
 
 from dragoman.cli.analyse import analyse
 from dragoman.cli.answer import answer
+from dragoman.cli.bench import bench
 from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
 from dragoman.cli.demo import demo
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 USING: Final = (translate, generate, classify, answer, score)
-LOOKING: Final = (evaluate, compare, analyse, inspect, info)
+LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
 for verb in (demo, train, *USING, *LOOKING, prune, export):
     app.command()(verb)
 

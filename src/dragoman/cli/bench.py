@@ -1,0 +1,108 @@
+"""`dragoman bench`: how fast a run translates or writes here, and what keeps it from being faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dragoman.cli.options import ComputeName, ComputeOption, Device
+
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source", "-i", help="File of texts to be timed on; without it, made-up tokens.", show_default=False
+    ),
+]
+Batch = Annotated[
+    list[int] | None, typer.Option(min=1, help="Sentences at a time; may be repeated.", show_default="1, 8, 64")
+]
+Beam = Annotated[
+    list[int] | None, typer.Option(min=1, help="Hypotheses at a time; may be repeated.", show_default="1, 4")
+]
+SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each made-up text.", show_default="24")]
+
+
+def bench(
+    run: Annotated[Path, typer.Argument(help="A run folder, or an exported model.", show_default=False)],
+    *,
+    source: Source = None,
+    batch: Batch = None,
+    beam: Beam = None,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens of each output; of given texts at most so many.")] = 32,
+    source_tokens: SourceTokens = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each is timed; the median counts.")] = 3,
+    device: Device = None,
+    compute: ComputeOption = ComputeName.AUTO,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Time a model: loading, the first token and the next ones, by batch and beam, beside what the machine allows."""
+    from dragoman.errors import ConfigError
+    from dragoman.experiment.benching import Wanted
+    from dragoman.experiment.benching import bench as measure
+
+    if source is not None and source_tokens is not None:
+        raise ConfigError("--source-tokens has no effect with --source, whose texts are as long as they are")
+    given: dict[str, Any] = {"batches": batch, "beams": beam, "source_tokens": source_tokens, "lines": _lines(source)}
+    asked = {name: value for name, value in given.items() if value is not None}
+    fixed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
+    found = measure(run, Wanted(tokens=tokens, rounds=rounds, **fixed), device=device, compute=compute.value)
+    if json:
+        from json import dumps
+
+        print(dumps(found, indent=2))
+    else:
+        _print(found)
+
+
+def _lines(source: str | None) -> list[str] | None:
+    if source is None:
+        return None
+    from dragoman.cli import streams
+
+    return [text for text in streams.read_all(source) if text]
+
+
+def _print(found: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{found['run']}[/bold], {found['compute']}: {found['computed_by']}", soft_wrap=True)
+    process, peak = found["process"], found["process"]["peak_bytes"]
+    memory = "" if peak is None else f", at most {peak / 2**20:.0f} MiB of memory"
+    console.print(
+        f"loaded in {found['load_seconds']:.2f} s; one token by the command: {process['seconds']:.2f} s{memory}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("batch", "beam", "first ms", "next ms", "sentences/s", "tokens/s", "MB/token", "Mop/token"):
+        table.add_column(name, justify="right")
+    for row in found["work"]:
+        table.add_row(
+            str(row["batch"]),
+            str(row["beam"]),
+            f"{row['first_token_ms']:.2f}",
+            f"{row['token_ms']:.2f}",
+            f"{row['sentences_per_second']:,.1f}",
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['megabytes_per_token']:.2f}",
+            f"{row['megaoperations_per_token']:.2f}",
+        )
+    console.print(table)
+    _print_roofline(console, found)
+
+
+def _print_roofline(console: Any, found: dict[str, Any]) -> None:
+    machine = found["machine"]
+    console.print(
+        f"roofline: memory {machine['bytes_per_second'] / 1e9:.1f} GB/s, products "
+        f"{machine['operations_per_second'] / 1e9:,.0f} Gop/s in {found['compute']}",
+        soft_wrap=True,
+    )
+    for row in found["work"]:
+        console.print(
+            f"  batch {row['batch']}, beam {row['beam']}: {100 * row['bandwidth_share']:.1f} % of the bandwidth, "
+            f"{100 * row['product_share']:.1f} % of the products; {row['bound']} would be the limit",
+            soft_wrap=True,
+        )
