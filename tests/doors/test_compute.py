@@ -61,3 +61,24 @@ def test_a_run_is_exported_described_and_translated_with(run, tmp_path):
     again = process("-m", "dragoman", "export", run, "--out", "model", cwd=tmp_path)
     assert again.returncode == 2
     assert "never overwritten" in again.stderr
+
+
+DOCUMENT = "  two dogs play . a cat sits by the sea .\n\n\ta cat sits .   two dogs .\n"
+
+
+def test_a_document_keeps_its_layout_and_is_cut_into_sentences(run, tmp_path):
+    """Each sentence is cut off at a limit of its own, so that the output tells where one began."""
+    options = ["--device", "cpu", "--split", "sentences", "--max-length", 3, "--format", "text"]
+    answer = process("-W", "ignore", "-m", "dragoman", "translate", run, *options, cwd=tmp_path, text=DOCUMENT)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "  two dogs play a cat sits\n\n\ta cat sits   two dogs .\n"
+    german = process("-m", "dragoman", "translate", run, "--language", "de", cwd=tmp_path, text=DOCUMENT)
+    assert german.returncode == 2
+    assert german.stderr == "dragoman: language = de has no effect on texts that are not split; say split = sentences\n"
+
+
+def test_without_the_splitter_its_extra_is_named(run, tmp_path):
+    program = "import sys; sys.modules['sentencex'] = None\n" + PROGRAM
+    answer = process("-c", program, "translate", run, "--split", "sentences", cwd=tmp_path, text=DOCUMENT)
+    assert answer.returncode == 2
+    assert "install it with: pip install 'dragoman[sentences]'" in answer.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from dragoman.decoding import SearchSettings
     from dragoman.runtime import Translation
 
+
+class SplitName(StrEnum):
+    """What lines are cut into."""
+
+    SENTENCES = "sentences"
+
+
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .xz, .zst too); - reads them.")]
 Scores = Annotated[
@@ -40,6 +48,15 @@ LengthFactor = Annotated[
     float | None,
     typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default="2"),
 ]
+SplitOption = Annotated[
+    SplitName | None,
+    typer.Option(
+        "--split", help="Translate each line sentence by sentence, and keep what stands between.", show_default=False
+    ),
+]
+Language = Annotated[
+    str | None, typer.Option(help="Code of the language that lines are in, for --split.", show_default="en")
+]
 
 
 def translate(
@@ -47,6 +64,8 @@ def translate(
     *,
     input_: Input = "-",
     source_trees: SourceTrees = None,
+    split: SplitOption = None,
+    language: Language = None,
     output: OutputFile = "-",
     beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
@@ -65,7 +84,8 @@ def translate(
     """Translate texts, one a line, in their order; an empty line stays empty.
 
     As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
-    score, between bars as Moses and Marian do.
+    score, between bars as Moses and Marian do. With --split a line has one translation and one score all the same:
+    log-probabilities are summed over its sentences.
     """
     from dragoman.cli import streams
     from dragoman.data.corpora import Repairs
@@ -88,7 +108,9 @@ def translate(
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
-    translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK, trees=trees)
+    chunk = 1 if typed else STREAM_CHUNK
+    cut = split.value if split is not None else None
+    translations = translator.stream(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     total = streams.number_of_lines(input_)
     with closing(streams.counted(lines, "lines", out=output, total=total)) as counted, streams.output(output) as stream:

@@ -4,7 +4,6 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
 
@@ -14,7 +13,6 @@ from dragoman.config import parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
-from dragoman.decoding.penalties import score_of
 from dragoman.errors import DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
@@ -22,7 +20,9 @@ from dragoman.runtime.engine.engine import Engine
 from dragoman.runtime.engine.requests import Request
 from dragoman.runtime.engine.running import Running
 from dragoman.runtime.network import Translating
-from dragoman.runtime.splitting import split
+from dragoman.runtime.sentences import Layout, Split, cutting
+from dragoman.runtime.splitting import split as split_long
+from dragoman.runtime.translation import Translation, in_a_row, joined
 from dragoman.runtime.trees import Trees, refuse_more, trees_of
 
 DEFAULTS = SearchSettings()
@@ -37,6 +37,14 @@ STREAM_CHUNK = 4096
 Ids = list[int]
 
 
+class Sentence(NamedTuple):
+    """What is translated for itself: a line, whose number this is, or a sentence of it where lines are split."""
+
+    text: str
+    heads: Heads | None
+    line: int
+
+
 class Piece(NamedTuple):
     """What the network reads at once, with the tree of its words where the network reads trees."""
 
@@ -46,19 +54,6 @@ class Piece(NamedTuple):
 
 class TranslationWarning(UserWarning):
     """Something about one line that its reader should know; the message names the line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """One translation of a text; `tokens` are its pieces in readable form."""
-
-    text: str
-    hypothesis: Hypothesis
-    tokens: tuple[str, ...]
-
-
-NOTHING = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())
-"""The translation of an empty text, for which no network is asked."""
 
 
 @final
@@ -105,12 +100,17 @@ class Translator:
         minimum_length: int = DEFAULTS.minimum_length,
         maximum_length: LengthLimit = DEFAULTS.maximum_length,
         trees: Trees | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> list[str]:
         """The best translation of each text, in order; that of an empty text is empty.
 
-        A network with structural positions needs the tree of each text: the word that each of its words, which white
+        With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
+        them is kept, blank lines and indentation too; `language` is the code of its language, "en" without it. A
+        network with structural positions needs the tree of each text: the word that each of its words, which white
         space separates, hangs on, counted from 1, and 0 for a root. Raises ConfigError on settings that make no sense,
-        DataError on a text too long to be meant, and on trees that are missing or none of their texts.
+        DataError on a text too long to be meant and on trees that are missing or none of their texts, and
+        MissingExtraError where the splitter is not installed.
         """
         asked = {
             "beam": beam,
@@ -118,7 +118,9 @@ class Translator:
             "minimum_length": minimum_length,
             "maximum_length": maximum_length,
         }
-        return [found[0].text for found in self.hypotheses(texts, parse(SearchSettings, asked), trees=trees)]
+        settings = parse(SearchSettings, asked)
+        found = self.hypotheses(texts, settings, trees=trees, split=split, language=language)
+        return [translations[0].text for translations in found]
 
     def hypotheses(
         self,
@@ -127,15 +129,22 @@ class Translator:
         *,
         first_line: int = 1,
         trees: Trees | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> list[list[Translation]]:
         """The `settings.best` best translations of each text, best first, at least one for each.
 
-        Messages number the texts from `first_line`. Raises DataError as `translate` does.
+        A text that is translated in parts has the sum of their log-probabilities; its best translation is made of their
+        best ones, its second of their second ones, and so on. Messages number the texts from `first_line`. Raises what
+        `translate` does.
         """
-        lines = self._pieces(texts, self._trees_of(texts, trees, first_line), first_line)
-        pieces = [piece for line in lines for piece in line]
-        found = iter(self._search(pieces, settings))
-        results = [_joined([next(found) for _ in line], settings) for line in lines]
+        layouts = list(map(cutting(split, language), _checked(texts)))
+        lines = _sentences_of(layouts, texts, self._trees_of(texts, trees, first_line), first_line)
+        found = iter(self._translated([sentence for line in lines for sentence in line], settings))
+        results = [
+            joined([next(found) for _ in line], settings, together=layout.around)
+            for layout, line in zip(layouts, lines, strict=True)
+        ]
         for number, translations in enumerate(results, start=first_line):
             if not translations[0].hypothesis.finished:
                 _warn(
@@ -151,13 +160,17 @@ class Translator:
         *,
         chunk: int = STREAM_CHUNK,
         trees: Iterable[Sequence[int]] | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> Iterator[list[Translation]]:
         """What `hypotheses` returns, for any number of lines in the memory of `chunk` of them."""
         iterator, first_line = iter(lines), 1
         beside = None if trees is None else iter(trees)
         while texts := list(islice(iterator, chunk)):
             theirs = None if beside is None else list(islice(beside, len(texts)))
-            yield from self.hypotheses(texts, settings, first_line=first_line, trees=theirs)
+            yield from self.hypotheses(
+                texts, settings, first_line=first_line, trees=theirs, split=split, language=language
+            )
             first_line += len(texts)
         refuse_more(beside, texts=first_line - 1)
 
@@ -234,24 +247,33 @@ class Translator:
     def _trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
         return trees_of(_checked(texts), trees, first_line, structural=self.network.structural)
 
-    def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> list[list[Piece]]:
-        """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
-        encode = self.tokenizer.source.encode_batch
-        whole = encode(list(texts))
-        lines = [[Piece(ids, heads)] if ids else [] for ids, heads in zip(whole, trees, strict=True)]
-        for place, ids in enumerate(whole):
-            if len(ids) > self._longest_piece:
-                number = first_line + place
-                self._refuse_beyond(LONGEST_LINE, len(ids), number)
-                parts = split(texts[place], lambda text: len(encode([text])[0]) <= self._longest_piece)
-                heads = trees[place]
-                theirs = [None] * len(parts) if heads is None else _of_pieces(heads, texts[place], parts)
-                lines[place] = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
-                _warn(
-                    f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
-                    f"{self._longest_piece}); the line was translated in {len(lines[place])} pieces"
-                )
-        return lines
+    def _translated(self, sentences: Sequence[Sentence], settings: SearchSettings) -> list[list[Translation]]:
+        pieces = self._pieces(sentences)
+        found = iter(self._search([piece for some in pieces for piece in some], settings))
+        return [joined([next(found) for _ in some], settings, together=in_a_row) for some in pieces]
+
+    def _pieces(self, sentences: Sequence[Sentence]) -> list[list[Piece]]:
+        """What is read of each: nothing of an empty one, and several pieces of one that is too long."""
+        whole = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
+        return [
+            self._cut(sentence, len(ids))
+            if len(ids) > self._longest_piece
+            else [Piece(ids, sentence.heads)] * bool(ids)
+            for ids, sentence in zip(whole, sentences, strict=True)
+        ]
+
+    def _cut(self, sentence: Sentence, length: int) -> list[Piece]:
+        """The pieces of one that is too long."""
+        encode, heads = self.tokenizer.source.encode_batch, sentence.heads
+        self._refuse_beyond(LONGEST_LINE, length, sentence.line)
+        parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self._longest_piece)
+        theirs = [None] * len(parts) if heads is None else _of_pieces(heads, sentence.text, parts)
+        pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
+        _warn(
+            f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
+            f"{self._longest_piece}); the line was translated in {len(pieces)} pieces"
+        )
+        return pieces
 
     def _refuse_beyond(self, limit: int, length: int, number: int) -> None:
         if length > limit:
@@ -325,29 +347,15 @@ def _given(trees: Sequence[Heads | None]) -> list[Heads]:
     return [heads for heads in trees if heads is not None]
 
 
-def _joined(pieces: list[list[Translation]], settings: SearchSettings) -> list[Translation]:
-    """The translations of a line from those of its pieces: best with best, second with second, and so on."""
-    if not pieces:
-        return [NOTHING]
-    if len(pieces) == 1:
-        return pieces[0]
-    return [_join(ranked, settings) for ranked in zip(*pieces, strict=False)]
-
-
-def _join(parts: Sequence[Translation], settings: SearchSettings) -> Translation:
-    hypotheses = [part.hypothesis for part in parts]
-    log_prob = sum(one.log_prob for one in hypotheses)
-    return Translation(
-        text=" ".join(part.text for part in parts if part.text),
-        hypothesis=Hypothesis(
-            tokens=tuple(token for one in hypotheses for token in one.tokens),
-            log_prob=log_prob,
-            score=score_of(log_prob, sum(one.length for one in hypotheses), settings.normalisation),
-            token_log_probs=tuple(number for one in hypotheses for number in one.token_log_probs),
-            finished=all(one.finished for one in hypotheses),
-        ),
-        tokens=tuple(token for part in parts for token in part.tokens),
-    )
+def _sentences_of(
+    layouts: Sequence[Layout], texts: Sequence[str], trees: Sequence[Heads | None], first_line: int
+) -> list[list[Sentence]]:
+    """The sentences of each line, with the tree of each where there are trees."""
+    lines = []
+    for line, (layout, text, heads) in enumerate(zip(layouts, texts, trees, strict=True), start=first_line):
+        theirs = [None] * len(layout.sentences) if heads is None else _of_pieces(heads, text, layout.sentences)
+        lines.append([Sentence(*one, line) for one in zip(layout.sentences, theirs, strict=True)])
+    return lines
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:
