@@ -82,3 +82,28 @@ def test_without_the_splitter_its_extra_is_named(run, tmp_path):
     answer = process("-c", program, "translate", run, "--split", "sentences", cwd=tmp_path, text=DOCUMENT)
     assert answer.returncode == 2
     assert "install it with: pip install 'dragoman[sentences]'" in answer.stderr
+
+
+def test_a_shortlist_is_learnt_at_export_and_used_where_it_is_wanted(run, tmp_path):
+    (tmp_path / "train.en").write_text("two dogs play .\n", encoding="utf-8")
+    (tmp_path / "train.de").write_text("zwei Hunde spielen .\n", encoding="utf-8")
+    corpus = ["--source", "train.en", "--target", "train.de"]
+    sizes = ["--frequent", 1, "--each", 1]
+    told = process("-m", "dragoman", "export", run, "--out", "model", "--shortlist", *corpus, *sizes, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[1] == (
+        "model: a shortlist learnt from 1 pairs; use it by: dragoman translate model --shortlist"
+    )
+    translate = ["-c", PROGRAM, "translate", "model", "--device", "cpu"]
+    assert process(*translate, cwd=tmp_path, text=TEXT).stdout == TEXT
+    answer = process(*translate, "--shortlist", cwd=tmp_path, text="two dogs play .\n")
+    assert (answer.stdout, answer.stderr) == ("two dogs play .\n", "False\n")
+    for arguments, message in (
+        (["export", run, "--out", "other", "--frequent", 3], "--frequent has no effect without --shortlist"),
+        (["export", run, "--out", "other", "--shortlist", *corpus[:2]], "two sides of one corpus; give both"),
+        (["export", run, "--out", "other", "--shortlist"], "/home/somebody/train.en: cannot be read"),
+        (["translate", run, "--shortlist"], "holds no shortlist; make one by: dragoman export RUN --shortlist"),
+    ):
+        refused = process("-m", "dragoman", *arguments, cwd=tmp_path, text=TEXT)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert message in refused.stderr

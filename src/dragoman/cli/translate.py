@@ -57,6 +57,16 @@ SplitOption = Annotated[
 Language = Annotated[
     str | None, typer.Option(help="Code of the language that lines are in, for --split.", show_default="en")
 ]
+ShortlistOption = Annotated[
+    bool, typer.Option("--shortlist", help="Choose among the words that the model's shortlist has for each text.")
+]
+DraftOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Guess tokens ahead, for --beam 1: copy (from the text and the output) or a smaller run.",
+        show_default=False,
+    ),
+]
 
 
 def translate(
@@ -76,6 +86,8 @@ def translate(
     max_length_factor: LengthFactor = None,
     allow_unknown: Annotated[bool, typer.Option(help="Let the unknown symbol stand in an output.")] = True,
     batch_tokens: BatchTokens = None,
+    shortlist: ShortlistOption = False,
+    draft: DraftOption = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     scores: Scores = False,
@@ -89,6 +101,7 @@ def translate(
     """
     from dragoman.cli import streams
     from dragoman.data.corpora import Repairs
+    from dragoman.errors import ConfigError
 
     settings = _settings(
         beam=beam,
@@ -99,11 +112,18 @@ def translate(
         allow_unknown=allow_unknown,
     )
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
+    if draft is not None and beam > 1:
+        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {beam}; add --beam 1")
 
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import STREAM_CHUNK, Translator
 
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
+    if shortlist or draft is not None:
+        from dragoman.experiment.quickening import quickened
+        from dragoman.experiment.run import RunFolder
+
+        translator = quickened(translator, RunFolder(model), shortlist=shortlist, draft=draft, device=device)
     repairs = Repairs()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)

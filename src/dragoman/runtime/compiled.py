@@ -1,7 +1,7 @@
 """The compiled core as a translator uses it: a bridge to `dragoman-cpu`, which knows arrays and nothing else."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, final
@@ -73,11 +73,17 @@ class Compiled:
     def in_use(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> Any:
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> Any:
         if trees:
             raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
         ids = _rectangle([[*source, self._symbols.end] for source in sources], pad=self._symbols.pad)
-        return self._core.encode(ids, np.array([len(source) + 1 for source in sources], dtype=np.int32))
+        lengths = np.array([len(source) + 1 for source in sources], dtype=np.int32)
+        return self._core.encode(ids, lengths, **({} if candidates is None else {"candidates": candidates}))
 
     def start(self, memory: Any, *, beam: int) -> Any:
         return self._core.start(memory, beam)
@@ -92,12 +98,25 @@ class Compiled:
         forbidden: Sequence[int] = (),
     ) -> Best[Any]:
         width = min(width, self._vocabulary - len(forbidden))
-        try:
+        with _refusing_what_is_no_number():
             found: Best[Any] = self._core.best(_ids(tokens), memory, state, width, forbidden)
-        except ValueError as error:
-            # The core refuses what is no input too, but that would be our fault.
-            raise (not_finite() if "finite" in str(error) else error) from error
         return found
+
+    def follow(
+        self,
+        tokens: Int[np.ndarray, "batch places"],
+        lengths: Int[np.ndarray, " batch"],
+        memory: Any,
+        state: Any,
+        *,
+        width: int,
+        forbidden: Sequence[int] = (),
+    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
+        """What `best` gives after each of the first `lengths` tokens of each sentence, and the state after all."""
+        width = min(width, self._vocabulary - len(forbidden))
+        with _refusing_what_is_no_number():
+            log_probs, ids, after = self._core.follow(_ids(tokens), lengths, memory, state, width, forbidden)
+        return log_probs, ids, after
 
     def score(
         self,
@@ -121,6 +140,15 @@ class Compiled:
             hypothesis_of(list(zip(row, numbers, strict=False)), normalisation, symbols=self._symbols)
             for row, numbers in zip(ended, rows, strict=True)
         ]
+
+
+@contextmanager
+def _refusing_what_is_no_number() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        # The core refuses what is no input too, but that would be our fault.
+        raise (not_finite() if "finite" in str(error) else error) from error
 
 
 def _rectangle(rows: Sequence[Ids], *, pad: int) -> Int[np.ndarray, "batch places"]:

@@ -190,6 +190,16 @@ class Translator:
                 engine=engine,
             )
 
+    def around(self, network: Translating[Any, Any]) -> "Translator":
+        """The same with another network, such as one around this one's."""
+        return Translator(
+            network,
+            self.tokenizer,
+            device=self.device,
+            batch_tokens=self.batch_tokens,
+            longest_piece=self._longest_piece,
+        )
+
     def score(
         self,
         sources: Sequence[str],
@@ -333,7 +343,7 @@ def _network_of(model: Any, tokenizer: Tokenizer, device: Any) -> Translating[An
         return model
     from dragoman.runtime.on_tensors import OnTensors
 
-    return OnTensors(model, tokenizer.source, device=device)
+    return OnTensors(model, tokenizer.source, target_vocabulary=len(tokenizer.target), device=device)
 
 
 def _of_pieces(heads: Heads, text: str, pieces: Sequence[str]) -> Sequence[Heads]:
