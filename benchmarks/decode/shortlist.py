@@ -1,12 +1,13 @@
 """What a shortlist costs in BLEU and gains in time: on a trained run, and a large vocabulary of random weights.
 
-    python benchmarks/decode/shortlist.py RUN --sizes 100:10 500:20 --output shortlist.json
-    python benchmarks/decode/shortlist.py --random 500:20 --output base.json
+    taskset -c 0 python benchmarks/decode/shortlist.py RUN --sizes 100:10 500:20 --output shortlist.json
+    taskset -c 0 python benchmarks/decode/shortlist.py --random 500:20 --output base.json
 
 A size is FREQUENT:EACH, words that are candidates always and words for each token of a source. With a run, its
 validation and test sets are translated in int8 on one core road, with all words and with each shortlist in turn, and
 scored; with --random a `base` model (6+6 layers, 512/2048, 32,000 words) is timed, whose candidates are as many as the
-size makes for 24 source tokens.
+size makes for 24 source tokens. Seconds are those of the processor, so that others on the machine count little; on one
+core, or threads that wait for one another would count as work.
 """
 
 import argparse
@@ -44,17 +45,17 @@ def settings_of(size: str) -> ShortlistSettings:
 
 def timed(translator: Translator, texts: Texts, settings: SearchSettings) -> tuple[float, list[str]]:
     """Seconds, and the translations."""
-    began = time.perf_counter()
+    began = time.process_time()
     found = translator.hypotheses([source for source, _ in texts], settings)
-    return time.perf_counter() - began, [row[0].text for row in found]
+    return time.process_time() - began, [row[0].text for row in found]
 
 
 def one_by_one(translator: Translator, texts: Texts, settings: SearchSettings) -> float:
     """Seconds for texts that come one after the other."""
-    began = time.perf_counter()
+    began = time.process_time()
     for source, _ in texts:
         translator.hypotheses([source], settings)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def compared(translators: dict[str, Translator], texts: Texts, *, beam: int, rounds: int) -> dict[str, dict[str, Any]]:
@@ -93,9 +94,9 @@ def on_a_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, line
     }
     encoded = full.tokenizer.source.encode_batch([source for source, _ in sets["valid"]])
     for size in sizes:
-        began = time.perf_counter()
+        began = time.process_time()
         shortlist, _ = learn_shortlist(pairs, full.tokenizer, settings_of(size))
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         translators[size] = shortlisted(full, shortlist)
         numbers = [len(shortlist.candidates(ids)) for ids in encoded]
         candidates[size] = {"mean_candidates": round(statistics.mean(numbers)), "seconds_to_learn": round(took, 1)}
@@ -118,14 +119,14 @@ def decoded(model: cpu.Model, sentences: int, beam: int, candidates: int | None)
     lists = None
     if candidates is not None:
         lists = [np.sort(generator.permutation(model.vocabulary)[:candidates]) for _ in range(sentences)]
-    began = time.perf_counter()
+    began = time.process_time()
     memory = model.encode(ids, np.full(sentences, core_steps.SOURCE), candidates=lists)
     state = model.start(memory, beam)
     tokens = np.full((sentences, beam), 2, np.int32)
     for _ in range(core_steps.TARGET):
         _, best, state = model.best(tokens, memory, state, 2 * beam if beam > 1 else 1)
         tokens = np.ascontiguousarray(best[:, :, 0])
-    return 1e3 * (time.perf_counter() - began)
+    return 1e3 * (time.process_time() - began)
 
 
 def on_random_weights(size: str, *, rounds: int, tiny: bool) -> dict[str, Any]:

@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dragoman
+from dragoman.data.tokenizer import Tokenizer, Words
 from dragoman.decoding import LengthLimit, SearchSettings
 from dragoman.decoding.drafting import LEAST, TRIAL, DraftingSearch
 from dragoman.errors import ConfigError
+from dragoman.experiment.build import task_of
 from dragoman.experiment.load import load_in_pytorch
 from dragoman.experiment.quickening import with_draft
+from dragoman.models.weights import save_tensors, weights
 from dragoman.runtime import TranslationWarning, Translator
-from dragoman.runtime.drafted import ByNetwork, Copying, Drafted
+from dragoman.runtime.drafted import NOTHING, ByNetwork, Copying, Drafted
 from tests.finished_runs import PAIRS, finished_run
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
@@ -84,7 +88,7 @@ def texts(count: int, seed: int = 5) -> list[str]:
     return [" ".join(generator.choices(WORDS, k=generator.randint(1, 13))) for _ in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.lists(st.lists(st.integers(0, VOCABULARY), max_size=9), max_size=7), min_size=1, max_size=3),
     st.sampled_from(SETTINGS),
@@ -158,6 +162,7 @@ def test_a_network_guesses_its_own_outputs_rightly(translator):
         ([5, 6, 7, 6, 8], [5, 6], [7, 6, 8]),
         ([5, 6], [9, 8, 4, 9], [8, 4, 9]),
         ([5, 6, 7], [5, 6, 9, 1, 5, 6], [9, 1, 5]),
+        ([5, 6, NOTHING, 7], [5], [6]),
     ],
 )
 def test_what_is_copied_goes_on_as_it_did_where_most_of_it_stood_before(source, written, guess):
@@ -183,3 +188,18 @@ def test_loading_by_name(tmp_path: Path) -> None:
         guessing = dragoman.load(run, device="cpu", draft=draft)
         assert isinstance(guessing.network, Drafted)
         assert guessing.hypotheses(lines, SETTINGS[0]) == plain.hypotheses(lines, SETTINGS[0])
+
+
+def test_what_is_copied_is_what_is_written_alike(tmp_path: Path) -> None:
+    """Where source and target have vocabularies of their own."""
+    folder = finished_run(tmp_path / "run", {"tokenizer": {"shared": False}, "model": {"tie": "none"}})
+    tokenizer = Tokenizer.train(lambda: [*PAIRS, ("NATO sits .", "NATO sitzt .")], Words(shared=False))
+    tokenizer.save(folder.tokenizer)
+    network = task_of(folder.read_config()).network(folder, device=torch.device("cpu"))
+    save_tensors(folder.weights, weights(network))
+    plain, lines = dragoman.load(folder.path, device="cpu"), texts(7)
+    guessing = dragoman.load(folder.path, device="cpu", draft="copy")
+    assert guessing.hypotheses(lines, SETTINGS[0]) == plain.hypotheses(lines, SETTINGS[0])
+    [draft] = guessing.network.encode(tokenizer.source.encode_batch(["NATO . cat"])).drafts
+    draft.accept(tokenizer.target.encode("NATO"))
+    assert draft.propose(5) == tokenizer.target.encode(".")

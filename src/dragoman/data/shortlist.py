@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -47,9 +48,13 @@ class Shortlist:
 
     def candidates(self, source: Sequence[int]) -> Ids:
         """The candidates for a source, in order."""
-        begins = np.cumsum(self.lengths, dtype=np.int64) - self.lengths
-        own = [self.values[begins[token] : begins[token] + self.lengths[token]] for token in {*source}]
+        ends, lengths = self._ends, self.lengths
+        own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
         return np.unique(np.concatenate([self.always, *own]))
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self.lengths, dtype=np.int64)
 
     def fits(self, *, source: int, target: int) -> bool:
         """Whether it is about vocabularies of these sizes."""

@@ -6,17 +6,17 @@ finds, to the last bit where the network gives a row the same bits whatever is c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, final, runtime_checkable
+from dataclasses import replace
+from typing import Any, Generic, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.continuations import IMPOSSIBLE, first_tokens, forbidden
-from dragoman.decoding.greedy import hypothesis_of
+from dragoman.decoding.continuations import IMPOSSIBLE, forbidden
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.searched import M, Searched, Traceable
+from dragoman.decoding.rows import Rows, Sentences
+from dragoman.models.searched import M, M_contra, Searched, Traceable
 from dragoman.models.symbols import Symbols
 
 LONGEST = 8
@@ -57,12 +57,12 @@ class Acceptance:
 
 
 @runtime_checkable
-class Drafting(Searched[M, Traceable], Protocol[M]):
+class Drafting(Searched[M_contra, Traceable], Protocol[M_contra]):
     """A network that can be asked about several tokens of an output at once, and that has guesses."""
 
     acceptance: Acceptance
 
-    def drafts(self, memory: M) -> Sequence[Draft]:
+    def drafts(self, memory: M_contra) -> Sequence[Draft]:
         """Those of each sentence."""
         ...
 
@@ -70,7 +70,7 @@ class Drafting(Searched[M, Traceable], Protocol[M]):
         self,
         tokens: Int[np.ndarray, "batch places"],
         lengths: Int[np.ndarray, " batch"],
-        memory: M,
+        memory: M_contra,
         state: Traceable,
         *,
         width: int,
@@ -78,33 +78,6 @@ class Drafting(Searched[M, Traceable], Protocol[M]):
     ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
         """What `best` gives after each of the first `lengths` tokens of each sentence, and the state after all."""
         ...
-
-
-@dataclass(frozen=True)
-class _Sentences(Generic[M]):
-    """The sentences still searched for. What was found last is `tokens`."""
-
-    names: Int[np.ndarray, " kept"]
-    ages: Int[np.ndarray, " kept"]
-    limits: Int[np.ndarray, " kept"]
-    tokens: Int[np.ndarray, " kept"]
-    memory: M
-    state: Any
-
-    def keep(self, rows: Int[np.ndarray, " chosen"]) -> Self:
-        """These sentences alone."""
-        columns = (part[rows] for part in (self.names, self.ages, self.limits, self.tokens))
-        return type(self)(*columns, self.memory.keep(rows), self.state.keep(rows))
-
-    def join(self, other: Self) -> Self:
-        """These sentences and the others after them."""
-        pairs = zip(
-            (self.names, self.ages, self.limits, self.tokens),
-            (other.names, other.ages, other.limits, other.tokens),
-            strict=True,
-        )
-        columns = (np.concatenate(pair) for pair in pairs)
-        return type(self)(*columns, self.memory.join(other.memory), self.state.join(other.state))
 
 
 @final
@@ -115,28 +88,18 @@ class DraftingSearch(Generic[M]):
         self._model = model
         self._settings = settings
         self._symbols = symbols
-        self._open: _Sentences[M] | None = None
-        self._outputs: dict[int, list[tuple[int, float]]] = {}
-        self._unused = 0
+        self._rows = Rows(model, settings=settings, symbols=symbols)
 
     def __len__(self) -> int:
-        return len(self._outputs)
+        return len(self._rows)
 
     def add(
         self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
     ) -> list[int]:
-        names = np.arange(self._unused, self._unused + len(limits))
-        self._unused += len(limits)
-        tokens = first_tokens(limits, first, symbols=self._symbols)
-        some = _Sentences(names, np.zeros_like(names), limits, tokens, memory, self._model.start(memory, beam=1))
-        self._open = some if self._open is None else self._open.join(some)
-        added: list[int] = names.tolist()
-        self._outputs |= {name: [] for name in added}
-        return added
+        return self._rows.add(memory, limits=limits, first=first)
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        some = self._open
-        assert some is not None, "there is a sentence to search for"
+        some = self._rows.open
         guesses = self._guesses(some)
         lengths = np.array([len(guess) + 1 for guess in guesses])
         found, state = self._asked(some, guesses, lengths)
@@ -152,13 +115,12 @@ class DraftingSearch(Generic[M]):
             tokens=np.array([tokens[-1] for tokens, _ in written], dtype=some.tokens.dtype),
             state=state.back(lengths - taken) if (lengths > taken).any() else state,
         )
-        return self._without(after, over)
+        return self._rows.without(after, over)
 
     def drop(self, names: Sequence[int]) -> None:
-        if self._open is not None:
-            self._without(self._open, np.isin(self._open.names, names))
+        self._rows.drop(names)
 
-    def _guesses(self, some: _Sentences[M]) -> list[list[int]]:
+    def _guesses(self, some: Sentences[M, Traceable]) -> list[list[int]]:
         """What is guessed for each sentence, no further than its limit."""
         count = min(LONGEST, ROWS // len(some.names) - 1)
         if count < 1 or not self._model.acceptance.pays:
@@ -168,7 +130,7 @@ class DraftingSearch(Generic[M]):
         return [draft.propose(room) if room > 0 else [] for draft, room in zip(drafts, rooms, strict=True)]
 
     def _asked(
-        self, some: _Sentences[M], guesses: Sequence[Sequence[int]], lengths: Int[np.ndarray, " batch"]
+        self, some: Sentences[M, Traceable], guesses: Sequence[Sequence[int]], lengths: Int[np.ndarray, " batch"]
     ) -> tuple[list[tuple[int, float]], Any]:
         """The best token and its log-probability after each, sentence by sentence."""
         tokens = np.zeros((len(lengths), int(lengths.max())), dtype=np.int32)
@@ -185,10 +147,10 @@ class DraftingSearch(Generic[M]):
         return list(zip(ids[rows, place].tolist(), log_probs[rows, place].tolist(), strict=True)), state
 
     def _write(
-        self, some: _Sentences[M], row: int, guess: Sequence[int], found: Sequence[tuple[int, float]]
+        self, some: Sentences[M, Traceable], row: int, guess: Sequence[int], found: Sequence[tuple[int, float]]
     ) -> tuple[list[int], bool]:
         """The tokens that a sentence goes on with, and whether it is over with them."""
-        output, limit, age = self._outputs[int(some.names[row])], int(some.limits[row]), int(some.ages[row])
+        name, limit, age = (int(part[row]) for part in (some.names, some.limits, some.ages))
         tokens: list[int] = []
         over = False
         for place, (token, log_prob) in enumerate(found):
@@ -196,20 +158,12 @@ class DraftingSearch(Generic[M]):
             cut = (limit <= age + place and not ends) or log_prob == IMPOSSIBLE
             tokens.append(token)
             if not cut:
-                output.append((token, log_prob))
+                self._rows.write(name, token, log_prob)
             over = cut or ends
             if over or place == len(guess) or guess[place] != token:
                 break
         self._model.acceptance.proposed += len(guess)
         self._model.acceptance.accepted += len(tokens) - 1
-        self._model.drafts(some.memory)[row].accept(tokens)
+        if self._model.acceptance.pays:  # or else it is never asked again
+            self._model.drafts(some.memory)[row].accept(tokens)
         return tokens, over
-
-    def _without(self, some: _Sentences[M], over: np.ndarray) -> dict[int, list[Hypothesis]]:
-        """Go on with those that are not over; what was found for the others."""
-        going = (~over).nonzero()[0]
-        self._open = some if len(going) == len(over) else some.keep(going) if len(going) else None
-        return {
-            name: [hypothesis_of(self._outputs.pop(name), self._settings.normalisation, symbols=self._symbols)]
-            for name in some.names[over].tolist()
-        }

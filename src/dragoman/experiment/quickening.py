@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.data.shortlist import Shortlist
+from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import ConfigError, DataError
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.compiled import Compiled
-from dragoman.runtime.drafted import ByNetwork, Copying, Drafted
+from dragoman.runtime.drafted import NOTHING, ByNetwork, Copying, Drafted, Drafter
 from dragoman.runtime.shortlisted import Shortlisted
 from dragoman.runtime.translator import Translator
 
@@ -67,12 +68,21 @@ def with_draft(translator: Translator, smaller: Translator | None = None) -> Tra
                 "drafts are verified by the compiled core alone, and PyTorch computes this; leave them out"
             )
     if smaller is None:
-        return translator.around(Drafted(network, Copying))
+        return translator.around(Drafted(network, _copying(translator.tokenizer)))
     if smaller.tokenizer.fingerprint != translator.tokenizer.fingerprint:
         raise ConfigError(
             "the draft has another tokenizer; train it with the tokenizer of the run that it is to guess for"
         )
     return translator.around(Drafted(network, partial(ByNetwork, smaller.network)))
+
+
+def _copying(tokenizer: Tokenizer) -> Drafter:
+    """What is copied from a source are the pieces of the target that are written like its own."""
+    if tokenizer.shared:
+        return Copying
+    known = {piece: token for token, piece in enumerate(tokenizer.target.segmentation.pieces)}
+    alike = [known.get(piece, NOTHING) for piece in tokenizer.source.segmentation.pieces]
+    return lambda source: Copying([alike[token] for token in source])
 
 
 def _smaller(run: str | Path, device: str | None) -> Translator:

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
-from dragoman.decoding.greedy import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.rows import hypothesis_of
 from dragoman.errors import DataError, RunError
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Best, not_finite

@@ -22,7 +22,7 @@ from dragoman.decoding import (
     draw,
     search,
 )
-from dragoman.decoding.greedy import hypothesis_of
+from dragoman.decoding.rows import hypothesis_of
 from dragoman.models.interfaces import Causal
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length

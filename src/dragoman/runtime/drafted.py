@@ -1,6 +1,6 @@
 """A network with guesses about its outputs: from what was read and written, or by a smaller network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self, final
@@ -17,6 +17,8 @@ from dragoman.models.symbols import Symbols
 from dragoman.runtime.network import Ids
 
 SYMBOLS = Symbols()
+NOTHING = -1
+"""A token of a source that cannot be written."""
 GRAM = 3
 """Tokens by which it is found again where an output may be copied from."""
 
@@ -32,6 +34,7 @@ class Copying:
     """
 
     def __init__(self, source: Ids) -> None:
+        """The `source` is in tokens of the target; `NOTHING` stands where there is none."""
         self._tokens: list[int] = []
         self._begin = 0
         self._after: dict[tuple[int, ...], int] = {}
@@ -42,8 +45,17 @@ class Copying:
         for length in range(min(GRAM, len(self._tokens) - self._begin), 0, -1):
             place = self._after.get(tuple(self._tokens[-length:]))
             if place is not None:
-                return self._tokens[place : place + count]
+                return list(self._up_to_an_end(self._tokens[place : place + count]))
         return []
+
+    @staticmethod
+    def _up_to_an_end(tokens: Sequence[int]) -> Iterator[int]:
+        for token in tokens:
+            if token == NOTHING:
+                return
+            yield token
+            if token == SYMBOLS.end:
+                return
 
     def accept(self, tokens: Sequence[int]) -> None:
         for token in tokens:

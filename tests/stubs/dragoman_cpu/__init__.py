@@ -47,6 +47,9 @@ class State:
     def keep(self, rows: Sequence[int]) -> State:
         return State(tuple(self.ages[row] for row in rows), self.beam)
 
+    def back(self, places: Sequence[int]) -> State:
+        return State(tuple(age - place for age, place in zip(self.ages, places, strict=True)), self.beam)
+
     def join(self, other: State) -> State:
         assert self.beam == other.beam
         return State(self.ages + other.ages, self.beam)
@@ -93,3 +96,24 @@ class Model:
         logits[..., list(forbidden)] = -np.inf
         ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k].astype(np.int32)
         return np.take_along_axis(logits, ids, axis=-1), ids, after
+
+    def follow(
+        self,
+        tokens: np.ndarray,
+        lengths: Sequence[int],
+        memory: Memory,
+        state: State,
+        k: int,
+        forbidden: Sequence[int] = (),
+    ) -> tuple[np.ndarray, np.ndarray, State]:
+        assert tokens.dtype == np.int32
+        found = []
+        for row, length in enumerate(lengths):
+            one, now = memory.keep([row]), state.keep([row])
+            for place in range(length):
+                given = np.ascontiguousarray(tokens[row : row + 1, place : place + 1])
+                log_probs, ids, now = self.best(given, one, now, k, forbidden)
+                found.append((log_probs[0, 0], ids[0, 0]))
+        log_probs, ids = (np.stack(column) for column in zip(*found, strict=True))
+        ages = tuple(age + int(length) for age, length in zip(state.ages, lengths, strict=True))
+        return log_probs, ids, State(ages, 1)
