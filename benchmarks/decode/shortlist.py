@@ -149,7 +149,7 @@ def on_random_weights(size: str, *, rounds: int, tiny: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, nargs="?")
-    parser.add_argument("--sizes", nargs="+", default=["500:20"])
+    parser.add_argument("--sizes", nargs="+", default=["1000:50"])
     parser.add_argument("--beams", type=int, nargs="+", default=[5])
     parser.add_argument("--random", metavar="SIZE")
     parser.add_argument("--rounds", type=int, default=3)

@@ -29,9 +29,9 @@ Corpus = Annotated[
     typer.Option(help="What --shortlist is learnt from, aligned line by line.", show_default="the run's own"),
 ]
 Frequent = Annotated[
-    int | None, typer.Option(min=0, help="Words of --shortlist that may stand anywhere.", show_default="500")
+    int | None, typer.Option(min=0, help="Words of --shortlist that may stand anywhere.", show_default="1000")
 ]
-Each = Annotated[int | None, typer.Option(min=1, help="Words of --shortlist for each of a text.", show_default="20")]
+Each = Annotated[int | None, typer.Option(min=1, help="Words of --shortlist for each of a text.", show_default="50")]
 
 
 def export(

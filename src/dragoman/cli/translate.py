@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.decoding import SearchSettings
     from dragoman.runtime import Translation
+    from dragoman.runtime.sentences import Split
 
 
 class SplitName(StrEnum):
@@ -129,7 +130,7 @@ def translate(
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     chunk = 1 if typed else STREAM_CHUNK
-    cut = split.value if split is not None else None
+    cut: Split | None = None if split is None else "sentences"
     translations = translator.stream(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     total = streams.number_of_lines(input_)

@@ -104,4 +104,5 @@ def _expected(links: _Links, probability: NDArray[np.float64]) -> NDArray[np.flo
         return np.zeros(len(probability))
     some = probability[links.entry]
     totals = np.add.reduceat(some, np.cumsum(links.each) - links.each)
-    return np.bincount(links.entry, some / np.repeat(totals, links.each), minlength=len(probability))
+    shares: NDArray[np.float64] = some / np.repeat(totals, links.each)
+    return np.bincount(links.entry, weights=shares, minlength=len(probability)).astype(np.float64, copy=False)

@@ -25,8 +25,8 @@ Ids = NDArray[np.int32]
 class ShortlistSettings(Config):
     """How long a shortlist is."""
 
-    frequent: int = Field(default=500, ge=0, description="tokens that are candidates always, the most frequent of all")
-    each: PositiveInt = Field(default=20, description="candidates for each token of a source")
+    frequent: int = Field(default=1000, ge=0, description="tokens that are candidates always, the most frequent of all")
+    each: PositiveInt = Field(default=50, description="candidates for each token of a source")
 
 
 @final

@@ -33,8 +33,10 @@ class HeldMemory(Generic[M]):
 
     @torch.inference_mode()
     def join(self, other: Self) -> Self:
-        assert (self.allowed is None) == (other.allowed is None), "all sentences have candidates, or none has"
-        both = None if self.allowed is None else torch.cat([self.allowed, other.allowed])
+        both = None
+        if self.allowed is not None:
+            assert other.allowed is not None, "all sentences have candidates, or none has"
+            both = torch.cat([self.allowed, other.allowed])
         return type(self)(self.memory.join(other.memory), self.device, both)
 
 

@@ -51,7 +51,7 @@ def cutting(split: Split | None, language: str | None) -> Callable[[str], Layout
     if split != "sentences":
         raise ConfigError(f"split = {split}: texts are cut into sentences alone; say split = sentences")
     try:
-        from sentencex import segment
+        from sentencex import segment  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtraError(feature="Splitting texts into sentences", extra="sentences") from error
     return partial(_laid_out, cut=partial(segment, language or LANGUAGE))
