@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import IMPOSSIBLE, forbidden
+from dragoman.decoding.greedy import one_step
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.rows import Rows, Sentences
 from dragoman.models.searched import M, M_contra, Searched, Traceable
@@ -99,6 +100,8 @@ class DraftingSearch(Generic[M]):
         return self._rows.add(memory, limits=limits, first=first)
 
     def step(self) -> dict[int, list[Hypothesis]]:
+        if not self._model.acceptance.pays:
+            return one_step(self._model, self._rows, settings=self._settings, symbols=self._symbols)
         some = self._rows.open
         guesses = self._guesses(some)
         lengths = np.array([len(guess) + 1 for guess in guesses])
@@ -123,7 +126,7 @@ class DraftingSearch(Generic[M]):
     def _guesses(self, some: Sentences[M, Traceable]) -> list[list[int]]:
         """What is guessed for each sentence, no further than its limit."""
         count = min(LONGEST, ROWS // len(some.names) - 1)
-        if count < 1 or not self._model.acceptance.pays:
+        if count < 1:
             return [[]] * len(some.names)
         rooms = np.minimum(count, some.limits - some.ages).tolist()
         drafts = self._model.drafts(some.memory)
@@ -164,6 +167,5 @@ class DraftingSearch(Generic[M]):
                 break
         self._model.acceptance.proposed += len(guess)
         self._model.acceptance.accepted += len(tokens) - 1
-        if self._model.acceptance.pays:  # or else it is never asked again
-            self._model.drafts(some.memory)[row].accept(tokens)
+        self._model.drafts(some.memory)[row].accept(tokens)
         return tokens, over

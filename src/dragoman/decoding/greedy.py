@@ -52,26 +52,33 @@ class GreedySearch(Generic[M, S]):
         return self._rows.add(memory, limits=limits, first=first)
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        some = self._rows.open
-        log_probs, ids, state = ask(
-            self._model,
-            some.tokens[:, None],
-            some.memory,
-            some.state,
-            width=1,
-            ages=some.ages,
-            settings=self._settings,
-            symbols=self._symbols,
-        )
-        tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
-        ends = tokens == self._symbols.end
-        cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
-        columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
-        for name, token, log_prob, stop in columns:
-            if not stop:
-                self._rows.write(name, token, log_prob)
-        after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
-        return self._rows.without(after, cut | ends)
+        return one_step(self._model, self._rows, settings=self._settings, symbols=self._symbols)
 
     def drop(self, names: Sequence[int]) -> None:
         self._rows.drop(names)
+
+
+def one_step(
+    model: Searched[M, S], rows: Rows[M, S], *, settings: SearchSettings, symbols: Symbols
+) -> dict[int, list[Hypothesis]]:
+    """Every output one symbol longer; what was found for those that are over with it."""
+    some = rows.open
+    log_probs, ids, state = ask(
+        model,
+        some.tokens[:, None],
+        some.memory,
+        some.state,
+        width=1,
+        ages=some.ages,
+        settings=settings,
+        symbols=symbols,
+    )
+    tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
+    ends = tokens == symbols.end
+    cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
+    columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
+    for name, token, log_prob, stop in columns:
+        if not stop:
+            rows.write(name, token, log_prob)
+    after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
+    return rows.without(after, cut | ends)

@@ -104,6 +104,20 @@ class ByNetwork:
         return int(ids[-1, 0])
 
 
+@final
+class Nothing:
+    """Implements `decoding.drafting.Draft` where guessing does not pay."""
+
+    def propose(self, count: int) -> list[int]:  # noqa: ARG002
+        return []
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """There is nothing to learn for."""
+
+
+NO_GUESS = Nothing()
+
+
 @dataclass(frozen=True)
 class DraftedMemory:
     """A network's memory, and the guesses about each sentence."""
@@ -155,6 +169,8 @@ class Drafted:
         candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
     ) -> DraftedMemory:
         memory = self.network.encode(sources, trees, candidates)
+        if not self.acceptance.pays:
+            return DraftedMemory(memory, (NO_GUESS,) * len(sources))
         return DraftedMemory(memory, tuple(self.drafter(source) for source in sources))
 
     def start(self, memory: DraftedMemory, *, beam: int) -> Any:
