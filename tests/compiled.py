@@ -79,9 +79,7 @@ def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> Kept | No
     groups = stack["key_value_heads"] or stack["heads"]
     shared = stack["heads"] // groups
     left = st.sets(st.integers(0, groups - 1), min_size=1).map(sorted)
-    return tuple(
-        tuple(group * shared + head for group in draw(left) for head in range(shared)) for _ in range(layers)
-    )
+    return tuple(tuple(group * shared + head for group in draw(left) for head in range(shared)) for _ in range(layers))
 
 
 @st.composite

@@ -6,62 +6,96 @@
 
 namespace dragoman {
 
-Best::Best(const Linear& unembedding, Workspace& space, std::size_t vocabulary, std::size_t k,
-           std::vector<std::int32_t> forbidden, std::size_t rows, std::size_t members)
-    : unembedding_(unembedding),
+namespace {
+
+std::size_t all_rows(const std::vector<Scope>& scopes) { return scopes.empty() ? 0 : scopes.back().first + scopes.back().rows; }
+
+}  // namespace
+
+Best::Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, std::size_t k,
+           std::vector<std::int32_t> forbidden, std::size_t members)
+    : scopes_(std::move(scopes)),
       space_(space),
       vocabulary_(vocabulary),
       k_(k),
-      rows_(rows),
+      rows_(all_rows(scopes_)),
       forbidden_(std::move(forbidden)),
-      heaps_(rows * members) {
-    space_.summaries.reserve(rows * unembedding.groups());
-    space_.logits.reserve(members * rows * group);
+      heaps_(rows_ * members) {
+    std::size_t summaries = 0;
+    for (const Scope& scope : scopes_) summaries += scope.rows * scope.words->groups();
+    space_.summaries.reserve(summaries);
+    space_.logits.reserve(members * rows_ * group);
 }
 
 void Best::find(const Pass& pass, const Kernels& kernels, float* log_probs, std::int32_t* tokens) {
     const Team::Member& member = pass.member();
     auto hand = static_cast<std::size_t>(member.number);
-    float* logits = space_.logits.data() + hand * rows_ * group;
-    auto [first, last] = member.share(unembedding_.groups());
-    for (std::size_t number = first; number < last; number++) {
-        unembedding_.group_product(pass.operand(unembedding_.depth()), rows_, number, logits, group);
-        kernels.summarise(logits, rows_, space_.summaries.data() + number, unembedding_.groups());
-        forbid(number, logits);
-        for (std::size_t row = 0; row < rows_; row++) {
-            Heap& best = heap(hand, row);
-            float largest = space_.summaries[row * unembedding_.groups() + number].largest;
-            if (best.size() < k_ || largest > best.front().logit) search(logits + row * group, number, best);
+    std::size_t pieces = 0;
+    for (const Scope& scope : scopes_) pieces += scope.words->groups();
+    auto [first, last] = member.share(pieces);
+    std::size_t before = 0;
+    GroupSummary* summaries = space_.summaries.data();
+    for (const Scope& scope : scopes_) {
+        std::size_t groups = scope.words->groups();
+        Operand x = scope.words->rows_from(pass.operand(scope.words->depth()), scope.first);
+        for (std::size_t piece = std::max(first, before); piece < std::min(last, before + groups); piece++) {
+            look(scope, piece - before, x, kernels, space_.logits.data() + hand * rows_ * group, summaries, hand);
         }
+        before += groups;
+        summaries += scope.rows * groups;
     }
     member.wait();
     auto [from, to] = member.share(rows_);
-    for (std::size_t row = from; row < to; row++) {
-        std::size_t groups = unembedding_.groups();
-        float normaliser = kernels.normaliser(space_.summaries.data() + row * groups, groups);
-        if (!finish(row, static_cast<std::size_t>(member.count), normaliser, log_probs + row * k_, tokens + row * k_)) {
-            broken_.store(true);
+    summaries = space_.summaries.data();
+    for (const Scope& scope : scopes_) {
+        std::size_t groups = scope.words->groups(), enough = wanted(scope);
+        for (std::size_t row = std::max(from, scope.first); row < std::min(to, scope.first + scope.rows); row++) {
+            float normaliser = kernels.normaliser(summaries + (row - scope.first) * groups, groups);
+            if (!finish(row, static_cast<std::size_t>(member.count), enough, normaliser, log_probs + row * k_,
+                        tokens + row * k_)) {
+                broken_.store(true);
+            }
         }
+        summaries += scope.rows * groups;
+    }
+}
+
+/// One group of words for the rows of a scope.
+void Best::look(const Scope& scope, std::size_t number, const Operand& x, const Kernels& kernels, float* logits,
+                GroupSummary* summaries, std::size_t hand) {
+    std::size_t groups = scope.words->groups();
+    scope.words->group_product(x, scope.rows, number, logits, group);
+    kernels.summarise(logits, scope.rows, summaries + number, groups);
+    forbid(scope, number, logits);
+    for (std::size_t row = 0; row < scope.rows; row++) {
+        Heap& best = heap(hand, scope.first + row);
+        float largest = summaries[row * groups + number].largest;
+        if (best.size() < k_ || largest > best.front().logit) search(scope, logits + row * group, number, best);
     }
 }
 
 /// Out of the search, after the normaliser has seen them.
-void Best::forbid(std::size_t number, float* logits) const {
+void Best::forbid(const Scope& scope, std::size_t number, float* logits) const {
     for (std::int32_t token : forbidden_) {
         auto place = static_cast<std::size_t>(token);
+        if (scope.tokens != nullptr) {
+            auto found = std::lower_bound(scope.tokens->begin(), scope.tokens->end(), token);
+            if (found == scope.tokens->end() || *found != token) continue;
+            place = static_cast<std::size_t>(found - scope.tokens->begin());
+        }
         if (place / group != number) continue;
-        for (std::size_t row = 0; row < rows_; row++) {
+        for (std::size_t row = 0; row < scope.rows; row++) {
             logits[row * group + place % group] = -std::numeric_limits<float>::infinity();
         }
     }
 }
 
 /// The heap keeps the k best, the worst of them in front.
-void Best::search(const float* logits, std::size_t number, Heap& heap) const {
-    std::size_t here = std::min(group, vocabulary_ - number * group);
+void Best::search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const {
+    std::size_t here = std::min(group, words(scope) - number * group);
     for (std::size_t i = 0; i < here; i++) {
-        Candidate one = {logits[i], static_cast<std::int32_t>(number * group + i)};
-        if (!std::isfinite(one.logit)) continue;
+        if (!std::isfinite(logits[i])) continue;
+        Candidate one = {logits[i], scope.token(number * group + i)};
         if (heap.size() < k_) {
             heap.push_back(one);
             std::push_heap(heap.begin(), heap.end());
@@ -73,18 +107,29 @@ void Best::search(const float* logits, std::size_t number, Heap& heap) const {
     }
 }
 
+/// How many tokens a row of a scope must have found: k, or as many as there are.
+std::size_t Best::wanted(const Scope& scope) const {
+    if (scope.tokens == nullptr) return k_;
+    std::size_t allowed = scope.tokens->size();
+    for (std::int32_t token : forbidden_) {
+        if (std::binary_search(scope.tokens->begin(), scope.tokens->end(), token)) allowed--;
+    }
+    return std::min(k_, allowed);
+}
+
 /// Joins what the members found in their parts; false where the numbers are not finite.
-bool Best::finish(std::size_t row, std::size_t members, float normaliser, float* log_probs, std::int32_t* tokens) {
+bool Best::finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
+                  std::int32_t* tokens) {
     Heap& all = heap(0, row);
     for (std::size_t member = 1; member < members; member++) {
         const Heap& theirs = heap(member, row);
         all.insert(all.end(), theirs.begin(), theirs.end());
     }
-    if (!std::isfinite(normaliser) || all.size() < k_) return false;
-    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(k_), all.end());
+    if (!std::isfinite(normaliser) || all.size() < wanted) return false;
+    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted), all.end());
     for (std::size_t i = 0; i < k_; i++) {
-        log_probs[i] = all[i].logit - normaliser;
-        tokens[i] = all[i].token;
+        log_probs[i] = i < wanted ? all[i].logit - normaliser : -std::numeric_limits<float>::infinity();
+        tokens[i] = i < wanted ? all[i].token : 0;
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <vector>
 
+#include "candidates.hpp"
 #include "pass.hpp"
 
 namespace dragoman {
@@ -21,13 +22,27 @@ struct Candidate {
     }
 };
 
+/// Rows that go on with the same words: with all, or with the candidates of their sentence.
+struct Scope {
+    const Linear* words;
+    /// Which tokens the words are; null where they are all of the vocabulary.
+    const std::vector<std::int32_t>* tokens;
+    std::size_t first, rows;
+
+    std::int32_t token(std::size_t place) const {
+        return tokens == nullptr ? static_cast<std::int32_t>(place) : (*tokens)[place];
+    }
+};
+
 /// Of some rows; made before a pass, used by all members of it.
 class Best {
 public:
-    Best(const Linear& unembedding, Workspace& space, std::size_t vocabulary, std::size_t k,
-         std::vector<std::int32_t> forbidden, std::size_t rows, std::size_t members);
+    /// `scopes` are about all rows, one after the other.
+    Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, std::size_t k,
+         std::vector<std::int32_t> forbidden, std::size_t members);
 
-    /// One member's part; the pass's operand is ready. Results are in `log_probs` and `tokens`, k a row.
+    /// One member's part; the pass's operand is ready. Results are in `log_probs` and `tokens`, k a row; where a row has
+    /// fewer candidates, what is left is minus infinity and token 0.
     void find(const Pass& pass, const Kernels& kernels, float* log_probs, std::int32_t* tokens);
 
     /// Whether a logit was not finite; the results mean nothing then.
@@ -37,11 +52,16 @@ private:
     using Heap = std::vector<Candidate>;
 
     Heap& heap(std::size_t member, std::size_t row) { return heaps_[member * rows_ + row]; }
-    void forbid(std::size_t number, float* logits) const;
-    void search(const float* logits, std::size_t number, Heap& heap) const;
-    bool finish(std::size_t row, std::size_t members, float normaliser, float* log_probs, std::int32_t* tokens);
+    std::size_t words(const Scope& scope) const { return scope.tokens == nullptr ? vocabulary_ : scope.tokens->size(); }
+    void look(const Scope& scope, std::size_t number, const Operand& x, const Kernels& kernels, float* logits,
+              GroupSummary* summaries, std::size_t hand);
+    void forbid(const Scope& scope, std::size_t number, float* logits) const;
+    void search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const;
+    bool finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
+                std::int32_t* tokens);
+    std::size_t wanted(const Scope& scope) const;
 
-    const Linear& unembedding_;
+    const std::vector<Scope> scopes_;
     Workspace& space_;
     const std::size_t vocabulary_, k_, rows_;
     const std::vector<std::int32_t> forbidden_;

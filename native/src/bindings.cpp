@@ -18,6 +18,7 @@ using IdTable = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device:
 using FloatArray = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using WeightArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Rows = std::vector<std::int64_t>;
+using TokenArray = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class Number, class Array>
 Table<Number> table(const Array& array) {
@@ -147,7 +148,8 @@ NB_MODULE(_core, module) {
         .def("select", [](const State& state, const IdArray& parents) { return state.select(table<const std::int32_t>(parents)); },
              nb::arg("parents").noconvert(), released())
         .def("keep", &State::keep, released())
-        .def("join", &State::join, released());
+        .def("join", &State::join, released())
+        .def("back", &State::back, released());
 
     nb::class_<Model>(module, "Model")
         .def("__init__", &load, nb::arg("settings"), nb::arg("weights"), nb::arg("compute"), nb::arg("threads"),
@@ -157,6 +159,12 @@ NB_MODULE(_core, module) {
                  return model.encode(table<const std::int32_t>(ids), lengths);
              },
              nb::arg("ids").noconvert(), nb::arg("lengths"), released())
+        .def("encode_for",
+             [](Model& model, const IdArray& ids, const Rows& lengths, const TokenArray& candidates, const Rows& counts) {
+                 return model.encode_for(table<const std::int32_t>(ids), lengths,
+                                         {candidates.data(), candidates.shape(0), counts});
+             },
+             nb::arg("ids").noconvert(), nb::arg("lengths"), nb::arg("candidates").noconvert(), nb::arg("counts"), released())
         .def("start", &Model::start, nb::arg("memory"), nb::arg("beam"), released())
         .def("step",
              [](Model& model, const IdArray& tokens, const Memory& memory, const State& state, const FloatTable& logits) {
@@ -174,6 +182,17 @@ NB_MODULE(_core, module) {
                                    table<std::int32_t>(ids));
              },
              nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"), nb::arg("forbidden"),
+             nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert(), released())
+        .def("follow",
+             [](Model& model, const IdArray& tokens, const Rows& lengths, const Memory& memory, const State& state,
+                const Rows& forbidden, const FloatTable& log_probs, const IdTable& ids) {
+                 if (log_probs.shape(0) != ids.shape(0) || log_probs.shape(1) != ids.shape(1)) {
+                     throw std::invalid_argument("the results need one row a token and k columns");
+                 }
+                 return model.follow(table<const std::int32_t>(tokens), lengths, memory, state, forbidden,
+                                     table<float>(log_probs), table<std::int32_t>(ids));
+             },
+             nb::arg("tokens").noconvert(), nb::arg("lengths"), nb::arg("memory"), nb::arg("state"), nb::arg("forbidden"),
              nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert(), released())
         .def_prop_ro("instruction_set", &Model::instruction_set)
         .def_prop_ro("threads", &Model::threads)

@@ -58,6 +58,8 @@ public:
     State select(const Ids& parents) const;
     State keep(const std::vector<std::int64_t>& rows) const;
     State join(const State& other) const;
+    /// The state that it was so many places ago, sentence by sentence.
+    State back(const std::vector<std::int64_t>& places) const;
 
 private:
     Held held_;
@@ -65,10 +67,13 @@ private:
     std::size_t beam_;
 };
 
-/// The keys and values of one source for all decoder layers.
+struct Candidates;
+
+/// The keys and values of one source for all decoder layers, and what alone may be written for it, or nothing: all words.
 struct Sentence {
     std::size_t places;
     Buffer<std::byte> keys_values;
+    std::shared_ptr<const Candidates> candidates;
 };
 
 /// What was read: sources, or the prompts of a decoder-only model, of which there is a state.

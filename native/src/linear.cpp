@@ -36,6 +36,18 @@ Linear::Linear(const Kernels& kernels, Compute compute, const Layout& inputs, st
       bias_(width_),
       compensation_(width_) {}
 
+Linear::Linear(const Linear& other, std::size_t outputs)
+    : compute_(other.compute_),
+      arithmetic_(other.arithmetic_),
+      offset_stays_(other.offset_stays_),
+      inputs_(other.inputs_),
+      depth_(other.depth_),
+      width_(padded(outputs)),
+      data_(depth_ * width_ * arithmetic_.bytes),
+      scale_(width_),
+      bias_(width_),
+      compensation_(width_) {}
+
 std::size_t Linear::place(std::size_t output, std::size_t input) const {
     std::size_t side = arithmetic_.interleave;
     return output / group * group * depth_ + input / side * side * group + output % group * side + input % side;
@@ -87,6 +99,22 @@ void Linear::add(const Matrix& weight, const std::vector<float>& bias, const Lay
     }
 }
 
+void Linear::copy_output(const Linear& other, std::size_t from, std::size_t to) {
+    std::size_t side = arithmetic_.interleave, unit = side * arithmetic_.bytes, stride = unit * group;
+    const std::byte* theirs = other.data_.data() + other.place(from, 0) * arithmetic_.bytes;
+    std::byte* own = data_.data() + place(to, 0) * arithmetic_.bytes;
+    for (std::size_t input = 0; input < depth_; input += side, theirs += stride, own += stride) {
+        if (unit == sizeof(std::uint32_t)) {
+            std::memcpy(own, theirs, sizeof(std::uint32_t));
+        } else {
+            std::memcpy(own, theirs, unit);
+        }
+    }
+    scale_[to] = other.scale_[from];
+    bias_[to] = other.bias_[from];
+    compensation_[to] = other.compensation_[from];
+}
+
 void Linear::fill_unused(float value, std::size_t first) { std::fill(bias_.data() + first, bias_.data() + width_, value); }
 
 std::size_t Linear::bytes() const {
@@ -95,6 +123,11 @@ std::size_t Linear::bytes() const {
 
 Packed Linear::packed() const { return {data_.data(), scale_.data(), compensation_.data(), bias_.data(), depth_}; }
 
+Operand Linear::rows_from(const Operand& x, std::size_t row) const {
+    return {static_cast<const std::byte*>(x.data) + row * x.depth * arithmetic_.bytes,
+            x.scale == nullptr ? nullptr : x.scale + row, x.depth};
+}
+
 void Linear::share_product(const Team::Member& member, const Operand& x, std::size_t rows, float* y) const {
     std::size_t hands = static_cast<std::size_t>(member.count), pieces = 1;
     if (groups() < 2 * hands) pieces = std::max<std::size_t>(1, std::min(2 * hands, rows / rows_in_a_piece));
@@ -102,10 +135,7 @@ void Linear::share_product(const Team::Member& member, const Operand& x, std::si
     for (std::size_t piece = first; piece < last; piece++) {
         std::size_t number = piece / pieces, part = piece % pieces;
         std::size_t from = rows * part / pieces, to = rows * (part + 1) / pieces;
-        Operand some = x;
-        some.data = static_cast<const std::byte*>(x.data) + from * x.depth * arithmetic_.bytes;
-        some.scale = x.scale == nullptr ? nullptr : x.scale + from;
-        group_product(some, to - from, number, y + from * width_ + number * group, width_);
+        group_product(rows_from(x, from), to - from, number, y + from * width_ + number * group, width_);
     }
 }
 

@@ -34,9 +34,13 @@ class Linear {
 public:
     Linear() = default;
     Linear(const Kernels& kernels, Compute compute, const Layout& inputs, std::size_t outputs);
+    /// Room for so many outputs of another one.
+    Linear(const Linear& other, std::size_t outputs);
 
     /// Outputs of `weight` (outputs x inputs) at `layout` from column `first` on; an empty bias is none.
     void add(const Matrix& weight, const std::vector<float>& bias, const Layout& layout, std::size_t first);
+    /// An output of another one of the same inputs, as output `to`.
+    void copy_output(const Linear& other, std::size_t from, std::size_t to);
     /// What the outputs that nothing was added for give.
     void fill_unused(float value, std::size_t first);
 
@@ -47,6 +51,8 @@ public:
     std::size_t groups() const { return width_ / group; }
     std::size_t bytes() const;
 
+    /// The rows of an operand from this one on.
+    Operand rows_from(const Operand& x, std::size_t row) const;
     /// One group of 64 outputs of all rows.
     void group_product(const Operand& x, std::size_t rows, std::size_t number, float* y, std::size_t y_stride) const {
         arithmetic_.product(x, rows, packed(), number, y, y_stride);

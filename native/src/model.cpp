@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "portions.hpp"
+
 namespace dragoman {
 
 namespace {
 
-/// Rows of one pass: enough to make good use of a weight that was fetched, few enough to stay near the processor.
-constexpr std::size_t rows_at_once = 512;
 constexpr std::size_t largest_beam = std::size_t{1} << 20;
 constexpr int most_threads = 1024;
 
@@ -32,39 +32,6 @@ void check_there(const Settings& settings, Weights& weights) {
     };
     last(settings.causal ? "blocks." : "decoder.", settings.decoder_layers);
     if (!settings.causal) last("encoder.", settings.encoder_layers);
-}
-
-std::size_t checked_token(std::int32_t token, std::size_t vocabulary) {
-    if (token < 0 || static_cast<std::size_t>(token) >= vocabulary) {
-        throw std::out_of_range("token " + std::to_string(token) + " is not in a vocabulary of " + std::to_string(vocabulary));
-    }
-    return static_cast<std::size_t>(token);
-}
-
-std::vector<std::size_t> checked_lengths(const Ids& ids, const std::vector<std::int64_t>& lengths, std::size_t vocabulary) {
-    if (lengths.size() != ids.rows) {
-        throw std::invalid_argument(std::to_string(lengths.size()) + " lengths for " + std::to_string(ids.rows) + " rows");
-    }
-    std::vector<std::size_t> checked;
-    for (std::size_t row = 0; row < ids.rows; row++) {
-        if (lengths[row] < 1 || static_cast<std::uint64_t>(lengths[row]) > ids.columns) {
-            throw std::invalid_argument("row " + std::to_string(row) + " has a length of " + std::to_string(lengths[row]) +
-                                        ", which must be from 1 to the " + std::to_string(ids.columns) + " places there are");
-        }
-        checked.push_back(static_cast<std::size_t>(lengths[row]));
-        for (std::size_t place = 0; place < checked.back(); place++) checked_token(ids.at(row, place), vocabulary);
-    }
-    return checked;
-}
-
-/// `work(first, last)` for stretches of pieces that have at most so many rows together, or are one piece.
-template <class Rows, class Work>
-void in_portions(std::size_t pieces, const Rows& rows, const Work& work) {
-    for (std::size_t first = 0, last = 0; first < pieces; first = last) {
-        std::size_t together = 0;
-        while (last < pieces && (last == first || together + rows(last) <= rows_at_once)) together += rows(last++);
-        work(first, last);
-    }
 }
 
 Workspace workspace(const Settings& settings, const Heads& heads, std::size_t memory_width) {
@@ -101,25 +68,39 @@ Model::Model(const Settings& settings, Weights& weights, Compute compute, int th
 Memory Model::encode(const Ids& ids, const std::vector<std::int64_t>& lengths) {
     std::size_t vocabulary = settings_.causal ? settings_.target_vocabulary : settings_.source_vocabulary;
     std::vector<std::size_t> checked = checked_lengths(ids, lengths, vocabulary);
+    std::vector<std::int32_t> told(lengths.begin(), lengths.end());
     std::lock_guard<std::mutex> lock(busy_);
-    if (!settings_.causal) return encode_sources(ids, checked);
+    if (!settings_.causal) {
+        auto sentences = encode_sources(ids, checked);
+        return Memory({sentences.begin(), sentences.end()}, std::move(told), nullptr, slots_);
+    }
     auto read = std::make_shared<const State>(read_prompts(ids, checked));
-    return Memory({}, std::vector<std::int32_t>(lengths.begin(), lengths.end()), std::move(read), slots_);
+    return Memory({}, std::move(told), std::move(read), slots_);
 }
 
-Memory Model::encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths) {
-    std::vector<std::shared_ptr<const Sentence>> sentences;
+Memory Model::encode_for(const Ids& ids, const std::vector<std::int64_t>& lengths, const TokenLists& candidates) {
+    if (settings_.causal) throw std::invalid_argument("candidates are those of sources, and a causal model has none");
+    std::vector<std::size_t> checked = checked_lengths(ids, lengths, settings_.source_vocabulary);
+    std::lock_guard<std::mutex> lock(busy_);
+    auto words = candidates_of(candidates, checked.size(), unembedding_, settings_.target_vocabulary, team_);
+    auto sentences = encode_sources(ids, checked);
+    for (std::size_t i = 0; i < sentences.size(); i++) sentences[i]->candidates = std::move(words[i]);
+    return Memory({sentences.begin(), sentences.end()}, {lengths.begin(), lengths.end()}, nullptr, slots_);
+}
+
+std::vector<std::shared_ptr<Sentence>> Model::encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths) {
+    std::vector<std::shared_ptr<Sentence>> sentences;
     std::vector<Sentence*> written;
     std::size_t keys = settings_.keys_in(settings_.cross_kept, settings_.decoder_layers);
     for (std::size_t places : lengths) {
         std::size_t numbers = keys * heads_.memory_head(places);
-        auto sentence = std::make_shared<Sentence>(Sentence{places, Buffer<std::byte>(numbers * heads_.number_bytes())});
+        auto sentence = std::make_shared<Sentence>(Sentence{places, Buffer<std::byte>(numbers * heads_.number_bytes()), {}});
         written.push_back(sentence.get());
         sentences.push_back(std::move(sentence));
     }
     in_portions(lengths.size(), [&](std::size_t i) { return lengths[i]; },
                 [&](std::size_t first, std::size_t last) { read_sources(ids, written, first, last); });
-    return Memory(std::move(sentences), std::vector<std::int32_t>(lengths.begin(), lengths.end()), nullptr, slots_);
+    return sentences;
 }
 
 void Model::read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last) {
@@ -142,30 +123,35 @@ void Model::read_sources(const Ids& ids, const std::vector<Sentence*>& sentences
     });
 }
 
-State Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths) {
-    // A chain of slots for each prompt, place by place: what one `after` makes is the next one's past.
-    std::vector<std::size_t> firsts, ages;
-    std::size_t total = 0, longest = 0;
+std::vector<std::int32_t> Model::extended(std::vector<std::int32_t>& ends, const std::vector<std::size_t>& lengths) {
+    // A chain of slots for each, place by place: what one `after` makes is the next one's past.
+    std::vector<std::size_t> firsts;
+    std::size_t total = 0;
     for (std::size_t length : lengths) {
         firsts.push_back(total);
-        ages.push_back(length - 1);
-        total += length - 1;
-        longest = std::max(longest, length - 1);
+        total += length;
     }
-    decoder_->reach(longest);
-    std::vector<std::int32_t> chain(total, Slots::none), ends(lengths.size(), Slots::none);
-    for (std::size_t place = 0; place < longest; place++) {
+    std::vector<std::int32_t> chain(total, Slots::none);
+    for (std::size_t place = 0; place < most(lengths); place++) {
         std::vector<std::int32_t> parents;
         std::vector<std::size_t> rows;
         for (std::size_t row = 0; row < lengths.size(); row++) {
-            if (place >= ages[row]) continue;
+            if (place >= lengths[row]) continue;
             rows.push_back(row);
             parents.push_back(ends[row]);
         }
         std::vector<std::int32_t> made = slots_->after(parents);
-        slots_->release(parents);  // each is held by the next
+        if (place > 0) slots_->release(parents);  // each is held by the next; the first are others'
         for (std::size_t i = 0; i < rows.size(); i++) chain[firsts[rows[i]] + place] = ends[rows[i]] = made[i];
     }
+    return chain;
+}
+
+State Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths) {
+    std::vector<std::size_t> ages;
+    for (std::size_t length : lengths) ages.push_back(length - 1);
+    decoder_->reach(most(ages));
+    std::vector<std::int32_t> ends(lengths.size(), Slots::none), chain = extended(ends, ages);
     State read(Held(slots_, ends), ages, 1);
     in_portions(ages.size(), [&](std::size_t i) { return ages[i]; },
                 [&](std::size_t first, std::size_t last) { read_prompts(ids, ages, chain, first, last); });
@@ -212,7 +198,7 @@ State Model::start(const Memory& memory, std::size_t beam) const {
     return State(Held(slots_, std::move(nowhere)), std::vector<std::size_t>(memory.lengths().size(), 0), beam);
 }
 
-void Model::check_step(const Ids& tokens, const Memory& memory, const State& state) const {
+void Model::check_state(const Memory& memory, const State& state) const {
     if (memory.model() != slots_ || state.held().slots() != slots_) {
         throw std::invalid_argument("memory and state must be of this model");
     }
@@ -220,6 +206,10 @@ void Model::check_step(const Ids& tokens, const Memory& memory, const State& sta
         throw std::invalid_argument("the memory holds " + std::to_string(memory.lengths().size()) +
                                     " sentences, and the state " + std::to_string(state.sentences()));
     }
+}
+
+void Model::check_step(const Ids& tokens, const Memory& memory, const State& state) const {
+    check_state(memory, state);
     if (tokens.rows != state.sentences() || tokens.columns != state.beam()) {
         throw std::invalid_argument("tokens are " + std::to_string(tokens.rows) + " x " + std::to_string(tokens.columns) +
                                     ", and the state has " + std::to_string(state.sentences()) + " sentences with beams of " +
@@ -293,8 +283,7 @@ State Model::step(const Ids& tokens, const Memory& memory, const State& state, T
     });
 }
 
-State Model::best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
-                  Table<float> log_probs, Table<std::int32_t> ids) {
+std::vector<std::int32_t> Model::checked_forbidden(const std::vector<std::int64_t>& forbidden, std::size_t k) const {
     std::vector<std::int32_t> without;
     for (std::int64_t token : forbidden) {
         if (token < 0 || static_cast<std::size_t>(token) >= settings_.target_vocabulary) {
@@ -305,22 +294,44 @@ State Model::best(const Ids& tokens, const Memory& memory, const State& state, c
     }
     std::sort(without.begin(), without.end());
     without.erase(std::unique(without.begin(), without.end()), without.end());
-    std::size_t k = ids.columns, allowed = settings_.target_vocabulary - without.size();
+    std::size_t allowed = settings_.target_vocabulary - without.size();
     if (k < 1 || k > allowed) {
         throw std::invalid_argument("k = " + std::to_string(k) + " must be from 1 to the " + std::to_string(allowed) +
                                     " tokens that are allowed");
     }
-    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
-        Best best(unembedding_, space_, settings_.target_vocabulary, k, without, steps.tokens.size(),
-                  static_cast<std::size_t>(team_.size()));
-        team_.run([&](const Team::Member& member) {
-            Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
-            decoder_->go_on(pass, steps);
-            best.find(pass, kernels_, log_probs.data + before * k, ids.data + before * k);
-        });
-        if (best.broken()) {
-            throw std::domain_error("a logit is not finite; the weights hold numbers that are too large");
+    return without;
+}
+
+Best Model::best_of(const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k) {
+    std::vector<Scope> scopes;
+    const Candidates* last = nullptr;
+    for (std::size_t first = 0; first < steps.tokens.size(); first += steps.beam) {
+        const Candidates* own = settings_.causal ? nullptr : steps.sentences[first / steps.beam]->candidates.get();
+        if (scopes.empty() || own != last) {
+            scopes.push_back({own == nullptr ? &unembedding_ : &own->words, own == nullptr ? nullptr : &own->tokens, first, 0});
         }
+        scopes.back().rows += steps.beam;
+        last = own;
+    }
+    return Best(std::move(scopes), space_, settings_.target_vocabulary, k, forbidden, static_cast<std::size_t>(team_.size()));
+}
+
+void Model::find(const Steps& steps, Best& best, float* log_probs, std::int32_t* ids) {
+    team_.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
+        decoder_->go_on(pass, steps);
+        best.find(pass, kernels_, log_probs, ids);
+    });
+    if (best.broken()) throw std::domain_error("a logit is not finite; the weights hold numbers that are too large");
+}
+
+State Model::best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
+                  Table<float> log_probs, Table<std::int32_t> ids) {
+    std::size_t k = ids.columns;
+    std::vector<std::int32_t> without = checked_forbidden(forbidden, k);
+    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
+        Best best = best_of(steps, without, k);
+        find(steps, best, log_probs.data + before * k, ids.data + before * k);
     });
 }
 

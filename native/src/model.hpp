@@ -22,6 +22,8 @@ public:
 
     /// Read sources, or prompts but for their last tokens.
     Memory encode(const Ids& ids, const std::vector<std::int64_t>& lengths);
+    /// Read sources for which `best` and `follow` know no other words than their candidates.
+    Memory encode_for(const Ids& ids, const std::vector<std::int64_t>& lengths, const TokenLists& candidates);
     State start(const Memory& memory, std::size_t beam) const;
     /// All logits of what follows `tokens`, one row a hypothesis.
     State step(const Ids& tokens, const Memory& memory, const State& state, Table<float> logits);
@@ -29,6 +31,10 @@ public:
     /// finite.
     State best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
                Table<float> log_probs, Table<std::int32_t> ids);
+    /// What `best` gives after each of the first `lengths` tokens of a hypothesis' row, all in one pass: a row of results
+    /// a token, sentence by sentence. Beams are of one.
+    State follow(const Ids& tokens, const std::vector<std::int64_t>& lengths, const Memory& memory, const State& state,
+                 const std::vector<std::int64_t>& forbidden, Table<float> log_probs, Table<std::int32_t> ids);
 
     const Settings& settings() const { return settings_; }
     const char* instruction_set() const { return kernels_.name; }
@@ -38,16 +44,26 @@ public:
     std::size_t slots_alive() const { return slots_->alive(); }
 
 private:
-    Memory encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths);
+    std::vector<std::shared_ptr<Sentence>> encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths);
     void read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last);
     State read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths);
     void read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths, const std::vector<std::int32_t>& slots,
                       std::size_t first, std::size_t last);
 
+    /// Slots for the next places of hypotheses, one after the other; `ends` become those of the last places.
+    std::vector<std::int32_t> extended(std::vector<std::int32_t>& ends, const std::vector<std::size_t>& lengths);
+    Steps followed(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int32_t>& chain,
+                   const std::vector<std::size_t>& lengths, std::size_t first, std::size_t last) const;
+    /// Of all rows of a pass, those of a sentence after each other.
+    Best best_of(const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k);
+    std::vector<std::int32_t> checked_forbidden(const std::vector<std::int64_t>& forbidden, std::size_t k) const;
+    void find(const Steps& steps, Best& best, float* log_probs, std::int32_t* ids);
+
     /// Hypotheses with one more place, which `finish(pass, row of the first)` is shown, some sentences at a time.
     template <class Finish>
     State go_on(const Ids& tokens, const Memory& memory, const State& state, const Finish& finish);
     Steps steps_of(const Ids& tokens, const Memory& memory, const State& next, std::size_t first, std::size_t last) const;
+    void check_state(const Memory& memory, const State& state) const;
     void check_step(const Ids& tokens, const Memory& memory, const State& state) const;
 
     const Settings settings_;

@@ -93,3 +93,63 @@ def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_o
     refused = process("-m", "dragoman", *asked, "--compute", "int8", cwd=tmp_path)
     assert refused.returncode == 2
     assert "compute = int8: models of kind causal" in refused.stderr
+
+
+DOCUMENT = "  two dogs play . a cat sits by the sea .\n\n\ta cat sits .   two dogs .\n"
+
+
+def test_a_document_keeps_its_layout_and_is_cut_into_sentences(run, tmp_path):
+    """Each sentence is cut off at a limit of its own, so that the output tells where one began."""
+    options = ["--device", "cpu", "--split", "sentences", "--max-length", 3, "--format", "text"]
+    answer = process("-W", "ignore", "-m", "dragoman", "translate", run, *options, cwd=tmp_path, text=DOCUMENT)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "  two dogs play a cat sits\n\n\ta cat sits   two dogs .\n"
+    german = process("-m", "dragoman", "translate", run, "--language", "de", cwd=tmp_path, text=DOCUMENT)
+    assert german.returncode == 2
+    assert german.stderr == "dragoman: language = de has no effect on texts that are not split; say split = sentences\n"
+
+
+def test_without_the_splitter_its_extra_is_named(run, tmp_path):
+    program = "import sys; sys.modules['sentencex'] = None\n" + PROGRAM
+    answer = process("-c", program, "translate", run, "--split", "sentences", cwd=tmp_path, text=DOCUMENT)
+    assert answer.returncode == 2
+    assert "install it with: pip install 'dragoman[sentences]'" in answer.stderr
+
+
+def test_a_shortlist_is_learnt_at_export_and_used_where_it_is_wanted(run, tmp_path):
+    (tmp_path / "train.en").write_text("two dogs play .\n", encoding="utf-8")
+    (tmp_path / "train.de").write_text("zwei Hunde spielen .\n", encoding="utf-8")
+    corpus = ["--source", "train.en", "--target", "train.de"]
+    sizes = ["--frequent", 1, "--each", 1]
+    told = process("-m", "dragoman", "export", run, "--out", "model", "--shortlist", *corpus, *sizes, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[1] == (
+        "model: a shortlist learnt from 1 pairs; use it by: dragoman translate model --shortlist"
+    )
+    translate = ["-c", PROGRAM, "translate", "model", "--device", "cpu"]
+    assert process(*translate, cwd=tmp_path, text=TEXT).stdout == TEXT
+    answer = process(*translate, "--shortlist", cwd=tmp_path, text="two dogs play .\n")
+    assert (answer.stdout, answer.stderr) == ("two dogs play .\n", "False\n")
+    for arguments, message in (
+        (["export", run, "--out", "other", "--frequent", 3], "--frequent has no effect without --shortlist"),
+        (["export", run, "--out", "other", "--shortlist", *corpus[:2]], "two sides of one corpus; give both"),
+        (["export", run, "--out", "other", "--shortlist"], "/home/somebody/train.en: cannot be read"),
+        (["translate", run, "--shortlist"], "holds no shortlist; make one by: dragoman export RUN --shortlist"),
+    ):
+        refused = process("-m", "dragoman", *arguments, cwd=tmp_path, text=TEXT)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert message in refused.stderr
+
+
+def test_a_draft_is_for_greedy_search_and_for_the_core(run, tmp_path):
+    for options, message in (
+        (["--draft", "copy"], "--draft guesses ahead in greedy search, and the beam is 5; add --beam 1"),
+        (["--draft", "nowhere", "--beam", 1], "nowhere: no run folder"),
+    ):
+        answer = process("-m", "dragoman", "translate", run, "--device", "cpu", *options, cwd=tmp_path, text=TEXT)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert message in answer.stderr
+    for draft in ("copy", run):
+        options = ["--device", "cpu", "--beam", 1, "--draft", draft]
+        answer = process("-c", PROGRAM, "translate", run, *options, cwd=tmp_path, text=TEXT)
+        assert (answer.stdout, answer.stderr) == (TEXT, "False\n")

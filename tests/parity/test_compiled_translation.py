@@ -2,13 +2,17 @@
 
 import random
 import warnings
+from pathlib import Path
 
 import pytest
 
 import dragoman
+from dragoman.data.corpora import ParallelFiles
+from dragoman.data.shortlist import Shortlist, ShortlistSettings
 from dragoman.decoding import Gnmt, LengthLimit, SearchSettings
 from dragoman.experiment.exporting import export
 from dragoman.experiment.load import load_in_pytorch
+from dragoman.experiment.quickening import shortlisted
 from dragoman.runtime import TranslationWarning, Translator
 from dragoman.runtime.compiled import Compiled
 from dragoman.runtime.engine import Engine, Request
@@ -103,3 +107,45 @@ def test_an_exported_model_is_the_run_in_that_precision(tmp_path, compute):
     loaded = dragoman.load(run, device="cpu", compute=compute), dragoman.load(tmp_path / "model", device="cpu")
     mine, theirs = (translator.hypotheses(lines, SETTINGS[1]) for translator in loaded)
     assert mine == theirs
+
+
+def exported_with_shortlist(tmp_path: Path, compute: str, **sizes: int) -> Path:
+    """The model of a random run, with a shortlist of the pairs that its words are from."""
+    sides = [tmp_path / name for name in ("train.en", "train.de")]
+    for path, side in zip(sides, zip(*PAIRS, strict=True), strict=True):
+        path.write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
+    run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
+    corpus = ParallelFiles(source=sides[0], target=sides[1])
+    export(run, tmp_path / "model", compute=compute, shortlist=ShortlistSettings(**sizes), corpus=corpus)
+    return tmp_path / "model"
+
+
+def test_a_shortlist_means_the_same_to_the_core_and_to_pytorch(tmp_path):
+    """In whole batches of PyTorch, and beside others that join and leave in the core."""
+    model = exported_with_shortlist(tmp_path, "float32", frequent=1, each=2)
+    fast = dragoman.load(model, device="cpu", batch_tokens=41, shortlist=True)
+    shortlist = Shortlist.load(model / "shortlist.safetensors")
+    slow = shortlisted(load_in_pytorch(model, device="cpu"), shortlist)
+    lines = texts(17)
+    for wanted in SETTINGS:
+        for line, mine, theirs in zip(
+            lines, fast.hypotheses(lines, wanted), slow.hypotheses(lines, wanted), strict=True
+        ):
+            assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
+            scores = [one.hypothesis.score for one in theirs]
+            assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
+            candidates = {*shortlist.candidates(fast.tokenizer.source.encode(line)).tolist()}
+            assert all(candidates.issuperset(one.hypothesis.tokens) for one in mine)
+    forced = [translator.score(lines, lines[::-1]) for translator in (fast, load_in_pytorch(model, device="cpu"))]
+    assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
+
+
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+def test_a_shortlist_is_a_matter_of_each_text_alone(tmp_path, compute):
+    model = exported_with_shortlist(tmp_path, compute, frequent=0, each=3)
+    translator: Translator = dragoman.load(model, device="cpu", batch_tokens=37, shortlist=True)
+    lines = [line for line in texts(23) if line]
+    together = translator.hypotheses(lines, SETTINGS[1])
+    assert [translator.hypotheses([line], SETTINGS[1])[0] for line in lines] == together  # to the last bit
+    with translator.shared() as shared:
+        assert shared.hypotheses(lines[::-1], SETTINGS[1]) == together[::-1]

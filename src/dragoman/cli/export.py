@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from dragoman.data.shortlist import ShortlistSettings
 
 
 class StoredName(StrEnum):
@@ -21,6 +24,14 @@ Out = Annotated[Path, typer.Option(help="The folder to write, there whole or not
 StoredOption = Annotated[
     StoredName, typer.Option("--compute", help="Store the weights in this precision, and compute in it where one can.")
 ]
+Corpus = Annotated[
+    Path | None,
+    typer.Option(help="What --shortlist is learnt from, aligned line by line.", show_default="the run's own"),
+]
+Frequent = Annotated[
+    int | None, typer.Option(min=0, help="Words of --shortlist that may stand anywhere.", show_default="1000")
+]
+Each = Annotated[int | None, typer.Option(min=1, help="Words of --shortlist for each of a text.", show_default="50")]
 
 
 def export(
@@ -28,11 +39,43 @@ def export(
     *,
     out: Out,
     compute: StoredOption = StoredName.FLOAT32,
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Learn which words may translate which, for translate --shortlist.")
+    ] = False,
+    source: Corpus = None,
+    target: Corpus = None,
+    frequent: Frequent = None,
+    each: Each = None,
 ) -> None:
     """Write what it takes to use the model of a run, and nothing of what it took to train it."""
+    settings = _shortlist_of(wanted=shortlist, source=source, target=target, frequent=frequent, each=each)
+    from dragoman.data.corpora import ParallelFiles
     from dragoman.experiment.exporting import MEBIBYTE
     from dragoman.experiment.exporting import export as export_run
 
-    sizes = export_run(run, out, compute=compute.value)
+    corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
+    sizes = export_run(run, out, compute=compute.value, shortlist=settings, corpus=corpus)
     before, after = sizes.before / MEBIBYTE, sizes.after / MEBIBYTE
     print(f"{out}: {compute.value} weights, {after:.1f} MiB (in the run {before:.1f})")
+    if sizes.pairs is not None:
+        print(f"{out}: a shortlist learnt from {sizes.pairs:,} pairs; use it by: dragoman translate {out} --shortlist")
+
+
+def _shortlist_of(
+    *, wanted: bool, source: Path | None, target: Path | None, frequent: int | None, each: int | None
+) -> ShortlistSettings | None:
+    """What the options ask for. Raises ConfigError on those without effect."""
+    from dragoman.config import parse
+    from dragoman.data.shortlist import ShortlistSettings
+    from dragoman.errors import ConfigError
+
+    given = {"source": source, "target": target, "frequent": frequent, "each": each}
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if not wanted:
+        if named:
+            raise ConfigError(f"{named[0]} has no effect without --shortlist; add it, or leave {named[0]} out")
+        return None
+    if (source is None) != (target is None):
+        raise ConfigError("--source and --target are two sides of one corpus; give both, or neither")
+    sizes = {name: given[name] for name in ("frequent", "each") if given[name] is not None}
+    return parse(ShortlistSettings, sizes, where="--shortlist")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 
     from dragoman.decoding import SearchSettings
     from dragoman.runtime import Translation
+    from dragoman.runtime.sentences import Split
+
+
+class SplitName(StrEnum):
+    """What lines are cut into."""
+
+    SENTENCES = "sentences"
+
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .xz, .zst too); - reads them.")]
@@ -41,6 +50,25 @@ LengthFactor = Annotated[
     float | None,
     typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default="2"),
 ]
+SplitOption = Annotated[
+    SplitName | None,
+    typer.Option(
+        "--split", help="Translate each line sentence by sentence, and keep what stands between.", show_default=False
+    ),
+]
+Language = Annotated[
+    str | None, typer.Option(help="Code of the language that lines are in, for --split.", show_default="en")
+]
+ShortlistOption = Annotated[
+    bool, typer.Option("--shortlist", help="Choose among the words that the model's shortlist has for each text.")
+]
+DraftOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Guess tokens ahead, for --beam 1: copy (from the text and the output) or a smaller run.",
+        show_default=False,
+    ),
+]
 
 
 def translate(
@@ -48,6 +76,8 @@ def translate(
     *,
     input_: Input = "-",
     source_trees: SourceTrees = None,
+    split: SplitOption = None,
+    language: Language = None,
     output: OutputFile = "-",
     beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
     n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
@@ -58,6 +88,8 @@ def translate(
     max_length_factor: LengthFactor = None,
     allow_unknown: Annotated[bool, typer.Option(help="Let the unknown symbol stand in an output.")] = True,
     batch_tokens: BatchTokens = None,
+    shortlist: ShortlistOption = False,
+    draft: DraftOption = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     scores: Scores = False,
@@ -66,10 +98,12 @@ def translate(
     """Translate texts, one a line, in their order; an empty line stays empty.
 
     As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
-    score, between bars as Moses and Marian do.
+    score, between bars as Moses and Marian do. With --split a line has one translation and one score all the same:
+    log-probabilities are summed over its sentences.
     """
     from dragoman.cli import streams
     from dragoman.data.corpora import Repairs
+    from dragoman.errors import ConfigError
 
     settings = _settings(
         beam=beam,
@@ -80,6 +114,8 @@ def translate(
         allow_unknown=allow_unknown,
     )
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
+    if draft is not None and beam > 1:
+        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {beam}; add --beam 1")
 
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import STREAM_CHUNK, TranslationWarning, Translator
@@ -87,11 +123,18 @@ def translate(
     # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.
     warnings.simplefilter("always", TranslationWarning)
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
+    if shortlist or draft is not None:
+        from dragoman.experiment.quickening import quickened
+        from dragoman.experiment.run import RunFolder
+
+        translator = quickened(translator, RunFolder(model), shortlist=shortlist, draft=draft, device=device)
     repairs = Repairs()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
-    translations = translator.stream(texts, settings, chunk=1 if typed else STREAM_CHUNK, trees=trees)
+    chunk = 1 if typed else STREAM_CHUNK
+    cut: Split | None = None if split is None else "sentences"
+    translations = translator.stream(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     total = streams.number_of_lines(input_)
     with closing(streams.counted(lines, "lines", out=output, total=total)) as counted, streams.output(output) as stream:

@@ -1,17 +1,17 @@
 """Greedy search: always the most probable symbol."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, Self, final
+from dataclasses import replace
+from typing import Generic, final
 
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.config import Normalisation, SearchSettings
-from dragoman.decoding.continuations import IMPOSSIBLE, ask, first_tokens
+from dragoman.decoding.config import SearchSettings
+from dragoman.decoding.continuations import IMPOSSIBLE, ask
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.penalties import score_of
 from dragoman.decoding.progress import to_the_end
+from dragoman.decoding.rows import Rows
 from dragoman.models.searched import M, S, Searched
 from dragoman.models.symbols import Symbols
 
@@ -33,40 +33,6 @@ def greedy(
     return to_the_end(GreedySearch(model, settings=settings, symbols=symbols), memory, limits=limits, first=first)
 
 
-@dataclass(frozen=True)
-class _Sentences(Generic[M, S]):
-    """The sentences still searched for. What was found last is `tokens`."""
-
-    names: Int[np.ndarray, " kept"]
-    ages: Int[np.ndarray, " kept"]
-    limits: Int[np.ndarray, " kept"]
-    tokens: Int[np.ndarray, " kept"]
-    memory: M
-    state: S
-
-    def keep(self, rows: Int[np.ndarray, " chosen"]) -> Self:
-        """These sentences alone."""
-        return type(self)(
-            self.names[rows],
-            self.ages[rows],
-            self.limits[rows],
-            self.tokens[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
-        )
-
-    def join(self, other: Self) -> Self:
-        """These sentences and the others after them."""
-        return type(self)(
-            np.concatenate([self.names, other.names]),
-            np.concatenate([self.ages, other.ages]),
-            np.concatenate([self.limits, other.limits]),
-            np.concatenate([self.tokens, other.tokens]),
-            self.memory.join(other.memory),
-            self.state.join(other.state),
-        )
-
-
 @final
 class GreedySearch(Generic[M, S]):
     """Implements `progress.Search`: `greedy` of sentences that come and go."""
@@ -75,72 +41,44 @@ class GreedySearch(Generic[M, S]):
         self._model = model
         self._settings = settings
         self._symbols = symbols
-        self._open: _Sentences[M, S] | None = None
-        self._outputs: dict[int, list[tuple[int, float]]] = {}
-        self._unused = 0
+        self._rows = Rows(model, settings=settings, symbols=symbols)
 
     def __len__(self) -> int:
-        return len(self._outputs)
+        return len(self._rows)
 
     def add(
         self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
     ) -> list[int]:
-        names = np.arange(self._unused, self._unused + len(limits))
-        self._unused += len(limits)
-        tokens = first_tokens(limits, first, symbols=self._symbols)
-        some = _Sentences(names, np.zeros_like(names), limits, tokens, memory, self._model.start(memory, beam=1))
-        self._open = some if self._open is None else self._open.join(some)
-        added: list[int] = names.tolist()
-        self._outputs |= {name: [] for name in added}
-        return added
+        return self._rows.add(memory, limits=limits, first=first)
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        assert self._open is not None, "there is a sentence to search for"
-        some = self._open
-        log_probs, ids, state = ask(
-            self._model,
-            some.tokens[:, None],
-            some.memory,
-            some.state,
-            width=1,
-            ages=some.ages,
-            settings=self._settings,
-            symbols=self._symbols,
-        )
-        tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
-        ends = tokens == self._symbols.end
-        cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
-        columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
-        for name, token, log_prob, stop in columns:
-            if not stop:
-                self._outputs[name].append((token, log_prob))
-        after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
-        return self._without(after, cut | ends)
+        return one_step(self._model, self._rows, settings=self._settings, symbols=self._symbols)
 
     def drop(self, names: Sequence[int]) -> None:
-        if self._open is not None:
-            self._without(self._open, np.isin(self._open.names, names))
-
-    def _without(self, some: _Sentences[M, S], over: np.ndarray) -> dict[int, list[Hypothesis]]:
-        """Go on with those that are not over; what was found for the others."""
-        going = (~over).nonzero()[0]
-        self._open = some if len(going) == len(over) else some.keep(going) if len(going) else None
-        return {
-            name: [hypothesis_of(self._outputs.pop(name), self._settings.normalisation, symbols=self._symbols)]
-            for name in some.names[over].tolist()
-        }
+        self._rows.drop(names)
 
 
-def hypothesis_of(output: Sequence[tuple[int, float]], normalisation: Normalisation, *, symbols: Symbols) -> Hypothesis:
-    """The hypothesis of one row that was followed: each token and its log-probability, the end symbol included."""
-    tokens = [token for token, _ in output]
-    log_probs = [log_prob for _, log_prob in output]
-    finished = bool(tokens) and tokens[-1] == symbols.end
-    log_prob = float(np.array(log_probs, dtype=np.float32).sum())
-    return Hypothesis(
-        tokens=tuple(tokens[:-1] if finished else tokens),
-        log_prob=log_prob,
-        score=score_of(log_prob, len(tokens), normalisation),
-        token_log_probs=tuple(log_probs),
-        finished=finished,
+def one_step(
+    model: Searched[M, S], rows: Rows[M, S], *, settings: SearchSettings, symbols: Symbols
+) -> dict[int, list[Hypothesis]]:
+    """Every output one symbol longer; what was found for those that are over with it."""
+    some = rows.open
+    log_probs, ids, state = ask(
+        model,
+        some.tokens[:, None],
+        some.memory,
+        some.state,
+        width=1,
+        ages=some.ages,
+        settings=settings,
+        symbols=symbols,
     )
+    tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
+    ends = tokens == symbols.end
+    cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
+    columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
+    for name, token, log_prob, stop in columns:
+        if not stop:
+            rows.write(name, token, log_prob)
+    after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
+    return rows.without(after, cut | ends)

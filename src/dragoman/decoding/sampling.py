@@ -22,9 +22,9 @@ from dragoman.decoding import filters
 from dragoman.decoding.config import Average
 from dragoman.decoding.continuations import forbidden
 from dragoman.decoding.filters import Logits, Said
-from dragoman.decoding.greedy import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.logits import log_normaliser
+from dragoman.decoding.rows import hypothesis_of
 from dragoman.models.interfaces import M, S, Stepper
 from dragoman.models.symbols import Symbols
 from dragoman.shapes import Lengths

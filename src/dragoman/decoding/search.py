@@ -5,9 +5,11 @@ from jaxtyping import Int
 
 from dragoman.decoding.beam import BeamSearch
 from dragoman.decoding.config import SearchSettings
+from dragoman.decoding.drafting import Drafting, DraftingSearch
 from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.progress import Search, to_the_end
+from dragoman.errors import ConfigError
 from dragoman.models.searched import M, S, Searched
 from dragoman.models.symbols import Symbols
 
@@ -31,7 +33,14 @@ def search(
 
 
 def search_of(model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> Search[M]:
-    """The search in progress, without a sentence yet."""
+    """The search in progress, without a sentence yet. Raises ConfigError where a network with drafts has a beam."""
+    if isinstance(model, Drafting):
+        if settings.beam > 1:
+            raise ConfigError(
+                f"beam = {settings.beam}: drafts are guesses about one output, that of greedy search; choose a beam "
+                "of 1, or leave the draft out"
+            )
+        return DraftingSearch(model, settings=settings, symbols=symbols)
     if settings.beam == 1:
         return GreedySearch(model, settings=settings, symbols=symbols)
     return BeamSearch(model, settings=settings, symbols=symbols)

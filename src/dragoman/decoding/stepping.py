@@ -7,7 +7,7 @@ from typing import Generic, Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.decoding.logits import largest, log_sum_exp
@@ -23,14 +23,21 @@ class HeldMemory(Generic[M]):
 
     memory: M
     device: torch.device
+    allowed: Bool[Tensor, "batch vocabulary"] | None = None
+    """The candidates of each sentence; None where all tokens are."""
 
     @torch.inference_mode()
     def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
-        return type(self)(self.memory.keep(_on(self.device, rows)), self.device)
+        kept = _on(self.device, rows)
+        return type(self)(self.memory.keep(kept), self.device, None if self.allowed is None else self.allowed[kept])
 
     @torch.inference_mode()
     def join(self, other: Self) -> Self:
-        return type(self)(self.memory.join(other.memory), self.device)
+        both = None
+        if self.allowed is not None:
+            assert other.allowed is not None, "all sentences have candidates, or none has"
+            both = torch.cat([self.allowed, other.allowed])
+        return type(self)(self.memory.join(other.memory), self.device, both)
 
 
 @final
@@ -62,9 +69,9 @@ class Stepping(Generic[M, S]):
         self.model = model
 
     @staticmethod
-    def hold(memory: M) -> HeldMemory[M]:
-        """What the network remembers, as `start` and `best` want it."""
-        return HeldMemory(memory, memory.lengths.device)
+    def hold(memory: M, *, allowed: Bool[Tensor, "batch vocabulary"] | None = None) -> HeldMemory[M]:
+        """What the network remembers, as `start` and `best` want it, and which tokens alone may be written."""
+        return HeldMemory(memory, memory.lengths.device, allowed)
 
     @torch.inference_mode()
     def start(self, memory: HeldMemory[M], *, beam: int) -> HeldState[S]:
@@ -81,6 +88,8 @@ class Stepping(Generic[M, S]):
         forbidden: Sequence[int] = (),
     ) -> Best[HeldState[S]]:
         logits, after = self.model.step(_on(memory.device, tokens), memory.memory, state.state)
+        if memory.allowed is not None:
+            logits = logits.masked_fill(~memory.allowed[:, None], -math.inf)
         log_probs, best = best_of(logits, width=width, forbidden=forbidden)
         return log_probs, best, HeldState(after, state.device)
 

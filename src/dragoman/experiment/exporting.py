@@ -10,10 +10,15 @@ from typing import Any, final
 import yaml
 
 from dragoman.config import Tree
+from dragoman.data.corpora import ParallelFiles, read
+from dragoman.data.preparing import prepare
+from dragoman.data.shortlist import ShortlistSettings, learn_shortlist
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.fitting import Network
+from dragoman.experiment.materials import cache_folder
 from dragoman.experiment.run import RunFolder
+from dragoman.experiment.settings import Translation as TranslationSettings
 from dragoman.experiment.wording import network_in_words
 from dragoman.files import new_folder, write_atomically
 from dragoman.models.arrays import Compute, read_arrays, stored, write_arrays
@@ -30,14 +35,24 @@ class Exported:
 
     before: int
     after: int
+    pairs: int | None = None
+    """What a shortlist was learnt from."""
 
 
-def export(run: Path, out: Path, *, compute: Compute) -> Exported:
+def export(
+    run: Path,
+    out: Path,
+    *,
+    compute: Compute,
+    shortlist: ShortlistSettings | None = None,
+    corpus: ParallelFiles | None = None,
+) -> Exported:
     """Write the model of a finished run to a folder of its own, its weights stored in this precision.
 
-    `load` takes it as it takes the run. The folder is there whole or not at all. Raises RunError where the run is none
-    or unfinished, or the folder is there already, and ConfigError where the network has nothing to gain from less than
-    float32.
+    `load` takes it as it takes the run. A `shortlist` is learnt from the corpus given, or from what the run learnt
+    from, which must still be there, and stored too. The folder is there whole or not at all. Raises RunError where the
+    run is none or unfinished, or the folder is there already, ConfigError where the network has nothing to gain from
+    less than float32 or no words to shortlist, and DataError where there is nothing to learn a shortlist from.
     """
     folder = RunFolder(run)
     experiment = folder.read_config()
@@ -48,9 +63,27 @@ def export(run: Path, out: Path, *, compute: Compute) -> Exported:
         raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
     if compute != "float32" and (reason := _reason_against(experiment.model)) is not None:
         raise ConfigError(f"{run}: {reason}; {compute} would only lose precision, so export it as float32")
+    pairs = None
     with new_folder(out) as place:
+        if shortlist is not None:
+            texts = _training_pairs(experiment) if corpus is None else _pairs_of(corpus)
+            learnt, pairs = learn_shortlist(texts, folder.read_tokenizer(), shortlist)
+            learnt.save(RunFolder(place).shortlist)
         _fill(RunFolder(place), folder, experiment, name=out.name, compute=compute)
-    return Exported(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size)
+    return Exported(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size, pairs)
+
+
+def _training_pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """What a run of translation learnt from, as it was cleaned then."""
+    if not isinstance(experiment, TranslationSettings):
+        raise ConfigError(
+            "a shortlist is about the words of translations, and this run translates nothing; leave it out"
+        )
+    return prepare(experiment.data, cache_folder(), seed=experiment.training.seed).train.pairs()
+
+
+def _pairs_of(corpus: ParallelFiles) -> Iterator[tuple[str, str]]:
+    return ((example.source, example.target) for example in read(corpus) if example.source and example.target)
 
 
 def _fill(place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute: Compute) -> None:

@@ -4,29 +4,39 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.experiment.computing import Asked, by_the_core
+from dragoman.experiment.quickening import quickened
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS
 
 
 def load(
-    path: str | Path, *, device: str | None = None, compute: Asked = "auto", batch_tokens: int = BATCH_TOKENS
+    path: str | Path,
+    *,
+    device: str | None = None,
+    compute: Asked = "auto",
+    batch_tokens: int = BATCH_TOKENS,
+    shortlist: bool = False,
+    draft: str | Path | None = None,
 ) -> Any:
     """What a run folder or an exported one holds, for use, on the device given or chosen.
 
     A `Translator` where the run's task is translation, and likewise for the other tasks. On a CPU the compiled core
     computes translators and generators where it is installed and knows the configuration, in the precision that the
     weights are stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch
-    computes, in float32; a translator that the core computes does not import it. Raises RunError where the folder is no
-    run, unfinished, or holds files that do not belong together, and ConfigError where the device is not there or does
-    not compute in that precision.
+    computes, in float32; a translator that the core computes does not import it. With `shortlist` a translator writes
+    none but the candidates of each text, by the list that was exported with the model; with `draft`, "copy" or a
+    smaller run of the same tokenizer, it guesses ahead in greedy search. Raises RunError where the folder is no run,
+    unfinished, or holds files that do not belong together, and ConfigError where the device is not there or does not
+    compute in that precision, and where there is no shortlist or no use for a draft.
     """
     folder = RunFolder(Path(path))
     folder.check()
+    loaded = None
     if folder.weights.exists():
-        found = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
-        if found is not None:
-            return found
-    return load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
+        loaded = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
+    if loaded is None:
+        loaded = load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
+    return quickened(loaded, folder, shortlist=shortlist, draft=draft, device=device)
 
 
 def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:

@@ -62,6 +62,10 @@ class RunFolder:
         return self.path / "export.json"
 
     @property
+    def shortlist(self) -> Path:
+        return self.path / "shortlist.safetensors"
+
+    @property
     def card(self) -> Path:
         return self.path / "README.md"
 

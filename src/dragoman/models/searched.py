@@ -43,6 +43,15 @@ class State(Protocol):
         ...
 
 
+@runtime_checkable
+class Traceable(State, Protocol):
+    """A state from which there is a way back."""
+
+    def back(self, places: Int[np.ndarray, " batch"]) -> Self:
+        """The state that it was so many symbols ago, sentence by sentence."""
+        ...
+
+
 M = TypeVar("M", bound=Memory)
 M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
 S = TypeVar("S", bound=State)

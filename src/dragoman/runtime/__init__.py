@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.runtime.chat import ChatTemplate, Message, Turn
 from dragoman.runtime.reading import ReadingWarning
-from dragoman.runtime.translator import Translation, TranslationWarning, Translator
+from dragoman.runtime.translation import Translation
+from dragoman.runtime.translator import TranslationWarning, Translator
 
 if TYPE_CHECKING:
     from dragoman.runtime.answerer import Answer, Answerer, AnswerSettings

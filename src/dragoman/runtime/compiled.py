@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, final
@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
-from dragoman.decoding.greedy import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.rows import hypothesis_of
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Best, not_finite
@@ -86,9 +86,10 @@ class Core:
     def threads(self) -> int:
         return int(self._model.threads)
 
-    def encode(self, rows: Sequence[Ids]) -> Any:
+    def encode(self, rows: Sequence[Ids], candidates: Sequence[Int[np.ndarray, "_"]] | None = None) -> Any:
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
-        return self._model.encode(_rectangle(rows, pad=self._pad), lengths)
+        chosen = {} if candidates is None else {"candidates": candidates}
+        return self._model.encode(_rectangle(rows, pad=self._pad), lengths, **chosen)
 
     def start(self, memory: Any, *, beam: int) -> Any:
         return self._model.start(memory, beam)
@@ -110,13 +111,25 @@ class Core:
         forbidden: Sequence[int] = (),
     ) -> Best[Any]:
         width = min(width, self._vocabulary - len(forbidden))
-        never = np.array(forbidden, dtype=np.int32)  # whole numbers of another size would be looked at one by one
-        try:
-            found: Best[Any] = self._model.best(_ids(tokens), memory, state, width, never)
-        except ValueError as error:
-            # The core refuses what is no input too, but that would be our fault.
-            raise (not_finite() if "finite" in str(error) else error) from error
+        with _refusing_what_is_no_number():
+            found: Best[Any] = self._model.best(_ids(tokens), memory, state, width, _never(forbidden))
         return found
+
+    def follow(
+        self,
+        tokens: Int[np.ndarray, "batch places"],
+        lengths: Int[np.ndarray, " batch"],
+        memory: Any,
+        state: Any,
+        *,
+        width: int,
+        forbidden: Sequence[int] = (),
+    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
+        """What `best` gives after each of the first `lengths` tokens of each sentence, and the state after all."""
+        width = min(width, self._vocabulary - len(forbidden))
+        with _refusing_what_is_no_number():
+            log_probs, ids, after = self._model.follow(_ids(tokens), lengths, memory, state, width, _never(forbidden))
+        return log_probs, ids, after
 
 
 @final
@@ -145,16 +158,21 @@ class Compiled:
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         self.core = Core({**config, **sizes}, weights, compute=compute, vocabulary=target_vocabulary, where=where)
         self.maximum_length = self.core.maximum_length
-        self.start, self.best = self.core.start, self.core.best
+        self.start, self.best, self.follow = self.core.start, self.core.best, self.core.follow
         self._symbols = Symbols()
 
     def in_use(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> Any:
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> Any:
         if trees:
             raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
-        return self.core.encode([[*source, self._symbols.end] for source in sources])
+        return self.core.encode([[*source, self._symbols.end] for source in sources], candidates)
 
     def score(
         self,
@@ -201,12 +219,26 @@ def _forced() -> dict[str, str]:
     return {"instruction_set": asked}
 
 
+@contextmanager
+def _refusing_what_is_no_number() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        # The core refuses what is no input too, but that would be our fault.
+        raise (not_finite() if "finite" in str(error) else error) from error
+
+
 def _rectangle(rows: Sequence[Ids], *, pad: int) -> Int[np.ndarray, "batch places"]:
     """Ids padded after them."""
     padded = np.full((len(rows), max(map(len, rows))), pad, dtype=np.int32)
     for empty, row in zip(padded, rows, strict=True):
         empty[: len(row)] = row
     return padded
+
+
+def _never(forbidden: Sequence[int]) -> Int[np.ndarray, "_"]:
+    """As the core takes them: whole numbers of another size would be looked at one by one."""
+    return np.array(forbidden, dtype=np.int32)
 
 
 def _ids(tokens: Int[np.ndarray, "batch beam"]) -> Int[np.ndarray, "batch beam"]:

@@ -21,7 +21,7 @@ from dragoman.decoding import (
     draw,
     search,
 )
-from dragoman.decoding.greedy import hypothesis_of
+from dragoman.decoding.rows import hypothesis_of
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.predicting import Predicting

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from jaxtyping import Int
+
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
@@ -40,8 +43,16 @@ class Translating(Searched[M, S], Protocol[M, S]):
         """Inside, the network is as its users have it."""
         ...
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> M:
-        """The memory of sources, given without end symbols; with a tree for each, or none."""
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> M:
+        """The memory of sources, given without end symbols; with a tree for each, or none.
+
+        Where there are candidates for each, `best` knows no other tokens, and the probability is theirs alone.
+        """
         ...
 
     def score(

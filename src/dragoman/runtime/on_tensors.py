@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Side
@@ -31,11 +31,14 @@ class OnTensors:
 
     joins_freely = False
 
-    def __init__(self, model: Seq2Seq[Any, Any], side: Side, *, device: torch.device | str) -> None:
+    def __init__(
+        self, model: Seq2Seq[Any, Any], side: Side, *, target_vocabulary: int, device: torch.device | str
+    ) -> None:
         """The model is on `device` already; `side` is that of its sources."""
         self.device = torch.device(device)
         self._model = model
         self._side = side
+        self._target_vocabulary = target_vocabulary
         self._stepping = Stepping(model)
         self._end = Symbols().end
 
@@ -51,8 +54,14 @@ class OnTensors:
     def in_use(self) -> AbstractContextManager[None]:
         return in_use(self._model)
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> HeldMemory[Any]:
-        return Stepping.hold(self.reading(sources, trees).encode(*self._rectangle(sources)))
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> HeldMemory[Any]:
+        memory = self.reading(sources, trees).encode(*self._rectangle(sources))
+        return Stepping.hold(memory, allowed=None if candidates is None else self._allowed(candidates))
 
     def start(self, memory: HeldMemory[Any], *, beam: int) -> HeldState[Any]:
         return self._stepping.start(memory, beam=beam)
@@ -83,6 +92,13 @@ class OnTensors:
             normalisation=normalisation,
             symbols=Symbols(),
         )
+
+    def _allowed(self, candidates: Sequence[Int[np.ndarray, "_"]]) -> Bool[torch.Tensor, "batch vocabulary"]:
+        """Which tokens are candidates, sentence by sentence."""
+        allowed = torch.zeros(len(candidates), self._target_vocabulary, dtype=torch.bool)
+        for row, tokens in zip(allowed, candidates, strict=True):
+            row[torch.from_numpy(tokens).long()] = True
+        return allowed.to(self.device)
 
     def _rectangle(self, sources: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
         """The padded sources with their end symbols, and their lengths."""

@@ -1,11 +1,11 @@
 """Texts in, translations out: the way of a trained network's user."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dragoman.config import parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
-from dragoman.decoding.penalties import score_of
 from dragoman.errors import DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
@@ -21,8 +20,11 @@ from dragoman.runtime.engine.engine import Engine
 from dragoman.runtime.engine.in_order import in_order
 from dragoman.runtime.engine.requests import Request
 from dragoman.runtime.engine.running import Running
+from dragoman.runtime.lines import Line, Piece, Sentence, of_pieces, sentences_of
 from dragoman.runtime.network import Translating
-from dragoman.runtime.splitting import split
+from dragoman.runtime.sentences import Layout, Split, cutting
+from dragoman.runtime.splitting import split as split_long
+from dragoman.runtime.translation import Translation
 from dragoman.runtime.trees import Trees, portions, refuse_more, trees_of
 
 DEFAULTS = SearchSettings()
@@ -39,28 +41,8 @@ READ_AT_ONCE = 256
 Ids = list[int]
 
 
-class Piece(NamedTuple):
-    """What the network reads at once, with the tree of its words where the network reads trees."""
-
-    ids: Ids
-    heads: Heads | None
-
-
 class TranslationWarning(UserWarning):
     """Something about one line that its reader should know; the message names the line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """One translation of a text; `tokens` are its pieces in readable form."""
-
-    text: str
-    hypothesis: Hypothesis
-    tokens: tuple[str, ...]
-
-
-NOTHING = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())
-"""The translation of an empty text, for which no network is asked."""
 
 
 @final
@@ -107,12 +89,17 @@ class Translator:
         minimum_length: int = DEFAULTS.minimum_length,
         maximum_length: LengthLimit = DEFAULTS.maximum_length,
         trees: Trees | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> list[str]:
         """The best translation of each text, in order; that of an empty text is empty.
 
-        A network with structural positions needs the tree of each text: the word that each of its words, which white
+        With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
+        them is kept, blank lines and indentation too; `language` is the code of its language, "en" without it. A
+        network with structural positions needs the tree of each text: the word that each of its words, which white
         space separates, hangs on, counted from 1, and 0 for a root. Raises ConfigError on settings that make no sense,
-        DataError on a text too long to be meant, and on trees that are missing or none of their texts.
+        DataError on a text too long to be meant and on trees that are missing or none of their texts, and
+        MissingExtraError where the splitter is not installed.
         """
         asked = {
             "beam": beam,
@@ -120,7 +107,9 @@ class Translator:
             "minimum_length": minimum_length,
             "maximum_length": maximum_length,
         }
-        return [found[0].text for found in self.hypotheses(texts, parse(SearchSettings, asked), trees=trees)]
+        settings = parse(SearchSettings, asked)
+        found = self.hypotheses(texts, settings, trees=trees, split=split, language=language)
+        return [translations[0].text for translations in found]
 
     def hypotheses(
         self,
@@ -129,15 +118,19 @@ class Translator:
         *,
         first_line: int = 1,
         trees: Trees | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> list[list[Translation]]:
         """The `settings.best` best translations of each text, best first, at least one for each.
 
-        Messages number the texts from `first_line`. Raises DataError as `translate` does.
+        A text that is translated in parts has the sum of their log-probabilities; its best translation is made of their
+        best ones, its second of their second ones, and so on. Messages number the texts from `first_line`. Raises what
+        `translate` does.
         """
-        lines = list(self._pieces(texts, self._trees_of(texts, trees, first_line), first_line))
-        pieces = [piece for line in lines for piece in line]
-        found = iter(self._search(pieces, settings))
-        results = [_joined([next(found) for _ in line], settings) for line in lines]
+        cut = cutting(split, language)
+        lines = self._lines(texts, self._trees_of(texts, trees, first_line), first_line, cut=cut)
+        found = iter(self._search([piece for line in lines for piece in line.pieces()], settings))
+        results = [line.translated(found, settings) for line in lines]
         for number, translations in enumerate(results, start=first_line):
             _warn_unless_finished(translations, number)
         return results
@@ -149,6 +142,8 @@ class Translator:
         *,
         chunk: int = STREAM_CHUNK,
         trees: Iterable[Sequence[int]] | None = None,
+        split: Split | None = None,
+        language: str | None = None,
     ) -> Iterator[list[Translation]]:
         """What `hypotheses` returns, for any number of lines in the memory of `chunk` of them.
 
@@ -156,15 +151,20 @@ class Translator:
         runs empty; else `chunk` lines are translated after the other. Raises in its place what is wrong with a line.
         """
         beside = None if trees is None else iter(trees)
+        cut = cutting(split, language)
         if self._engine is not None or not self.network.joins_freely:
             for first_line, texts, theirs in portions(lines, beside, size=chunk):
-                yield from self.hypotheses(texts, settings, first_line=first_line, trees=theirs)
+                yield from self.hypotheses(
+                    texts, settings, first_line=first_line, trees=theirs, split=split, language=language
+                )
             return
+        asked: deque[Line] = deque()
 
         def jobs() -> Iterator[list[Request]]:
             for first_line, texts, theirs in portions(lines, beside, size=min(chunk, READ_AT_ONCE)):
-                for pieces in self._pieces(texts, self._trees_of(texts, theirs, first_line), first_line):
-                    yield self._requests(pieces, settings)
+                for line in self._lines(texts, self._trees_of(texts, theirs, first_line), first_line, cut=cut):
+                    asked.append(line)
+                    yield self._requests(line.pieces(), settings)
 
         answers = in_order(Running(self.network, room=self.batch_tokens), jobs(), ahead=chunk)
         for number in count(1):
@@ -172,7 +172,7 @@ class Translator:
                 answer = next(answers, None)
             if answer is None:
                 return
-            translations = _joined([self._translations(found) for found in answer], settings)
+            translations = asked.popleft().translated(map(self._translations, answer), settings)
             _warn_unless_finished(translations, number)
             yield translations
 
@@ -191,6 +191,16 @@ class Translator:
                 longest_piece=self._longest_piece,
                 engine=engine,
             )
+
+    def around(self, network: Translating[Any, Any]) -> "Translator":
+        """The same with another network, such as one around this one's."""
+        return Translator(
+            network,
+            self.tokenizer,
+            device=self.device,
+            batch_tokens=self.batch_tokens,
+            longest_piece=self._longest_piece,
+        )
 
     def score(
         self,
@@ -249,22 +259,37 @@ class Translator:
     def _trees_of(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
         return trees_of(_checked(texts), trees, first_line, structural=self.network.structural)
 
-    def _pieces(self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int) -> Iterator[list[Piece]]:
-        """What is read of each text: nothing of an empty one, and several pieces of one that is too long."""
-        encode = self.tokenizer.source.encode_batch
-        for number, (text, ids, heads) in enumerate(zip(texts, encode(list(texts)), trees, strict=True), first_line):
-            if len(ids) <= self._longest_piece:
-                yield [Piece(ids, heads)] if ids else []
-                continue
-            self._refuse_beyond(LONGEST_LINE, len(ids), number)
-            parts = split(text, lambda part: len(encode([part])[0]) <= self._longest_piece)
-            theirs = [None] * len(parts) if heads is None else _of_pieces(heads, text, parts)
-            pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
-            _warn(
-                f"line {number}: {len(ids)} tokens are too long to be translated at once (at most "
-                f"{self._longest_piece}); the line was translated in {len(pieces)} pieces"
-            )
-            yield pieces
+    def _lines(
+        self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int, *, cut: Callable[[str], Layout]
+    ) -> list[Line]:
+        """What is read of each text."""
+        layouts = list(map(cut, _checked(texts)))
+        lines = sentences_of(layouts, texts, trees, first_line)
+        pieces = iter(self._pieces([sentence for line in lines for sentence in line]))
+        return [Line(layout, [next(pieces) for _ in line]) for layout, line in zip(layouts, lines, strict=True)]
+
+    def _pieces(self, sentences: Sequence[Sentence]) -> list[list[Piece]]:
+        """What is read of each: nothing of an empty one, and several pieces of one that is too long."""
+        whole = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
+        return [
+            self._cut(sentence, len(ids))
+            if len(ids) > self._longest_piece
+            else [Piece(ids, sentence.heads)] * bool(ids)
+            for ids, sentence in zip(whole, sentences, strict=True)
+        ]
+
+    def _cut(self, sentence: Sentence, length: int) -> list[Piece]:
+        """The pieces of one that is too long."""
+        encode, heads = self.tokenizer.source.encode_batch, sentence.heads
+        self._refuse_beyond(LONGEST_LINE, length, sentence.line)
+        parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self._longest_piece)
+        theirs = [None] * len(parts) if heads is None else of_pieces(heads, sentence.text, parts)
+        pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
+        _warn(
+            f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
+            f"{self._longest_piece}); the line was translated in {len(pieces)} pieces"
+        )
+        return pieces
 
     def _refuse_beyond(self, limit: int, length: int, number: int) -> None:
         if length > limit:
@@ -319,43 +344,12 @@ def _network_of(model: Any, tokenizer: Tokenizer, device: Any) -> Translating[An
         return model
     from dragoman.runtime.on_tensors import OnTensors
 
-    return OnTensors(model, tokenizer.source, device=device)
-
-
-def _of_pieces(heads: Heads, text: str, pieces: Sequence[str]) -> Sequence[Heads]:
-    from dragoman.data.trees import of_pieces
-
-    return of_pieces(heads, text, pieces)
+    return OnTensors(model, tokenizer.source, target_vocabulary=len(tokenizer.target), device=device)
 
 
 def _given(trees: Sequence[Heads | None]) -> list[Heads]:
     """The trees where there are any: every text has one, or none has."""
     return [heads for heads in trees if heads is not None]
-
-
-def _joined(pieces: list[list[Translation]], settings: SearchSettings) -> list[Translation]:
-    """The translations of a line from those of its pieces: best with best, second with second, and so on."""
-    if not pieces:
-        return [NOTHING]
-    if len(pieces) == 1:
-        return pieces[0]
-    return [_join(ranked, settings) for ranked in zip(*pieces, strict=False)]
-
-
-def _join(parts: Sequence[Translation], settings: SearchSettings) -> Translation:
-    hypotheses = [part.hypothesis for part in parts]
-    log_prob = sum(one.log_prob for one in hypotheses)
-    return Translation(
-        text=" ".join(part.text for part in parts if part.text),
-        hypothesis=Hypothesis(
-            tokens=tuple(token for one in hypotheses for token in one.tokens),
-            log_prob=log_prob,
-            score=score_of(log_prob, sum(one.length for one in hypotheses), settings.normalisation),
-            token_log_probs=tuple(number for one in hypotheses for number in one.token_log_probs),
-            finished=all(one.finished for one in hypotheses),
-        ),
-        tokens=tuple(token for part in parts for token in part.tokens),
-    )
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:

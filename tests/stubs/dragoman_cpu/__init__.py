@@ -25,12 +25,13 @@ def accepts(config: Mapping[str, Any]) -> str | None:
 @dataclass(frozen=True)
 class Memory:
     rows: tuple[tuple[int, ...], ...]
+    candidates: tuple[tuple[int, ...], ...]
 
     def keep(self, rows: Sequence[int]) -> Memory:
-        return Memory(tuple(self.rows[row] for row in rows))
+        return Memory(tuple(self.rows[row] for row in rows), tuple(self.candidates[row] for row in rows))
 
     def join(self, other: Memory) -> Memory:
-        return Memory(self.rows + other.rows)
+        return Memory(self.rows + other.rows, self.candidates + other.candidates)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class State:
     def keep(self, rows: Sequence[int]) -> State:
         return State(tuple(self.ages[row] for row in rows), self.beam)
 
+    def back(self, places: Sequence[int]) -> State:
+        return State(tuple(age - place for age, place in zip(self.ages, places, strict=True)), self.beam)
+
     def join(self, other: State) -> State:
         assert self.beam == other.beam
         return State(self.ages + other.ages, self.beam)
@@ -60,8 +64,11 @@ class Model:
         if any(array.dtype == np.int8 for array in weights.values()):
             assert compute == "int8"
 
-    def encode(self, ids: np.ndarray, lengths: np.ndarray) -> Memory:
-        return Memory(tuple(tuple(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)))
+    def encode(self, ids: np.ndarray, lengths: np.ndarray, *, candidates: Sequence[np.ndarray] | None = None) -> Memory:
+        rows = tuple(tuple(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True))
+        every = [np.arange(self.vocabulary)] * len(rows) if candidates is None else candidates
+        assert len(every) == len(rows)
+        return Memory(rows, tuple(tuple(some.tolist()) for some in every))
 
     def start(self, memory: Memory, beam: int) -> State:
         return State((0,) * len(memory.rows), beam)
@@ -83,6 +90,30 @@ class Model:
         if not 1 <= k <= self.vocabulary - len(set(forbidden)):
             raise ValueError(f"k = {k} is not for this vocabulary")
         logits, after = self.step(tokens, memory, state)
+        for row, some in zip(logits, memory.candidates, strict=True):
+            row[:, np.setdiff1d(np.arange(self.vocabulary), some)] = -np.inf
+            row -= np.log(np.exp(row).sum(axis=-1, keepdims=True))
         logits[..., list(forbidden)] = -np.inf
         ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k].astype(np.int32)
         return np.take_along_axis(logits, ids, axis=-1), ids, after
+
+    def follow(
+        self,
+        tokens: np.ndarray,
+        lengths: Sequence[int],
+        memory: Memory,
+        state: State,
+        k: int,
+        forbidden: Sequence[int] = (),
+    ) -> tuple[np.ndarray, np.ndarray, State]:
+        assert tokens.dtype == np.int32
+        found = []
+        for row, length in enumerate(lengths):
+            one, now = memory.keep([row]), state.keep([row])
+            for place in range(length):
+                given = np.ascontiguousarray(tokens[row : row + 1, place : place + 1])
+                log_probs, ids, now = self.best(given, one, now, k, forbidden)
+                found.append((log_probs[0, 0], ids[0, 0]))
+        log_probs, ids = (np.stack(column) for column in zip(*found, strict=True))
+        ages = tuple(age + int(length) for age, length in zip(state.ages, lengths, strict=True))
+        return log_probs, ids, State(ages, 1)

@@ -65,7 +65,7 @@ def slow():
 
 @pytest.fixture
 def network(slow, side):
-    return OnTensors(slow, side, device="cpu")
+    return OnTensors(slow, side, target_vocabulary=len(side), device="cpu")
 
 
 def alone(network: OnTensors, request: Request) -> list:
@@ -86,7 +86,7 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 @settings(deadline=None, max_examples=40)
 @given(st.lists(asked, max_size=11), st.sampled_from([1, 7, 23, 1000]), st.sampled_from([0.0, 0.25, 1.0]))
 def test_what_is_found_does_not_depend_on_room_and_company(side, asked, room, refill):
-    network = OnTensors(Slow(), side, device="cpu")
+    network = OnTensors(Slow(), side, target_vocabulary=len(side), device="cpu")
     requests = [Request(*one) for one in asked]
     running, waiting, found = Running(network, room=room, refill=refill), deque(requests), {}
     while waiting or len(running):

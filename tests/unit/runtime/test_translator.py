@@ -230,3 +230,55 @@ def test_threads_that_share_a_translator_find_what_each_finds_alone(tokenizer, s
             assert [one.text for one in translations] == [one.text for one in expected[text]]
             scores = [one.hypothesis.score for one in expected[text]]
             assert [one.hypothesis.score for one in translations] == pytest.approx(scores, abs=1e-4)
+
+
+DOCUMENT = "  Two dogs play. A cat sits by the sea!\n\n\tDogs, dogs, dogs?  A cat."
+PARTS = ["Two dogs play.", "A cat sits by the sea!", "Dogs, dogs, dogs?", "A cat."]
+
+
+@pytest.mark.usefixtures("silently")
+def test_a_document_is_translated_sentence_by_sentence_and_laid_out_as_it_was(tokenizer):
+    model = translator(tokenizer)
+    [row] = model.hypotheses([DOCUMENT], SHORT, split="sentences")
+    parts = model.hypotheses(PARTS, SHORT)
+    for rank, found in enumerate(row):
+        some = [part[rank] for part in parts]
+        one, two, three, four = (part.text for part in some)
+        assert found.text == f"  {one} {two}\n\n\t{three}  {four}"
+        assert found.tokens == tuple(token for part in some for token in part.tokens)
+        assert found.hypothesis.log_prob == pytest.approx(sum(part.hypothesis.log_prob for part in some))
+        assert found.hypothesis.length == sum(part.hypothesis.length for part in some)
+        assert found.hypothesis.score == pytest.approx(found.hypothesis.log_prob / found.hypothesis.length)
+    assert len(row) == SHORT.best
+    assert model.translate([DOCUMENT], beam=3, maximum_length=SHORT.maximum_length, split="sentences") == [row[0].text]
+
+
+@pytest.mark.usefixtures("silently")
+def test_split_texts_keep_their_places_and_white_space(tokenizer):
+    model = translator(tokenizer)
+    texts = ["", " \t", *PARTS, "two dogs play"]
+    found = [row[0].text for row in model.stream(texts, SHORT, chunk=2, split="sentences", language="de")]
+    assert found == ["", " \t", *(row[0].text for row in model.hypotheses([*PARTS, texts[-1]], SHORT))]
+
+
+def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(tokenizer):
+    small = translator(tokenizer, longest_piece=11)
+    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=11))
+    with pytest.warns(TranslationWarning) as caught:
+        [[found]] = small.hypotheses(["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        [[cat], [rest]] = small.hypotheses(["A cat.", "two dogs play by the sea."], wanted)
+    assert found.text == f"{cat.text} {rest.text}"
+    assert any("line 7: 25 tokens are too long" in str(one.message) for one in caught)
+    with pytest.raises(DataError, match=r"line 8: \d+ tokens, more than the 65536"):
+        small.hypotheses(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
+
+
+def test_lines_of_any_length_are_translated_when_they_are_sentences(tokenizer):
+    quick = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
+    document = "a cat sits by the sea. " * 3000
+    [[found]] = quick.hypotheses([document], SearchSettings(beam=1), split="sentences")
+    assert found.hypothesis.length == 3000
+    with pytest.raises(DataError, match=r"line 1: \d+ tokens"):
+        quick.translate([document])

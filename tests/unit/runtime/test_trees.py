@@ -191,3 +191,12 @@ def test_trees_have_no_effect_on_other_networks():
     plain = Translator(PrefixNetwork(words=len(tokenizer.target) - 4), tokenizer)
     with pytest.raises(DataError, match="trees have no effect on this network"):
         plain.translate(["a"], trees=[(0,)])
+
+
+def test_the_sentences_of_a_document_have_the_trees_of_their_words(tokenizer):
+    text, heads = "two dogs play.\n  A cat sits.", (2, 3, 0, 5, 6, 2)
+    model = translator(tokenizer)
+    [[found]] = model.hypotheses([text], SearchSettings(beam=2), trees=[heads], split="sentences")
+    parts = model.hypotheses(["two dogs play.", "A cat sits."], SearchSettings(beam=2), trees=[(2, 3, 0), (2, 3, 0)])
+    assert found.text == "\n  ".join(part[0].text for part in parts)
+    assert found.hypothesis.log_prob == pytest.approx(sum(part[0].hypothesis.log_prob for part in parts), abs=1e-4)

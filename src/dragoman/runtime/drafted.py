@@ -1,0 +1,218 @@
+"""A network with guesses about its outputs: from what was read and written, or by a smaller network."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dragoman.data.corpora.conllu import Heads
+from dragoman.decoding.config import Normalisation
+from dragoman.decoding.drafting import Acceptance, Draft
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.models.searched import Best
+from dragoman.models.symbols import Symbols
+from dragoman.runtime.network import Ids
+
+SYMBOLS = Symbols()
+NOTHING = -1
+"""A token of a source that cannot be written."""
+GRAM = 3
+"""Tokens by which it is found again where an output may be copied from."""
+
+Drafter = Callable[[Ids], Draft]
+"""Begins to guess the output for a source, given without its end symbol."""
+
+
+@final
+class Copying:
+    """Implements `decoding.drafting.Draft`: an output goes on as the source, or the output itself, went on before.
+
+    Where its last three tokens stand last before, or its last two, or its last one.
+    """
+
+    def __init__(self, source: Ids) -> None:
+        """The `source` is in tokens of the target; `NOTHING` stands where there is none."""
+        self._tokens: list[int] = []
+        self._begin = 0
+        self._after: dict[tuple[int, ...], int] = {}
+        self.accept([*source, SYMBOLS.end])
+        self._begin = len(self._tokens)
+
+    def propose(self, count: int) -> list[int]:
+        for length in range(min(GRAM, len(self._tokens) - self._begin), 0, -1):
+            place = self._after.get(tuple(self._tokens[-length:]))
+            if place is not None:
+                return list(self._up_to_an_end(self._tokens[place : place + count]))
+        return []
+
+    @staticmethod
+    def _up_to_an_end(tokens: Sequence[int]) -> Iterator[int]:
+        for token in tokens:
+            if token == NOTHING:
+                return
+            yield token
+            if token == SYMBOLS.end:
+                return
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            for length in range(1, min(GRAM, len(self._tokens) - self._begin) + 1):
+                self._after[tuple(self._tokens[-length:])] = len(self._tokens)
+            self._tokens.append(token)
+
+
+@final
+class ByNetwork:
+    """Implements `decoding.drafting.Draft`: what a smaller network, of the same vocabularies, would write."""
+
+    def __init__(self, network: Any, source: Ids) -> None:
+        self._network = network
+        self._memory = network.encode([source])
+        self._state = network.start(self._memory, beam=1)
+        self._output = [SYMBOLS.begin]
+        self._read: list[int] = []
+
+    def propose(self, count: int) -> list[int]:
+        places = self._network.maximum_length
+        count = count if places is None else min(count, places - len(self._output))
+        guessed: list[int] = []
+        while len(guessed) < count and (not guessed or guessed[-1] != SYMBOLS.end):
+            guessed.append(self._next([*self._output, *guessed]))
+        return guessed
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        self._output += tokens
+        agreed = 0
+        for one, other in zip(self._read, self._output[:-1], strict=False):
+            if one != other:
+                break
+            agreed += 1
+        self._state = self._state.back([len(self._read) - agreed])
+        del self._read[agreed:]
+
+    def _next(self, output: Sequence[int]) -> int:
+        """The most probable token after an output, of which the state has read the beginning."""
+        unread = np.array([output[len(self._read) :]], dtype=np.int32)
+        never = (SYMBOLS.pad, SYMBOLS.begin)
+        _, ids, self._state = self._network.follow(
+            unread, np.array([unread.shape[1]]), self._memory, self._state, width=1, forbidden=never
+        )
+        self._read = list(output)
+        return int(ids[-1, 0])
+
+
+@final
+class Nothing:
+    """Implements `decoding.drafting.Draft` where guessing does not pay."""
+
+    def propose(self, count: int) -> list[int]:  # noqa: ARG002
+        return []
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """There is nothing to learn for."""
+
+
+NO_GUESS = Nothing()
+
+
+@dataclass(frozen=True)
+class DraftedMemory:
+    """A network's memory, and the guesses about each sentence."""
+
+    memory: Any
+    drafts: tuple[Draft, ...]
+
+    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        """Those of these sentences alone."""
+        return type(self)(self.memory.keep(rows), tuple(self.drafts[row] for row in rows.tolist()))
+
+    def join(self, other: Self) -> Self:
+        """These sentences and the others after them."""
+        return type(self)(self.memory.join(other.memory), self.drafts + other.drafts)
+
+
+@final
+class Drafted:
+    """Implements `runtime.network.Translating` and `decoding.drafting.Drafting` around a network that can follow."""
+
+    structural = False
+
+    def __init__(self, network: Any, drafter: Drafter) -> None:
+        self.network = network
+        self.drafter = drafter
+        self.acceptance = Acceptance()
+
+    @property
+    def device(self) -> Any:
+        return self.network.device
+
+    @property
+    def maximum_length(self) -> int | None:
+        longest: int | None = self.network.maximum_length
+        return longest
+
+    @property
+    def joins_freely(self) -> bool:
+        return bool(self.network.joins_freely)
+
+    def in_use(self) -> AbstractContextManager[None]:
+        context: AbstractContextManager[None] = self.network.in_use()
+        return context
+
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> DraftedMemory:
+        memory = self.network.encode(sources, trees, candidates)
+        if not self.acceptance.pays:
+            return DraftedMemory(memory, (NO_GUESS,) * len(sources))
+        return DraftedMemory(memory, tuple(self.drafter(source) for source in sources))
+
+    def start(self, memory: DraftedMemory, *, beam: int) -> Any:
+        return self.network.start(memory.memory, beam=beam)
+
+    def best(
+        self,
+        tokens: Int[np.ndarray, "batch beam"],
+        memory: DraftedMemory,
+        state: Any,
+        *,
+        width: int,
+        forbidden: Sequence[int] = (),
+    ) -> Best[Any]:
+        found: Best[Any] = self.network.best(tokens, memory.memory, state, width=width, forbidden=forbidden)
+        return found
+
+    def drafts(self, memory: DraftedMemory) -> Sequence[Draft]:
+        return memory.drafts
+
+    def follow(
+        self,
+        tokens: Int[np.ndarray, "batch places"],
+        lengths: Int[np.ndarray, " batch"],
+        memory: DraftedMemory,
+        state: Any,
+        *,
+        width: int,
+        forbidden: Sequence[int] = (),
+    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
+        found: tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any] = self.network.follow(
+            tokens, lengths, memory.memory, state, width=width, forbidden=forbidden
+        )
+        return found
+
+    def score(
+        self,
+        sources: Sequence[Ids],
+        outputs: Sequence[Ids],
+        *,
+        normalisation: Normalisation,
+        trees: Sequence[Heads] = (),
+    ) -> list[Hypothesis]:
+        found: list[Hypothesis] = self.network.score(sources, outputs, normalisation=normalisation, trees=trees)
+        return found

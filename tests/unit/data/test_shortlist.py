@@ -1,0 +1,62 @@
+"""Candidates for the translations of texts."""
+
+import numpy as np
+import pytest
+
+from dragoman.data.shortlist import Shortlist, ShortlistSettings, learn_shortlist
+from dragoman.data.tokenizer import Bpe, Tokenizer, Words
+from dragoman.errors import DataError
+
+PAIRS = [
+    ("a cat sits", "eine Katze sitzt"),
+    ("a dog sits", "ein Hund sitzt"),
+    ("Anna sits", "Anna sitzt"),
+    ("the sea", "das Meer"),
+    ("a cat and a dog", "eine Katze und ein Hund"),
+]
+
+
+def words_for(shortlist: Shortlist, tokenizer: Tokenizer, text: str) -> set[str]:
+    ids = shortlist.candidates(tokenizer.source.encode(text))
+    assert ids.tolist() == sorted({*ids.tolist()})
+    return {token.removeprefix("▁") for token in tokenizer.target.tokens(ids) if not token.startswith("<")}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_words_and_their_translations(shared):
+    tokenizer = Tokenizer.train(lambda: PAIRS, Words(shared=shared))
+    shortlist, pairs = learn_shortlist(PAIRS, tokenizer, ShortlistSettings(frequent=1, each=1))
+    assert pairs == len(PAIRS)
+    copied = {"sits", "cat"} if shared else set()
+    assert words_for(shortlist, tokenizer, "cat sits") == {"Katze", "sitzt"} | copied
+    assert "Anna" in words_for(shortlist, tokenizer, "Anna")
+    assert words_for(shortlist, tokenizer, "") == {"sitzt"}
+    assert {0, 1, 2, 3} <= {*shortlist.always.tolist()}
+    assert shortlist.fits(source=len(tokenizer.source), target=len(tokenizer.target))
+    assert not shortlist.fits(source=len(tokenizer.source), target=5)
+    assert not shortlist.fits(source=len(tokenizer.source) + 1, target=len(tokenizer.target))
+
+
+def test_bytes_can_always_be_written():
+    tokenizer = Tokenizer.train(lambda: PAIRS, Bpe(shared=True, vocabulary=300, byte_fallback=True))
+    shortlist, _ = learn_shortlist(PAIRS, tokenizer, ShortlistSettings(frequent=0, each=1))
+    assert {*tokenizer.target.encode("猫")} <= {*shortlist.candidates(tokenizer.source.encode("a cat")).tolist()}
+
+
+def test_it_is_kept_and_what_is_none_is_refused(tmp_path):
+    tokenizer = Tokenizer.train(lambda: PAIRS, Words())
+    shortlist, _ = learn_shortlist(PAIRS, tokenizer, ShortlistSettings())
+    path = tmp_path / "shortlist.safetensors"
+    shortlist.save(path)
+    again = Shortlist.load(path)
+    for name in ("always", "values", "lengths"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(shortlist, name))
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DataError, match="damaged or no shortlist"):
+        Shortlist.load(path)
+    with pytest.raises(DataError, match="no such file; make one by: dragoman export RUN --shortlist"):
+        Shortlist.load(tmp_path / "nothing")
+    with pytest.raises(DataError, match="lists do not fit each other"):
+        Shortlist(shortlist.always, shortlist.values, shortlist.lengths[:-1] * 0)
+    with pytest.raises(DataError, match="no pairs of texts"):
+        learn_shortlist([], tokenizer, ShortlistSettings())
