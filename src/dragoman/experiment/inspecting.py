@@ -155,13 +155,13 @@ def _numbers(path: Path, core: _Core | None) -> Iterator[tuple[str, str]]:
 
 
 def _core_of(path: Path, device: str | None) -> _Core | None:
-    """Where it computes an exported model in less than float32."""
+    """Where it computes an exported translator in less than float32."""
     folder = RunFolder(path)
     stored: Compute = folder.read_export().get("compute", "float32")
     if stored == "float32":
         return None
     found = by_the_core(folder, device=device, compute="auto", batch_tokens=BATCH_TOKENS)
-    return None if found is None else _Core(found, stored)
+    return _Core(found, stored) if isinstance(found, Translator) else None
 
 
 def _inspector(run: object, core: _Core | None) -> tuple[_Inspector, Side]:

@@ -31,7 +31,7 @@ def test_a_roofline_counted_by_hand():
 @pytest.mark.parametrize("beam", [1, 3])
 def test_outputs_of_exactly_so_many_tokens_are_timed(beam):
     side = Tokenizer.train(lambda: [("a", "b")], Characters()).source
-    network = OnTensors(PrefixNetwork(words=5, end_bias=3.0), side, device="cpu")
+    network = OnTensors(PrefixNetwork(words=5, end_bias=3.0), side, target_vocabulary=len(side), device="cpu")
     settings = SearchSettings(beam=beam, minimum_length=7, maximum_length=LengthLimit(absolute=7))
     rows = [[4, 5], [6], [7, 4, 5]]
     found = timed(lambda: (network, network.encode(rows)), limits=np.full(3, 7), settings=settings, first=None)
