@@ -128,7 +128,7 @@ class Translator:
         `translate` does.
         """
         cut = cutting(split, language)
-        lines = self._lines(texts, self._trees_of(texts, trees, first_line), first_line, cut=cut)
+        lines = list(self._lines(texts, self._trees_of(texts, trees, first_line), first_line, cut=cut))
         found = iter(self._search([piece for line in lines for piece in line.pieces()], settings))
         results = [line.translated(found, settings) for line in lines]
         for number, translations in enumerate(results, start=first_line):
@@ -261,22 +261,20 @@ class Translator:
 
     def _lines(
         self, texts: Sequence[str], trees: Sequence[Heads | None], first_line: int, *, cut: Callable[[str], Layout]
-    ) -> list[Line]:
-        """What is read of each text."""
+    ) -> Iterator[Line]:
+        """What is read of each text; one that is too long is refused when those before it are given out."""
         layouts = list(map(cut, _checked(texts)))
         lines = sentences_of(layouts, texts, trees, first_line)
-        pieces = iter(self._pieces([sentence for line in lines for sentence in line]))
-        return [Line(layout, [next(pieces) for _ in line]) for layout, line in zip(layouts, lines, strict=True)]
+        pieces = self._pieces([sentence for line in lines for sentence in line])
+        for layout, line in zip(layouts, lines, strict=True):
+            yield Line(layout, [next(pieces) for _ in line])
 
-    def _pieces(self, sentences: Sequence[Sentence]) -> list[list[Piece]]:
+    def _pieces(self, sentences: Sequence[Sentence]) -> Iterator[list[Piece]]:
         """What is read of each: nothing of an empty one, and several pieces of one that is too long."""
         whole = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
-        return [
-            self._cut(sentence, len(ids))
-            if len(ids) > self._longest_piece
-            else [Piece(ids, sentence.heads)] * bool(ids)
-            for ids, sentence in zip(whole, sentences, strict=True)
-        ]
+        for ids, sentence in zip(whole, sentences, strict=True):
+            too_long = len(ids) > self._longest_piece
+            yield self._cut(sentence, len(ids)) if too_long else [Piece(ids, sentence.heads)] * bool(ids)
 
     def _cut(self, sentence: Sentence, length: int) -> list[Piece]:
         """The pieces of one that is too long."""
