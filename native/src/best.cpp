@@ -10,6 +10,18 @@ namespace {
 
 std::size_t all_rows(const std::vector<Scope>& scopes) { return scopes.empty() ? 0 : scopes.back().first + scopes.back().rows; }
 
+/// In one way down the heap, where taking one out and putting another in would go two ways.
+void replace_worst(std::vector<Candidate>& heap, Candidate one) {
+    std::size_t hole = 0;
+    for (std::size_t child = 1; child < heap.size(); child = 2 * hole + 1) {
+        if (child + 1 < heap.size() && heap[child] < heap[child + 1]) child++;
+        if (!(one < heap[child])) break;
+        heap[hole] = heap[child];
+        hole = child;
+    }
+    heap[hole] = one;
+}
+
 }  // namespace
 
 Best::Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, std::size_t k,
@@ -70,7 +82,7 @@ void Best::look(const Scope& scope, std::size_t number, const Operand& x, const 
     for (std::size_t row = 0; row < scope.rows; row++) {
         Heap& best = heap(hand, scope.first + row);
         float largest = summaries[row * groups + number].largest;
-        if (best.size() < k_ || largest > best.front().logit) search(scope, logits + row * group, number, best);
+        if (best.size() < k_ || largest > best.front().logit) search(scope, kernels, logits + row * group, number, best);
     }
 }
 
@@ -90,20 +102,23 @@ void Best::forbid(const Scope& scope, std::size_t number, float* logits) const {
     }
 }
 
-/// The heap keeps the k best, the worst of them in front.
-void Best::search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const {
+/// The heap keeps the k best, the worst of them in front; only logits above that one are looked at.
+void Best::search(const Scope& scope, const Kernels& kernels, const float* logits, std::size_t number, Heap& heap) const {
     std::size_t here = std::min(group, words(scope) - number * group);
-    for (std::size_t i = 0; i < here; i++) {
-        if (!std::isfinite(logits[i])) continue;
+    std::uint64_t left = ~std::uint64_t{0} >> (group - here);
+    if (heap.empty()) heap.reserve(k_);
+    float limit = heap.size() < k_ ? -std::numeric_limits<float>::infinity() : heap.front().logit;
+    for (left &= kernels.above(logits, limit); left != 0; left &= left - 1) {
+        auto i = static_cast<std::size_t>(__builtin_ctzll(left));
         Candidate one = {logits[i], scope.token(number * group + i)};
-        if (heap.size() < k_) {
+        if (heap.size() == k_) {
+            replace_worst(heap, one);
+        } else {
             heap.push_back(one);
-            std::push_heap(heap.begin(), heap.end());
-        } else if (one < heap.front()) {
-            std::pop_heap(heap.begin(), heap.end());
-            heap.back() = one;
-            std::push_heap(heap.begin(), heap.end());
+            if (heap.size() < k_) continue;
+            std::make_heap(heap.begin(), heap.end());
         }
+        left &= kernels.above(logits, heap.front().logit) | (left & -left);
     }
 }
 
@@ -121,6 +136,7 @@ std::size_t Best::wanted(const Scope& scope) const {
 bool Best::finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
                   std::int32_t* tokens) {
     Heap& all = heap(0, row);
+    all.reserve(members * k_);
     for (std::size_t member = 1; member < members; member++) {
         const Heap& theirs = heap(member, row);
         all.insert(all.end(), theirs.begin(), theirs.end());

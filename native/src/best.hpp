@@ -56,7 +56,7 @@ private:
     void look(const Scope& scope, std::size_t number, const Operand& x, const Kernels& kernels, float* logits,
               GroupSummary* summaries, std::size_t hand);
     void forbid(const Scope& scope, std::size_t number, float* logits) const;
-    void search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const;
+    void search(const Scope& scope, const Kernels& kernels, const float* logits, std::size_t number, Heap& heap) const;
     bool finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
                 std::int32_t* tokens);
     std::size_t wanted(const Scope& scope) const;
