@@ -6,12 +6,21 @@ namespace dragoman {
 
 namespace {
 
+/// Of how many places keys and values are asked for before they are needed: as many as stay near the processor.
+constexpr std::size_t places_ahead = 64;
+
 /// `work(i)` for every so many-th of the pieces, so that the heads of a long sentence fall to different members.
 template <class Work>
 void in_turns(const Team::Member& member, std::size_t pieces, const Work& work) {
     for (std::size_t i = static_cast<std::size_t>(member.number); i < pieces; i += static_cast<std::size_t>(member.count)) {
         work(i);
     }
+}
+
+/// Asks for memory before it is needed: what pieces look at is scattered, so that processors cannot guess it.
+void ask_for(const void* memory, std::size_t bytes) {
+    constexpr std::size_t line = 64;
+    for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(static_cast<const std::byte*>(memory) + i);
 }
 
 template <class Work>
@@ -86,14 +95,24 @@ void look_back(const Pass& pass, const Kernels& kernels, const Heads& heads, con
                                pass.attended(row) + head * heads.width, heads.width);
         }
     };
+    auto ask = [&](std::size_t row, std::size_t shared) {
+        std::size_t bytes = heads.number_bytes(), at = (heads.begin() + shared * heads.width) * bytes;
+        std::size_t seen = paths.places[row] + 1, most = std::min(seen, places_ahead);
+        for (std::size_t place = seen - most; place < seen; place++) {
+            const std::byte* slot = paths.slots[row][place] + at;
+            ask_for(slot, heads.width * bytes);
+            ask_for(slot + heads.key_width() * bytes, heads.width * bytes);
+        }
+    };
     with_looks(kernels, heads, [&](const auto& looks) {
-        std::size_t pieces = pass.rows() * heads.keys;
+        std::size_t pieces = pass.rows() * heads.keys, turn = static_cast<std::size_t>(pass.member().count);
         if (paths.among_rows) {
             in_turns(pass.member(), pieces, [&](std::size_t i) { write(looks, i / heads.keys, i % heads.keys); });
             pass.member().wait();
             in_turns(pass.member(), pieces, [&](std::size_t i) { look(looks, i / heads.keys, i % heads.keys); });
         } else {
             in_turns(pass.member(), pieces, [&](std::size_t i) {
+                if (i + turn < pieces) ask((i + turn) / heads.keys, (i + turn) % heads.keys);
                 write(looks, i / heads.keys, i % heads.keys);
                 look(looks, i / heads.keys, i % heads.keys);
             });
@@ -104,14 +123,23 @@ void look_back(const Pass& pass, const Kernels& kernels, const Heads& heads, con
 void look_across(const Pass& pass, const Kernels& kernels, const Heads& heads, float scale,
                  const std::vector<const Sentence*>& sentences, std::size_t beam, std::size_t width) {
     std::size_t attended_stride = static_cast<std::size_t>(pass.attended(1) - pass.attended(0));
-    auto look = [&](const auto& looks, std::size_t number, std::size_t shared) {
+    auto seen_by = [&](const auto& looks, std::size_t number, std::size_t shared) {
         using Number = std::remove_reference_t<decltype(*looks.number())>;
         const Sentence& sentence = *sentences[number];
         std::size_t places = sentence.places;
         const Number* memory = reinterpret_cast<const Number*>(sentence.keys_values.data()) + heads.memory_begin(places);
-        BlockKeys<std::remove_const_t<Number>> seen = {memory + shared * rounded_up(places, lanes) * heads.size,
-                                                       memory + heads.memory_keys(places) + shared * heads.width,
-                                                       heads.key_width(), places, heads.size};
+        return BlockKeys<Number>{memory + shared * rounded_up(places, lanes) * heads.size,
+                                 memory + heads.memory_keys(places) + shared * heads.width, heads.key_width(), places,
+                                 heads.size};
+    };
+    auto ask = [&](const auto& seen) {
+        std::size_t bytes = heads.number_bytes(), most = std::min(seen.places, places_ahead);
+        ask_for(seen.keys, rounded_up(most, lanes) * heads.size * bytes);
+        for (std::size_t place = 0; place < most; place++) {
+            ask_for(seen.values + place * seen.value_stride, heads.width * bytes);
+        }
+    };
+    auto look = [&](const auto& looks, const auto& seen, std::size_t number, std::size_t shared) {
         for (std::size_t g = 0; g < heads.sharing(); g++) {
             std::size_t head = (shared * heads.sharing() + g) * heads.width;
             looks.at_blocks({pass.projected() + number * beam * width + head, width, beam}, seen, scale, {nullptr, 0},
@@ -119,8 +147,11 @@ void look_across(const Pass& pass, const Kernels& kernels, const Heads& heads, f
         }
     };
     with_looks(kernels, heads, [&](const auto& looks) {
-        in_turns(pass.member(), sentences.size() * heads.keys,
-                 [&](std::size_t i) { look(looks, i / heads.keys, i % heads.keys); });
+        std::size_t pieces = sentences.size() * heads.keys, turn = static_cast<std::size_t>(pass.member().count);
+        in_turns(pass.member(), pieces, [&](std::size_t i) {
+            if (i + turn < pieces) ask(seen_by(looks, (i + turn) / heads.keys, (i + turn) % heads.keys));
+            look(looks, seen_by(looks, i / heads.keys, i % heads.keys), i / heads.keys, i % heads.keys);
+        });
     });
 }
 

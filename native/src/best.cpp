@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 
 namespace dragoman {
@@ -9,6 +11,36 @@ namespace dragoman {
 namespace {
 
 std::size_t all_rows(const std::vector<Scope>& scopes) { return scopes.empty() ? 0 : scopes.back().first + scopes.back().rows; }
+
+constexpr std::uint32_t sign = 0x80000000u;
+
+Candidate candidate_of(float logit, std::int32_t token) {
+    logit += 0.0f;  // of two zeros none is better
+    std::uint32_t bits;
+    std::memcpy(&bits, &logit, sizeof(bits));
+    bits = (bits & sign) != 0 ? ~bits : bits ^ sign;
+    return static_cast<Candidate>(bits) << 32 | ~static_cast<std::uint32_t>(token);
+}
+
+float logit_of(Candidate candidate) {
+    auto bits = static_cast<std::uint32_t>(candidate >> 32);
+    bits = (bits & sign) != 0 ? bits ^ sign : ~bits;
+    float logit;
+    std::memcpy(&logit, &bits, sizeof(logit));
+    return logit;
+}
+
+std::int32_t token_of(Candidate candidate) { return static_cast<std::int32_t>(~static_cast<std::uint32_t>(candidate)); }
+
+/// Among the k best, best first: each gives way to a better one and moves on. Without branches, because they would be guessed
+/// wrong; the next one may enter before the last has found its place.
+void insert(Candidate* found, std::size_t k, Candidate one) {
+    for (std::size_t i = 0; i < k; i++) {
+        Candidate here = found[i];
+        found[i] = std::max(here, one);
+        one = std::min(here, one);
+    }
+}
 
 }  // namespace
 
@@ -20,7 +52,8 @@ Best::Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, 
       k_(k),
       rows_(all_rows(scopes_)),
       forbidden_(std::move(forbidden)),
-      heaps_(rows_ * members) {
+      found_(rows_ * members * k),
+      limits_(rows_ * members, -std::numeric_limits<float>::infinity()) {
     std::size_t summaries = 0;
     for (const Scope& scope : scopes_) summaries += scope.rows * scope.words->groups();
     space_.summaries.reserve(summaries);
@@ -67,10 +100,11 @@ void Best::look(const Scope& scope, std::size_t number, const Operand& x, const 
     scope.words->group_product(x, scope.rows, number, logits, group);
     kernels.summarise(logits, scope.rows, summaries + number, groups);
     forbid(scope, number, logits);
+    float* limits = limits_.data() + hand * rows_ + scope.first;
     for (std::size_t row = 0; row < scope.rows; row++) {
-        Heap& best = heap(hand, scope.first + row);
-        float largest = summaries[row * groups + number].largest;
-        if (best.size() < k_ || largest > best.front().logit) search(scope, logits + row * group, number, best);
+        if (summaries[row * groups + number].largest > limits[row]) {
+            search(scope, kernels, logits + row * group, number, found(hand, scope.first + row), limits + row);
+        }
     }
 }
 
@@ -90,21 +124,16 @@ void Best::forbid(const Scope& scope, std::size_t number, float* logits) const {
     }
 }
 
-/// The heap keeps the k best, the worst of them in front.
-void Best::search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const {
+/// Words come with rising tokens, so that one that is only as good as the worst of the best does not come in.
+void Best::search(const Scope& scope, const Kernels& kernels, const float* logits, std::size_t number, Candidate* found,
+                  float* limit) const {
     std::size_t here = std::min(group, words(scope) - number * group);
-    for (std::size_t i = 0; i < here; i++) {
-        if (!std::isfinite(logits[i])) continue;
-        Candidate one = {logits[i], scope.token(number * group + i)};
-        if (heap.size() < k_) {
-            heap.push_back(one);
-            std::push_heap(heap.begin(), heap.end());
-        } else if (one < heap.front()) {
-            std::pop_heap(heap.begin(), heap.end());
-            heap.back() = one;
-            std::push_heap(heap.begin(), heap.end());
-        }
+    std::uint64_t left = ~std::uint64_t{0} >> (group - here) & kernels.above(logits, *limit);
+    for (; left != 0; left &= left - 1) {
+        auto i = static_cast<std::size_t>(__builtin_ctzll(left));
+        insert(found, k_, candidate_of(logits[i], scope.token(number * group + i)));
     }
+    if (found[k_ - 1] != 0) *limit = logit_of(found[k_ - 1]);
 }
 
 /// How many tokens a row of a scope must have found: k, or as many as there are.
@@ -120,16 +149,17 @@ std::size_t Best::wanted(const Scope& scope) const {
 /// Joins what the members found in their parts; false where the numbers are not finite.
 bool Best::finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
                   std::int32_t* tokens) {
-    Heap& all = heap(0, row);
-    for (std::size_t member = 1; member < members; member++) {
-        const Heap& theirs = heap(member, row);
-        all.insert(all.end(), theirs.begin(), theirs.end());
+    std::vector<Candidate> all;
+    all.reserve(members * k_);
+    for (std::size_t member = 0; member < members; member++) {
+        const Candidate* theirs = found(member, row);
+        for (std::size_t i = 0; i < k_ && theirs[i] != 0; i++) all.push_back(theirs[i]);
     }
     if (!std::isfinite(normaliser) || all.size() < wanted) return false;
-    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted), all.end());
+    std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted), all.end(), std::greater<>());
     for (std::size_t i = 0; i < k_; i++) {
-        log_probs[i] = i < wanted ? all[i].logit - normaliser : -std::numeric_limits<float>::infinity();
-        tokens[i] = i < wanted ? all[i].token : 0;
+        log_probs[i] = i < wanted ? logit_of(all[i]) - normaliser : -std::numeric_limits<float>::infinity();
+        tokens[i] = i < wanted ? token_of(all[i]) : 0;
     }
     return true;
 }

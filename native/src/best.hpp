@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "candidates.hpp"
@@ -12,15 +13,8 @@
 
 namespace dragoman {
 
-struct Candidate {
-    float logit;
-    std::int32_t token;
-
-    /// Ties go to the lower token.
-    bool operator<(const Candidate& other) const {
-        return logit > other.logit || (logit == other.logit && token < other.token);
-    }
-};
+/// A logit and its token in one number that is larger for the better of two; ties go to the lower token. None is zero.
+using Candidate = std::uint64_t;
 
 /// Rows that go on with the same words: with all, or with the candidates of their sentence.
 struct Scope {
@@ -49,14 +43,14 @@ public:
     bool broken() const { return broken_.load(); }
 
 private:
-    using Heap = std::vector<Candidate>;
-
-    Heap& heap(std::size_t member, std::size_t row) { return heaps_[member * rows_ + row]; }
+    /// What a member has found for a row: k candidates, best first.
+    Candidate* found(std::size_t member, std::size_t row) { return found_.data() + (member * rows_ + row) * k_; }
     std::size_t words(const Scope& scope) const { return scope.tokens == nullptr ? vocabulary_ : scope.tokens->size(); }
     void look(const Scope& scope, std::size_t number, const Operand& x, const Kernels& kernels, float* logits,
               GroupSummary* summaries, std::size_t hand);
     void forbid(const Scope& scope, std::size_t number, float* logits) const;
-    void search(const Scope& scope, const float* logits, std::size_t number, Heap& heap) const;
+    void search(const Scope& scope, const Kernels& kernels, const float* logits, std::size_t number, Candidate* found,
+                float* limit) const;
     bool finish(std::size_t row, std::size_t members, std::size_t wanted, float normaliser, float* log_probs,
                 std::int32_t* tokens);
     std::size_t wanted(const Scope& scope) const;
@@ -65,7 +59,9 @@ private:
     Workspace& space_;
     const std::size_t vocabulary_, k_, rows_;
     const std::vector<std::int32_t> forbidden_;
-    std::vector<Heap> heaps_;
+    std::vector<Candidate> found_;
+    /// For each member and row, the logit that a word must exceed to be among the k best so far.
+    std::vector<float> limits_;
     std::atomic<bool> broken_{false};
 };
 

@@ -88,8 +88,8 @@ using LookAtScattered = void (*)(const float* query, const ScatteredKeys& seen, 
 
 /// What is kept of the logits of one group: enough for the normaliser and to know whether to look closer.
 struct GroupSummary {
-    float largest, smallest;
-    /// Sum of the exponentials of what is below the largest.
+    float largest;
+    /// Sum of the exponentials of what is below the largest; NaN where a logit is not finite.
     float total;
 };
 
@@ -117,6 +117,8 @@ struct Kernels {
     Looks<float> in_float32;
     Looks<Bfloat16> in_bfloat16;
     void (*summarise)(const float* logits, std::size_t rows, GroupSummary* summaries, std::size_t stride);
+    /// One bit for each logit of a group that is above the limit.
+    std::uint64_t (*above)(const float* logits, float limit);
     /// log of the sum of exponentials over all groups; NaN or infinite where a logit is.
     float (*normaliser)(const GroupSummary* summaries, std::size_t groups);
 };

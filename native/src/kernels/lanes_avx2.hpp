@@ -52,7 +52,14 @@ inline float largest(Lanes a) {
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-inline float smallest(Lanes a) { return -largest(spread(0.0f) - a); }
+inline std::uint32_t eight_above(__m256 a, __m256 limit) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, limit, _CMP_GT_OQ)));
+}
+/// One bit for each lane that is above the limit.
+inline std::uint32_t above(Lanes a, float limit) {
+    __m256 all = _mm256_set1_ps(limit);
+    return eight_above(a.low, all) | eight_above(a.high, all) << 8;
+}
 
 inline __m256 first_of_eight(int count, __m256 x, __m256 other) {
     __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -79,8 +86,10 @@ inline __m256 power_of_eight_twos(__m256 whole) {
     __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(whole), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
 }
-/// 2 to a whole power that a normal number can have.
-inline Lanes power_of_two(Lanes whole) { return {power_of_eight_twos(whole.low), power_of_eight_twos(whole.high)}; }
+/// x times 2 to a whole power that a normal number can have.
+inline Lanes doubled(Lanes x, Lanes whole) {
+    return x * Lanes{power_of_eight_twos(whole.low), power_of_eight_twos(whole.high)};
+}
 
 /// The sixteen lower bytes of each four.
 inline __m128i low_bytes(__m256i a, __m256i b) {

@@ -31,7 +31,8 @@ inline Lanes absolute(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
 inline float sum(Lanes a) { return _mm512_reduce_add_ps(a.v); }
 inline float largest(Lanes a) { return _mm512_reduce_max_ps(a.v); }
-inline float smallest(Lanes a) { return _mm512_reduce_min_ps(a.v); }
+/// One bit for each lane that is above the limit.
+inline std::uint32_t above(Lanes a, float limit) { return _mm512_cmp_ps_mask(a.v, _mm512_set1_ps(limit), _CMP_GT_OQ); }
 
 /// `x` in the first `count` lanes, `other` in the rest.
 inline Lanes first(std::size_t count, Lanes x, Lanes other) {
@@ -45,11 +46,8 @@ inline Lanes zero_below(Lanes guard, float limit, Lanes x) {
 }
 
 inline Lanes rounded(Lanes x) { return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
-/// 2 to a whole power that a normal number can have.
-inline Lanes power_of_two(Lanes whole) {
-    __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(whole.v), _mm512_set1_epi32(127));
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23))};
-}
+/// x times 2 to a whole power that a normal number can have.
+inline Lanes doubled(Lanes x, Lanes whole) { return {_mm512_scalef_ps(x.v, whole.v)}; }
 
 /// The whole numbers nearest to `x`, which are at most 127 away from zero, plus 128.
 inline void store_with_offset(std::uint8_t* p, Lanes x) {

@@ -70,7 +70,14 @@ inline float largest(Lanes a) {
     for (float x : numbers) most = x > most ? x : most;
     return most;
 }
-inline float smallest(Lanes a) { return -largest(spread(0.0f) - a); }
+/// One bit for each lane that is above the limit.
+inline std::uint32_t above(Lanes a, float limit) {
+    float numbers[lanes];
+    store(numbers, a);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < lanes; i++) bits |= static_cast<std::uint32_t>(numbers[i] > limit) << i;
+    return bits;
+}
 
 /// `x` in the first `count` lanes, `other` in the rest.
 inline Lanes first(std::size_t count, Lanes x, Lanes other) {
@@ -89,10 +96,10 @@ inline Lanes zero_below(Lanes guard, float limit, Lanes x) {
 constexpr float no_fraction = 12582912.0f;
 
 inline Lanes rounded(Lanes x) { return (x + spread(no_fraction)) - spread(no_fraction); }
-/// 2 to a whole power that a normal number can have.
-inline Lanes power_of_two(Lanes whole) {
+/// x times 2 to a whole power that a normal number can have.
+inline Lanes doubled(Lanes x, Lanes whole) {
     Lanes shifted = whole + spread(no_fraction + 127.0f);
-    return each([&](int i) { return reinterpret_cast<Four>(reinterpret_cast<FourBits>(shifted.v[i]) << 23); });
+    return each([&](int i) { return x.v[i] * reinterpret_cast<Four>(reinterpret_cast<FourBits>(shifted.v[i]) << 23); });
 }
 
 /// The whole numbers nearest to `x`, which are at most 127 away from zero, plus 128.

@@ -21,7 +21,7 @@ inline Lanes exponential(Lanes x) {
     Lanes series = spread(coefficients[0]);
     for (int i = 1; i < 6; i++) series = fused(series, rest, spread(coefficients[i]));
     Lanes result = fused(series, rest * rest, rest) + spread(1.0f);
-    return zero_below(x, -87.0f, result * power_of_two(whole));
+    return zero_below(x, -87.0f, doubled(result, whole));
 }
 
 /// 1 / (1 + e^-x)

@@ -28,6 +28,7 @@ constexpr Kernels table(const char* name) {
             looks<float>(),
             looks<Bfloat16>(),
             summarise,
+            group_above,
             normaliser};
 }
 
