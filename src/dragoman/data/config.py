@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.data.cleaning import Cleaning
 from dragoman.data.corpora import Corpus
+from dragoman.data.noise import Noise
 
 
 class DataSettings(Config):
@@ -26,6 +27,9 @@ class DataSettings(Config):
 
     cleaning: Cleaning = Cleaning()
     """Which pairs of `train` are kept out of training."""
+
+    noise: Noise | None = None
+    """Faults that sources of `train` get anew each epoch, so that those of real text do little harm."""
 
     longest_source: int = Field(256, ge=1)
     """Tokens of a source above which the pair is left out of training."""

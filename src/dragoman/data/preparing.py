@@ -43,8 +43,8 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
     `seed` draws the held-out part. Raises DataError where a corpus cannot be read or too little of it is left.
     """
     fingerprints = {str(path): file_fingerprint(path) for path in _paths(settings)}
-    # The longest_* limits count tokens, which do not exist yet.
-    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target"})
+    # The longest_* limits count tokens, which do not exist yet, and noise is of an epoch.
+    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target", "noise"})
     facts = {"version": _VERSION, "settings": chosen, "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:

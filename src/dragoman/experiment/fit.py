@@ -72,7 +72,7 @@ def fit(
     _write_scores(folder, outcome)
     about = About(experiment.model, count_parameters(work.model), work.specimen() if work.specimen else None)
     write_card(folder, materials, outcome, about, words=task.description)
-    save_tensors(folder.weights, choice.weights)  # last, for where they are, the run is finished
+    save_tensors(folder.weights, work.finished(choice.weights))  # last, for where they are, the run is finished
     return outcome
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from torch import Tensor
+
 from dragoman.data.cleaning import Report
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, ParallelFiles, name_of
@@ -54,6 +56,8 @@ class Pairs:
     """Whether one network reads both sides, one after the other."""
     trees: Mapping[str, SourceTrees]
     """Those of the sources of `train`, `valid` and `test`, where they are given."""
+    weights: Mapping[str, Tensor] | None = None
+    """What the network begins with, if not with chance."""
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
@@ -87,15 +91,15 @@ class Pairs:
 
 def gather_pairs(
     data: DataSettings,
-    tokenizer_settings: TokenizerSettings,
     folder: RunFolder,
     *,
+    learn: Callable[[TextStore], Tokenizer],
     seed: int,
     judged: Limits,
     joined: bool = False,
     tell: Callable[[str], None],
 ) -> Pairs:
-    """Read, clean, learn the tokenizer or take the run's own, and segment.
+    """Read, clean, `learn` the tokenizer from the training text or take the run's own, and segment.
 
     Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
     """
@@ -103,7 +107,7 @@ def gather_pairs(
     texts = prepare(data, cache_folder(), seed=seed)
     check_same(texts.fingerprints, folder)
     stores = _tree_stores(data, cache_folder(), tell=tell)
-    tokenizer = own_tokenizer(folder, lambda: Tokenizer.train(texts.train.pairs, tokenizer_settings), tell=tell)
+    tokenizer = own_tokenizer(folder, lambda: learn(texts.train), tell=tell)
     tell("turning texts into tokens")
     train = Limits(data.longest_source, data.longest_target).within(texts.train, tokenizer)
     if not len(train):
@@ -121,12 +125,13 @@ def gather_pairs(
 
 
 def store_by_epoch(
-    materials: Pairs, settings: TokenizerSettings, *, seed: int
+    materials: Pairs, data: DataSettings, settings: TokenizerSettings, *, seed: int
 ) -> TokenStore | Callable[[int], TokenStore]:
-    """What is learnt from: one store, or under BPE dropout one for every epoch, segmented anew."""
-    if not isinstance(settings, Bpe) or not settings.dropout:
+    """What is learnt from: one store, or with noise or BPE dropout one for every epoch, segmented anew."""
+    probability = settings.dropout if isinstance(settings, Bpe) else 0.0
+    noise = data.noise if data.noise is not None and data.noise.any else None
+    if noise is None and not probability:
         return materials.train
-    probability = settings.dropout
 
     def anew(epoch: int) -> TokenStore:
         return segment_anew(
@@ -135,6 +140,7 @@ def store_by_epoch(
             materials.tokenizer,
             cache_folder(),
             probability=probability,
+            noise=noise,
             seed=seed,
             epoch=epoch,
         )
