@@ -34,9 +34,14 @@ TASKS: dict[str, type[Experiment]] = {
 """The settings of each task, by its name."""
 
 
+EXPECTED = "expected"
+"""The key of a recipe under which it says what scores it should reach; it is no setting."""
+
+
 def read_tree(file: Path | None, assignments: Sequence[str]) -> Tree:
     """What a person asked for: a file, with `KEY=VALUE` assignments laid over it; a preset stays a name."""
-    return override(read_yaml(file) if file is not None else {}, assignments)
+    tree = read_yaml(file) if file is not None else {}
+    return override({key: value for key, value in tree.items() if key != EXPECTED}, assignments)
 
 
 def with_preset(tree: Mapping[str, Any]) -> Tree:
