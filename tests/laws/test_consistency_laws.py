@@ -21,7 +21,7 @@ from dragoman.training.consistency import consistency_of_logits, consistent_cros
 from dragoman.training.distilling import distillation_of_logits, distilled, distilled_cross_entropy
 from dragoman.training.objectives import Loss
 from dragoman.training.update import Objective, compute_gradients, teacher_forced
-from tests.fakes import SYMBOLS, rectangle
+from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
 
 law = settings(deadline=None, max_examples=50)
@@ -142,20 +142,6 @@ def learner(seed: int = 0, dropout: DropoutConfig = NO_DROPOUT, size: int = 8) -
     return random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).train()
 
 
-def batch(pairs: list[tuple[list[int], list[int]]]) -> Batch:
-    source, source_lengths = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
-    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
-    expected, target_lengths = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
-    return Batch(
-        source=source,
-        source_lengths=source_lengths,
-        target=target,
-        expected=expected,
-        target_lengths=target_lengths,
-        rows=torch.arange(len(pairs)).numpy(),
-    )
-
-
 def update(
     model: Seq2SeqTransformer, objective: Objective, batches: list[Batch]
 ) -> tuple[tuple[float, float, int], dict[str, Tensor]]:
@@ -168,7 +154,7 @@ def update(
 @law
 @given(seeds, smoothings, weights)
 def test_without_dropout_r_drop_is_the_loss_of_one_pass(seed: int, smoothing: float, weight: float) -> None:
-    model, whole = learner(seed), [batch(PAIRS)]
+    model, whole = learner(seed), [batch_of(PAIRS)]
     sums, gradients = update(model, r_drop(smoothing, weight=weight), whole)
     once, expected = update(model, teacher_forced(smoothing), whole)
     assert sums == pytest.approx(once, rel=1e-5)
@@ -178,7 +164,7 @@ def test_without_dropout_r_drop_is_the_loss_of_one_pass(seed: int, smoothing: fl
 def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
     model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3))
     light, heavy = r_drop(0.1, weight=0.5), r_drop(0.1, weight=5.0)
-    first, again, more = (update(model, objective, [batch(PAIRS)])[0] for objective in (light, light, heavy))
+    first, again, more = (update(model, objective, [batch_of(PAIRS)])[0] for objective in (light, light, heavy))
     assert first == again
     assert more[1:] == first[1:]
     assert more[0] > first[0]  # the passes disagree, and that costs
@@ -189,8 +175,8 @@ def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
 def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) -> None:
     model, teacher = learner(seed), learner(seed + 1, size=6).eval()
     objective = r_drop(0.1, weight=3.0) if kind == "r_drop" else distilled(0.1, teacher, weight=0.4, temperature=2.0)
-    sums, together = update(model, objective, [batch(PAIRS)])
-    parts, one_by_one = update(model, objective, [batch([pair]) for pair in PAIRS])
+    sums, together = update(model, objective, [batch_of(PAIRS)])
+    parts, one_by_one = update(model, objective, [batch_of([pair]) for pair in PAIRS])
     assert parts == pytest.approx(sums, rel=1e-5)
     torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
 
@@ -198,7 +184,7 @@ def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) 
 def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him() -> None:
     model = learner(3)
     (loss, nll, tokens), gradients = update(
-        model, distilled(0.1, learner(3), weight=1.0, temperature=1.7), [batch(PAIRS)]
+        model, distilled(0.1, learner(3), weight=1.0, temperature=1.7), [batch_of(PAIRS)]
     )
     assert loss / tokens == pytest.approx(0, abs=1e-5)
     assert nll > 1
@@ -208,5 +194,5 @@ def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him() -> None:
 
 def test_a_teacher_s_weights_get_no_gradient() -> None:
     teacher = learner(1)
-    update(learner(0), distilled(0.1, teacher, weight=0.5, temperature=1.0), [batch(PAIRS)])
+    update(learner(0), distilled(0.1, teacher, weight=0.5, temperature=1.0), [batch_of(PAIRS)])
     assert all(parameter.grad is None for parameter in teacher.parameters())

@@ -68,7 +68,10 @@ class TranslationTask:
             judged=Limits(longest, longest),
             tell=tell,
         )
-        return replace(pairs, weights=first_weights(experiment, pairs.tokenizer, folder))
+        start = experiment.start
+        begun = () if start is None else (f"begins with the weights and the tokenizer of {start.resolve().name}",)
+        weights = first_weights(experiment, pairs.tokenizer, folder)
+        return replace(pairs, weights=weights, notes=(*pairs.notes, *begun))
 
     def work(self, materials: Pairs, *, device: torch.device) -> Work[Batch]:
         experiment, config = self.experiment, self.experiment.training
