@@ -9,7 +9,6 @@ with.
 """
 
 import argparse
-import gzip
 import json
 import subprocess
 import sys
@@ -37,7 +36,8 @@ def main() -> None:
         "adapters": (*pairs, ["--set", "training.adapters={rank: 16, alpha: 32}"]),
     }
     if arguments.reverse is not None:
-        roads["back-translation"] = (*backtranslated(pairs[1], arguments), [])
+        captions = [arguments.data / f"multi30k/train.{side}.gz" for side in ("en", "de")]
+        roads["back-translation"] = (captions[0], captions[1], backtranslated(pairs[1], arguments))
     runs = {"before": arguments.run}
     for name, (source, target, options) in roads.items():
         runs[name] = further(name, source, target, options, arguments)
@@ -79,19 +79,14 @@ def taken(arguments: argparse.Namespace) -> tuple[Path, Path]:
     return paths[0], paths[1]
 
 
-def backtranslated(target: Path, arguments: argparse.Namespace) -> tuple[Path, Path]:
-    """The captions, and behind them the everyday targets with sources that a model made."""
+def backtranslated(target: Path, arguments: argparse.Namespace) -> list[str]:
+    """Everyday targets with sources that a model made, beside the captions."""
     out = arguments.runs / "backtranslated"
     if not out.exists():
         options = ["--monolingual", str(target), "--out", str(out), "--method", "sampling"]
         command("backtranslate", str(arguments.reverse), *options)
-    paths = []
-    for side, name in (("en", "source.txt"), ("de", "target.txt")):
-        path = arguments.runs / f"joined.{side}"
-        captions = gzip.decompress((arguments.data / f"multi30k/train.{side}.gz").read_bytes())
-        path.write_bytes(captions + (out / name).read_bytes())
-        paths.append(path)
-    return paths[0], paths[1]
+    corpus = f"{{kind: files, source: {out / 'source.txt'}, target: {out / 'target.txt'}}}"
+    return ["--set", f"data.beside=[{{corpus: {corpus}}}]"]
 
 
 def further(name: str, source: Path, target: Path, options: list[str], arguments: argparse.Namespace) -> Path:

@@ -111,6 +111,17 @@ def test_text_without_sources_gets_them(folder, method):
     assert "exists already" in answer.stderr
 
 
+def test_what_a_model_wrote_stands_beside_what_people_wrote(folder):
+    corpus = "{kind: files, source: more.en, target: more.de}"
+    said = done(
+        *(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "mixed", *settings(), *SHORT),
+        *("--valid-source", "more.en", "--valid-target", "more.de", "--set", "data.cleaning.leaks=false"),
+        *("--set", "data.cleaning.duplicates=false", "--set", f"data.beside=[{{corpus: {corpus}, times: 2}}]"),
+    )
+    assert "500 pairs to learn from" in said
+    assert "times: 2.0" in (folder / "mixed" / "config.yaml").read_text(encoding="utf-8")
+
+
 def test_what_would_have_no_effect_is_refused(folder):
     for options, message in (
         (("--seed", "3"), "--temperature and --seed are for --method sampling"),

@@ -64,8 +64,8 @@ def backtranslate(
         )
     streams.report_repairs(repairs)
     streams.say(
-        f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one; put {out / SOURCE} and "
-        f"{out / TARGET} behind the pairs of people, and train on both"
+        f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Name them under data.beside: "
+        f"{{corpus: {{kind: files, source: {out / SOURCE}, target: {out / TARGET}}}}}"
     )
 
 

@@ -64,7 +64,13 @@ def require_start(start: Path | None, *, extend_vocabulary: int, adapters: bool)
 
 def require_trees(data: DataSettings, tokenizer: TokenizerSettings, *, structural: bool) -> None:
     """Raises ValueError where a network with structural positions lacks trees, and where others are given any."""
-    for name, corpus in (("train", data.train), ("valid", data.valid), ("test", data.test)):
+    if structural and data.beside:
+        raise ValueError(
+            "data.beside has no trees, which model.positions.kind = structural needs of each source; leave one of them "
+            "out"
+        )
+    beside = [(f"beside.{number}.corpus", one.corpus) for number, one in enumerate(data.beside)]
+    for name, corpus in [("train", data.train), *beside, ("valid", data.valid), ("test", data.test)]:
         trees = corpus.source_trees if isinstance(corpus, ParallelFiles) else None
         if structural and corpus is not None and trees is None:
             raise ValueError(

@@ -88,6 +88,12 @@ class Prompts(DataSettings):
 
     kind: Literal["pairs"] = "pairs"
 
+    @model_validator(mode="after")
+    def _one_corpus(self) -> Self:
+        if self.beside:
+            raise ValueError("beside is for translation; put all prompts into one corpus")
+        return self
+
     @property
     def context(self) -> int:
         """Tokens of the longest pair, with the symbol between prompt and continuation."""

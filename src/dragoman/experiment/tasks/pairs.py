@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.data.cleaning import Report
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, ParallelFiles, name_of
+from dragoman.data.mixing import Times, place_of, times_of
 from dragoman.data.preparing import Prepared, prepare
 from dragoman.data.segmenting import segment, segment_anew
 from dragoman.data.store import TextStore, TokenStore
@@ -56,6 +57,8 @@ class Pairs:
     """Whether one network reads both sides, one after the other."""
     trees: Mapping[str, SourceTrees]
     """Those of the sources of `train`, `valid` and `test`, where they are given."""
+    times: Times | None = None
+    """How often each pair of `train` is learnt from in an epoch, where that is not once."""
     weights: Mapping[str, Tensor] | None = None
     """What the network begins with, if not with chance."""
 
@@ -80,13 +83,17 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        written = int(self.train.target_lengths.sum()) + len(self.train)
-        return written + int(self.train.source_lengths.sum()) if self.joined else written
+        written = self.train.target_lengths + 1
+        lengths = written + self.train.source_lengths if self.joined else written
+        return int(lengths.sum() if self.times is None else lengths @ self.times)
 
     def name(self, rows: Sequence[int]) -> str:
         """Which lines of the corpus the rows of a batch are, in words."""
         lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows]
-        return f"{listed(lines)} of the training corpus"
+        if len(self.texts.ends) == 1:
+            return f"{listed(lines)} of the training corpus"
+        places = [f"{line} of corpus {corpus + 1}" for corpus, line in (place_of(at, self.texts.ends) for at in lines)]
+        return f"{listed(places)}, counted from data.train on"
 
 
 def gather_pairs(
@@ -121,7 +128,8 @@ def gather_pairs(
             _refuse_endless(store, tokenizer, where=name_of(corpus))
     valid, notes = _judged(texts, tokenizer, judged)
     trees = _source_trees(stores, texts, tokenizer)
-    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees)
+    times = times_of(texts.train.origins[train.origins], texts.ends, data.beside) if data.beside else None
+    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees, times)
 
 
 def store_by_epoch(

@@ -113,7 +113,7 @@ def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch
     seed = experiment.training.seed
     store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=seed)
     trees = materials.trees.get("train")
-    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees)
+    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees, times=materials.times)
 
 
 def translation_scores(
