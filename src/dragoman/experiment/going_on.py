@@ -60,7 +60,7 @@ def _choices(tree: Tree, begun: Translation, asked: Translation, tokens: int) ->
     updates = length.count * max(1, tokens // an_update) if isinstance(length, Epochs) else length.count
     yield Choice("training.length", length.model_dump(), f"about {updates:,} updates of a network that knows much")
     if training.adapters is None:
-        rate = begun.training.optimiser.learning_rate / SLOWER
+        rate = float(f"{begun.training.optimiser.learning_rate / SLOWER:.3g}")
         yield Choice("training.optimiser.learning_rate", rate, "a fifth of the run's, so that little is forgotten")
     warmup = max(1, updates // 20)
     yield Choice("training.schedule", {"kind": "linear", "warmup": warmup}, "falls to nothing at the end")

@@ -153,7 +153,7 @@ def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatc
     assert experiment.training.seed == 7
     assert experiment.model == before.model
     assert experiment.metrics == before.metrics
-    assert experiment.training.optimiser.learning_rate == before.training.optimiser.learning_rate / 5
+    assert experiment.training.optimiser.learning_rate == pytest.approx(before.training.optimiser.learning_rate / 5)
     assert experiment.training.schedule.kind == "linear"
     assert isinstance(experiment.training.length, Epochs)
     assert {choice.key for choice in choices} == {
