@@ -151,7 +151,7 @@ def _asked(
         if "start" in tree:
             return complete_start(tree)
         is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
-        return complete_text(tree, device=device) if is_text else complete(tree, device=device)
+        return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 
 def _corpora(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:
