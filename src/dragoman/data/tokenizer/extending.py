@@ -6,6 +6,7 @@ further. A text in which nothing new occurs is segmented as before.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import assert_never
 
@@ -81,15 +82,10 @@ def _new_characters(pieces: Iterable[str], words: Mapping[str, int], *, most: in
 
 def _merged_further(segmentation: Merges, words: Mapping[str, int], side: Side, room: int, *, least: int) -> Merges:
     """With the merges that byte pair encoding would make next on these words, most frequent pair first."""
-    known = set(segmentation.pieces)
     counted = _Counted(side, words)
     new: list[Pair] = []
-    while len(new) < room:
-        best = counted.most_frequent(known, least=least)
-        if best is None:
-            break
+    while len(new) < room and (best := counted.most_frequent(least=least)) is not None:
         counted.merge(best)
-        known.add("".join(best))
         new.append(best)
     pieces = (*segmentation.pieces, *("".join(pair) for pair in new))
     return Merges(pieces, (*segmentation.merges, *new))
@@ -99,31 +95,46 @@ class _Counted:
     """Words as pieces, and how often each pair of neighbours occurs in them."""
 
     def __init__(self, side: Side, words: Mapping[str, int]) -> None:
-        self.counts: Counter[Pair] = Counter()
         self._counts_of_words = list(words.values())
         self._words = [list(_joinable(side, word)) for word in words]
+        self._counts: Counter[Pair] = Counter()
         self._places: defaultdict[Pair, set[int]] = defaultdict(set)
-        for place in range(len(self._words)):
-            self._count(place, sign=1)
+        self._ids = {piece: index for index, piece in enumerate(side.segmentation.pieces)}
+        self._queue: list[tuple[int, int, int, Pair]] = []  # every count that a pair ever had, the greatest first
+        changed = set().union(*(self._count(place, sign=1) for place in range(len(self._words))))
+        self._enter(changed)
 
-    def most_frequent(self, known: set[str], *, least: int) -> Pair | None:
-        """The pair to be merged next; ties in the order of code points, and none whose whole is an entry already."""
-        possible = [pair for pair, count in self.counts.items() if count >= least and "".join(pair) not in known]
-        return min(possible, key=lambda pair: (-self.counts[pair], pair)) if possible else None
+    def most_frequent(self, *, least: int) -> Pair | None:
+        """The pair to be merged next; ties in the order of the entries, and none whose whole is an entry already."""
+        while self._queue:
+            negative, _, _, pair = self._queue[0]
+            if self._counts[pair] == -negative and "".join(pair) not in self._ids:
+                return pair if -negative >= least else None
+            heappop(self._queue)
+        return None
 
     def merge(self, pair: Pair) -> None:
+        self._ids["".join(pair)] = len(self._ids)
+        changed: set[Pair] = set()
         for place in sorted(self._places.pop(pair)):
-            self._count(place, sign=-1)
+            changed |= self._count(place, sign=-1)
             self._words[place] = list(_merge(self._words[place], pair))
-            self._count(place, sign=1)
-        del self.counts[pair]
+            changed |= self._count(place, sign=1)
+        self._enter(changed)
 
-    def _count(self, place: int, *, sign: int) -> None:
-        for left, right in pairwise(self._words[place]):
-            if left and right:
-                self.counts[left, right] += sign * self._counts_of_words[place]
-                if sign > 0:
-                    self._places[left, right].add(place)
+    def _count(self, place: int, *, sign: int) -> set[Pair]:
+        """Count the pairs of a word in or out, and return them."""
+        pairs = [(left, right) for left, right in pairwise(self._words[place]) if left and right]
+        for pair in pairs:
+            self._counts[pair] += sign * self._counts_of_words[place]
+            if sign > 0:
+                self._places[pair].add(place)
+        return set(pairs)
+
+    def _enter(self, pairs: Iterable[Pair]) -> None:
+        for pair in pairs:
+            if self._counts[pair] > 0:
+                heappush(self._queue, (-self._counts[pair], self._ids[pair[0]], self._ids[pair[1]], pair))
 
 
 def _joinable(side: Side, word: str) -> Iterator[str]:

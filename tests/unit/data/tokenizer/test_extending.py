@@ -1,5 +1,7 @@
 """A vocabulary that is extended: old ids stay what they were, and new text is spelt in fewer."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +70,20 @@ def test_the_most_frequent_pair_is_merged_first():
     before = Tokenizer.train(lambda: [("x y z a b c", "x y z a b c")], Bpe(vocabulary=290, minimum_count=3))
     after = extended(before, lambda: [("abab abc", "abab abc"), ("cab", "zz zz")], entries=2)
     assert after.source.segmentation.pieces[len(before.source) :] == ("ab", "▁ab")
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_going_on_is_learning_at_once(seed):
+    """By the trainer of the library: a vocabulary learnt in two parts of one corpus is that learnt in one."""
+    generator = random.Random(seed)
+    words = ["".join(generator.choices("abcdefgh", k=generator.randint(1, 9))) for _ in range(101)]
+    texts = [" ".join(generator.choices(words, k=11)) for _ in range(211)]
+    pairs = [(text, text) for text in texts]
+    whole = Tokenizer.train(lambda: pairs, Bpe(vocabulary=407))
+    part = Tokenizer.train(lambda: pairs, Bpe(vocabulary=311))
+    further = extended(part, lambda: pairs, entries=len(whole.source) - len(part.source))
+    assert len(part.source) < len(whole.source)
+    assert further.fingerprint == whole.fingerprint
 
 
 def test_nothing_is_learnt_of_nothing_new():
