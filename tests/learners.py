@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +20,7 @@ from dragoman.training.objectives import Loss
 from dragoman.training.observers import all_of
 from dragoman.training.optimisers import build_optimiser
 from dragoman.training.update import Learner, Objective, teacher_forced
+from tests.fakes import SYMBOLS, rectangle
 
 CPU = torch.device("cpu")
 VOCABULARY = 19
@@ -51,6 +53,21 @@ def build_network(model: TransformerConfig, *, seed: int, vocabulary: int = VOCA
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build_seq2seq(model, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+
+
+def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    """The pairs side by side, as a store would give them."""
+    source, source_lengths = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
+    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
+    expected, target_lengths = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
+    return Batch(
+        source=source,
+        source_lengths=source_lengths,
+        target=target,
+        expected=expected,
+        target_lengths=target_lengths,
+        rows=np.arange(len(pairs)),
+    )
 
 
 def judge_of(values: Iterable[float], *, higher_is_better: bool = True) -> Judge:

@@ -29,6 +29,9 @@ def train(
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
     valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
+    begin: Annotated[
+        Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder that the configuration's corpora are relative to.")] = None,
@@ -40,7 +43,8 @@ def train(
 ) -> None:
     """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough.
 
-    With --text a language model is trained; every other task takes a configuration file.
+    With --text a language model is trained; every other task takes a configuration file. With --from a run is trained
+    further on other text.
     """
     from dragoman.cli.training_display import show_changes, show_choices, show_outcome
     from dragoman.experiment.build import task_of
@@ -49,7 +53,8 @@ def train(
 
     chosen_device = choose_device(device)
     if resume is not None:
-        given = (config, source, target, valid_source, valid_target, text, valid_text, out, data, assignments)
+        corpora_given = (source, target, valid_source, valid_target, text, valid_text)
+        given = (config, begin, out, data, assignments, *corpora_given)
         folder, experiment = _continued(resume, given=given)
         show_choices([], device=describe(chosen_device))
         show_changes(what_changed(folder.read_environment(), device=chosen_device))
@@ -57,7 +62,8 @@ def train(
     else:
         folder = _free_folder(out)
         corpora = _corpora((source, target, valid_source, valid_target), (text, valid_text))
-        experiment, choices = _asked(config, corpora, data, assignments or [], chosen_device)
+        begun = {} if begin is None else {"start": str(begin)}
+        experiment, choices = _asked(config, corpora | begun, data, assignments or [], chosen_device)
         folder.begin()
         with folder.gone_unless_begun():
             folder.write_config(experiment)
@@ -113,7 +119,7 @@ def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder,
 
 def _asked(
     config: Path | None,
-    corpora: dict[str, Any],
+    given: dict[str, Any],
     data: Path | None,
     assignments: list[str],
     device: torch.device,
@@ -125,12 +131,13 @@ def _asked(
     from dragoman.experiment.automatic import complete
     from dragoman.experiment.automatic_text import complete_text
     from dragoman.experiment.config import in_folder, read_tree, to_experiment
+    from dragoman.experiment.going_on import complete_start
     from dragoman.experiment.starting import with_start
 
     tree = read_tree(config, assignments)
     if data is not None:
         tree = in_folder(tree, data)
-    tree = merge(tree, corpora)
+    tree = merge(tree, given)
     if config is not None:
         return to_experiment(with_start(tree), where=str(config)), []
     if data is not None:
@@ -141,8 +148,10 @@ def _asked(
         )
     with status() as tell:
         tell("reading and cleaning the corpus")
-        is_text = any(corpus["kind"] == "text" for corpus in corpora.get("data", {}).values())
-        return complete_text(tree, device=device) if is_text else complete(tree, device=device)
+        if "start" in tree:
+            return complete_start(tree)
+        is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
+        return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 
 def _corpora(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:

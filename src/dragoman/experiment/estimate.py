@@ -11,6 +11,7 @@ from dragoman.experiment.inventory import count_flops
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials
 from dragoman.training.config import Epochs, TrainingConfig
+from dragoman.training.consistency import RDrop
 
 EFFICIENCY = 0.35
 """Share of the measured speed of large products that a training reaches here."""
@@ -20,7 +21,9 @@ def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *,
     """The seconds of a whole training on these materials."""
     with torch.device("meta"):  # without numbers, for only the shapes are looked at
         model = task_of(experiment).network(folder, device=torch.device("meta"))
-    return estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+    objective = getattr(experiment.training, "objective", None)
+    passes = 2 if isinstance(objective, RDrop) else 1
+    return passes * estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
 
 
 def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:

@@ -12,7 +12,6 @@ from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.environment import environment
-from dragoman.experiment.inventory import count_parameters
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials, Work
 from dragoman.files import write_atomically
@@ -70,9 +69,11 @@ def fit(
     progress = run.progress
     outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
     _write_scores(folder, outcome)
-    about = About(experiment.model, count_parameters(work.model), work.specimen() if work.specimen else None)
+    weights = work.finished(choice.weights)
+    parameters = sum(tensor.numel() for tensor in weights.values())
+    about = About(experiment.model, parameters, work.specimen() if work.specimen else None)
     write_card(folder, materials, outcome, about, words=task.description)
-    save_tensors(folder.weights, choice.weights)  # last, for where they are, the run is finished
+    save_tensors(folder.weights, weights)  # last, for where they are, the run is finished
     return outcome
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.data.cleaning import Report
 from dragoman.data.tokenizer import Tokenizer
@@ -35,6 +35,8 @@ class Work(Generic[B]):
     """For each set of examples, a function that scores the network as it then is."""
     name: Callable[[Sequence[int]], str]
     """Which examples the rows of a batch are, in words."""
+    finished: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
+    """The weights of the network as it was trained, as those of the network that is used."""
     specimen: Callable[[], str] | None = None
     """What the network as it then is writes, for the model card."""
 

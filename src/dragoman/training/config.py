@@ -5,9 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dragoman.config import Config
+from dragoman.nn.adapters import Lora
 from dragoman.training.optimisers import Adam, OptimiserConfig
 from dragoman.training.precision import PrecisionName
 from dragoman.training.schedules import InverseSquareRoot, Schedule
+from dragoman.training.translating import Likelihood, ObjectiveConfig
 
 
 class Epochs(Config):
@@ -54,6 +56,12 @@ class TrainingConfig(Config):
 
 class TranslationTraining(TrainingConfig):
     """How the weights are learnt, and how a translator is watched."""
+
+    objective: ObjectiveConfig = Likelihood()
+    """What the loss is made of; validation always measures the likelihood."""
+
+    adapters: Lora | None = None
+    """What alone is learnt where a run begins with another: changes that are added to its weights in the end."""
 
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
     translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
@@ -80,21 +80,27 @@ def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") ->
     """Every target position predicts the next symbol, from the begin symbol to the end symbol."""
 
     def objective(model: Learner, batch: Batch) -> Loss:
-        reader = model if batch.structure is None else with_trees(model, batch.structure)
-        hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
-        places = torch.arange(batch.target.shape[1], device=hidden.device)
-        real = places < batch.target_lengths[:, None]
+        hidden, expected = predicting(model, batch)
         projection = model.unembedding
         return unembedding_loss(
-            hidden[real],
+            hidden,
             projection.weight,
             projection.bias,
-            batch.expected[real],
+            expected,
             smoothing=smoothing,
             products=large_products(precision, hidden.device),
         )
 
     return objective
+
+
+def predicting(model: Learner, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
+    """The hidden states of all target positions, padding left out, and the symbol that each is to predict."""
+    reader = model if batch.structure is None else with_trees(model, batch.structure)
+    hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
+    places = torch.arange(batch.target.shape[1], device=hidden.device)
+    real = places < batch.target_lengths[:, None]
+    return hidden[real], batch.expected[real]
 
 
 def compute_gradients(
