@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,10 +17,12 @@ from dragoman.experiment.environment import environment
 from dragoman.experiment.inventory import count_parameters
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials, Work
+from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import ALONE, Team, WorkerLostError
 from dragoman.training.events import Observer
 from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
@@ -45,13 +49,14 @@ def fit(
     device: torch.device,
     observers: list[Observer],
     interrupted: Callable[[], bool],
+    team: Team = ALONE,
 ) -> Outcome:
-    """Train from the beginning or from the latest checkpoint, to the end.
+    """Train from the beginning or from the latest checkpoint, to the end, with the team that this process leads.
 
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
     task, config = task_of(experiment), experiment.training
-    _write_environment(folder, materials, seed=config.seed, device=device)
+    _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
     run = _begin(work, config, folder)
     observe = all_of([MetricsFile(folder.metrics), *observers])
@@ -59,14 +64,16 @@ def fit(
         run,
         config,
         objective=work.objective,
-        judge=work.judge,
+        judge=judging_on_all_cores(work.judge, team),
         observe=observe,
         device=device,
         interrupted=interrupted,
+        team=team,
     )
-    choice = choose(run, work.last_judge, interrupted=interrupted)
-    observe(choice.event)
-    scores = _final_scores(work, between=lambda: _leave(run, interrupted))
+    with all_cores(team):
+        choice = choose(run, work.last_judge, interrupted=interrupted)
+        observe(choice.event)
+        scores = _final_scores(work, between=lambda: _leave(run, interrupted))
     progress = run.progress
     outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
     _write_scores(folder, outcome)
@@ -74,6 +81,44 @@ def fit(
     write_card(folder, materials, outcome, about, words=task.description)
     save_tensors(folder.weights, choice.weights)  # last, for where they are, the run is finished
     return outcome
+
+
+def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> None:
+    """Take part in the training that another process leads, to its end.
+
+    While it learns it is inside `watched`, which gives what says whether it is interrupted. Raises InterruptionError
+    where any worker is, and WorkerLostError where one is gone.
+    """
+    with team_joined(here) as (team, told):
+        device = torch.device(here.device if told["device"] == "cuda" else told["device"])
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        folder = RunFolder(Path(told["folder"]))
+        experiment = folder.read_config()
+        try:
+            task = task_of(experiment)
+            work = task.work(task.gather(folder, tell=lambda _: None), device=device)
+            with watched() as interrupted:
+                train(
+                    _begin(work, experiment.training, folder),
+                    experiment.training,
+                    objective=work.objective,
+                    judge=work.judge,
+                    observe=lambda _: None,
+                    device=device,
+                    interrupted=interrupted,
+                    team=team,
+                )
+        except (InterruptionError, WorkerLostError):
+            raise
+        except Exception as error:
+            team.leave_note(str(error) or type(error).__name__)
+            raise
+
+
+def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
+    """What `assist` must know."""
+    return {"folder": str(folder.path.absolute()), "device": device.type}
 
 
 def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder) -> Run[Any]:
@@ -87,10 +132,18 @@ def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder) -> Run[An
     )
 
 
-def _write_environment(folder: RunFolder, materials: Materials, *, seed: int, device: torch.device) -> None:
+def _write_environment(
+    folder: RunFolder, materials: Materials, *, seed: int, device: torch.device, workers: int
+) -> None:
     """Where the run began; going on elsewhere does not change it."""
     if not folder.environment.exists():
-        facts = environment(device=device, seed=seed, tokenizer=materials.tokenizer, corpora=materials.fingerprints)
+        facts = environment(
+            device=device,
+            workers=workers,
+            seed=seed,
+            tokenizer=materials.tokenizer,
+            corpora=materials.fingerprints,
+        )
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 

@@ -34,6 +34,9 @@ class TrainingConfig(Config):
     length: Span = Field(Epochs(count=30), description="when training ends")
     batch_tokens: PositiveInt = Field(4096, description="budget of a batch: rows times the longer padded width")
     accumulate: PositiveInt = Field(1, description="batches an update")
+    workers: PositiveInt | Literal["auto"] = Field(
+        "auto", description="processes that share each batch; auto: one a GPU, or one a core where that is faster"
+    )
     optimiser: OptimiserConfig = Adam()
     schedule: Schedule = InverseSquareRoot()
     label_smoothing: float = Field(

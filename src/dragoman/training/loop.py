@@ -17,6 +17,7 @@ from dragoman.errors import DragomanError, TrainingError
 from dragoman.models.weights import set_weights, weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
+from dragoman.training.distributed import ALONE, Team, WorkerLostError
 from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
 from dragoman.training.schedules import factor
@@ -103,21 +104,43 @@ def train(
     observe: Observer,
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
+    team: Team = ALONE,
 ) -> Progress:
     """Train until the end or until `interrupted`; goes on from the latest checkpoint where there is one.
 
-    Raises InterruptionError after saving, and TrainingError where the loss stays not finite.
+    All workers of a team call this; the one that leads is heard, judges and writes, so `observe` and `judge` are its
+    own. Raises InterruptionError after saving, TrainingError where the loss stays not finite, and WorkerLostError.
     """
     total = total_updates(config.length, run.stream, config.accumulate)  # before the stream moves to where it was
-    _begin(run, config)
+    _begin(run, config, team)
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
+    try:
+        _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+    except WorkerLostError:
+        if team.leads:
+            _save(run, observe)  # nothing of an update is applied before all workers have done their part
+        raise
+    return run.progress
+
+
+def _go_on(
+    run: Run[B],
+    config: TrainingConfig,
+    objective: Objective[Any, B],
+    judge: Judge,
+    observe: Observer,
+    interrupted: Callable[[], bool],
+    *,
+    total: int,
+    team: Team,
+) -> None:
     clock = _Clock(run.progress.seconds)
     while not _ended(run.progress, config, total):
         began, epoch = clock.seconds, run.stream.position["epoch"]
-        batches = [next(run.stream).to(device) for _ in range(config.accumulate)]
+        batches = [next(run.stream) for _ in range(config.accumulate)]
         rate = _rate(config, run.progress, total)
-        step = _update(run, config, batches, objective, rate)
+        step = _update(run, config, batches, objective, rate=rate, team=team)
         if not step.finite:
             _roll_back(run, batches, observe)
             continue
@@ -128,24 +151,24 @@ def train(
             _report(run, observe, clock, epoch=epoch, rate=rate, gradient_norm=step.gradient_norm)
         validated = ended or _due(config.interval, run, epoch)
         if validated:
-            _validate_and_keep(run, judge, observe, clock)
-        if interrupted():
-            if not validated:
+            _validate_and_keep(run, judge, observe, clock, team=team)
+        if team.any(interrupted()):
+            if not validated and team.leads:
                 _save(run, observe)
             raise InterruptionError(run.progress.update)
-    return run.progress
 
 
-def _begin(run: Run[Any], config: TrainingConfig) -> None:
+def _begin(run: Run[Any], config: TrainingConfig, team: Team) -> None:
     """Go on from the latest checkpoint, or write the first one, so that there is always one to go back to."""
-    latest = run.checkpoints.latest()
-    if latest is not None:
-        _restore(run, latest)
+    latest = team.agreed(max(run.checkpoints.updates(), default=-1) if team.leads else None)
+    if latest >= 0:
+        _restore(run, run.checkpoints.load(latest))
         return
     if config.moving_average is not None:
         run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
     run.progress = run.progress.but(position=run.stream.position)
-    run.checkpoints.save(_snapshot(run))
+    if team.leads:
+        run.checkpoints.save(_snapshot(run))
 
 
 def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
@@ -163,12 +186,16 @@ def _snapshot(run: Run[Any]) -> Checkpoint:
     return Checkpoint(run.progress, weights(run.model), tensors, run.average)
 
 
-def _update(run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], rate: float) -> Step:
+def _update(
+    run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], *, rate: float, team: Team
+) -> Step:
     run.model.train()
     set_learning_rate(run.optimiser, rate)
     seeds = (config.seed, run.progress.update + 1)
     try:
-        loss, nll, tokens = compute_gradients(run.model, batches, objective, seeds=seeds, precision=config.precision)
+        loss, nll, tokens = compute_gradients(
+            run.model, batches, objective, seeds=seeds, precision=config.precision, team=team
+        )
     except torch.OutOfMemoryError as error:
         raise TrainingError(
             f"update {seeds[1]}: the memory of {device_of(run.model)} is too small for a batch of "
@@ -206,7 +233,7 @@ def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
 def _roll_back(run: Run[B], batches: list[B], observe: Observer) -> None:
     """Back to the latest checkpoint with half the learning rate, at most three times."""
     failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
-    rows = tuple(int(row) for batch in batches for row in batch.rows)
+    rows = tuple(row for batch in batches for row in batch.rows.tolist())
     examples = run.name(rows)
     if count > MOST_ROLLBACKS:
         raise TrainingError(
@@ -257,10 +284,13 @@ def _report(
     run.progress = run.progress.but(since_report=Sums())
 
 
-def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock") -> None:
+def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", *, team: Team) -> None:
     run.model.eval()
-    with torch.inference_mode():
-        scores = dict(judge.validate(run.model))
+    scores = None
+    if team.leads:
+        with torch.inference_mode():
+            scores = dict(judge.validate(run.model))
+    scores = team.agreed(scores)
     progress = run.progress
     improved = judge.better(scores, progress.best.scores if progress.best else None)
     run.progress = progress.but(
@@ -270,7 +300,8 @@ def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_
         seconds=clock.seconds,
     )
     observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
-    _save(run, observe)
+    if team.leads:
+        _save(run, observe)
 
 
 def _save(run: Run[Any], observe: Observer) -> None:
