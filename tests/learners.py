@@ -13,6 +13,7 @@ from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import ALONE, Team
 from dragoman.training.events import Event, Observer
 from dragoman.training.loop import Judge, Run, train
 from dragoman.training.objectives import Loss
@@ -34,14 +35,16 @@ SMALL = TransformerConfig(
 )
 
 
-def build_run(folder: Path, config: TrainingConfig, *, model: TransformerConfig = SMALL) -> Run:
+def build_run(
+    folder: Path, config: TrainingConfig, *, model: TransformerConfig = SMALL, store: Path | None = None
+) -> Run:
     """A run at its beginning, or to go on with where `folder` holds its checkpoints."""
-    store = TokenStore.build(folder / "store", PAIRS, vocabulary=VOCABULARY)
+    pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
     network = build_network(model, seed=config.seed)
     return Run(
         model=network,
         optimiser=build_optimiser(config.optimiser, network),
-        stream=pair_stream(store, budget=BUDGET, seed=config.seed),
+        stream=pair_stream(pairs, budget=BUDGET, seed=config.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep),
         progress=Progress(),
     )
@@ -92,6 +95,7 @@ def train_small(
     objective: Objective | None = None,
     observe: Observer = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
+    team: Team = ALONE,
 ) -> list[Event]:
     """Train, and return what was told."""
     events: list[Event] = []
@@ -103,6 +107,7 @@ def train_small(
         observe=all_of([events.append, observe]),
         device=CPU,
         interrupted=interrupted,
+        team=team,
     )
     return events
 

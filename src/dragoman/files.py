@@ -61,10 +61,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
         yield beside
-        for file in beside.iterdir():
-            if file.is_file():  # a folder in it was made whole before
-                _sync(file)
-        _sync_folder(beside)
+        sync_files(beside)
         if path.exists():
             shutil.rmtree(path)
         beside.rename(path)
@@ -73,6 +70,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise refused(path, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def sync_files(folder: Path) -> None:
+    """Force the files of a folder to the disk; a folder in it was made whole before."""
+    for file in folder.iterdir():
+        if file.is_file():
+            _sync(file)
+    _sync_folder(folder)
 
 
 def refused(path: Path, error: OSError) -> RunError:

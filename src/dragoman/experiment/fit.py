@@ -1,14 +1,16 @@
 """From materials to a finished run: train, choose the weights, score, write the card. No task is known here."""
 
+import copy
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dragoman.data.ahead import Ahead
 from dragoman.evaluation import Score
 from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
@@ -21,7 +23,7 @@ from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, 
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig
+from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, Team, WorkerLostError
 from dragoman.training.events import Observer
 from dragoman.training.loop import InterruptionError, Run, train
@@ -58,7 +60,7 @@ def fit(
     task, config = task_of(experiment), experiment.training
     _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
-    run = _begin(work, config, folder)
+    run = _begin(work, config, folder, team, device=device)
     observe = all_of([MetricsFile(folder.metrics), *observers])
     train(
         run,
@@ -70,6 +72,7 @@ def fit(
         interrupted=interrupted,
         team=team,
     )
+    run = _whole(run, work)
     with all_cores(team):
         choice = choose(run, work.last_judge, interrupted=interrupted)
         observe(choice.event)
@@ -100,7 +103,7 @@ def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable
             work = task.work(task.gather(folder, tell=lambda _: None), device=device)
             with watched() as interrupted:
                 train(
-                    _begin(work, experiment.training, folder),
+                    _begin(work, experiment.training, folder, team, device=device),
                     experiment.training,
                     objective=work.objective,
                     judge=work.judge,
@@ -121,15 +124,34 @@ def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
     return {"folder": str(folder.path.absolute()), "device": device.type}
 
 
-def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder) -> Run[Any]:
+def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device) -> Run[Any]:
+    sharded = config.sharding == "full" and team.size > 1
+    model = copy.deepcopy(work.model) if sharded and team.leads else work.model
+    if config.recompute or sharded:
+        from dragoman.training.sharding import compute_again, shard
+
+        if config.recompute:
+            compute_again(model)
+        if sharded:
+            shard(model, team, device=device)
+    last = config.length.count if isinstance(config.length, Epochs) else None
     return Run(
-        model=work.model,
-        optimiser=build_optimiser(config.optimiser, work.model),
-        stream=work.stream,
+        model=model,
+        judged=work.model if model is not work.model else None,
+        optimiser=build_optimiser(config.optimiser, model),
+        stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
         checkpoints=Checkpoints(folder.checkpoints, keep=config.keep),
         progress=Progress(),
         name=work.name,
     )
+
+
+def _whole(run: Run[Any], work: Work[Any]) -> Run[Any]:
+    """A run at its end without shards, which its last checkpoint holds whole."""
+    if run.judged is None:
+        return run
+    last = run.checkpoints.load(run.progress.update)
+    return replace(run, model=work.model, judged=None, average=last.average)
 
 
 def _write_environment(

@@ -56,7 +56,7 @@ def place() -> Place | None:
 
 def restarted() -> bool:
     """Whether torchrun started this process again after a worker was lost."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return _attempts() > 0
 
 
 def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, device: torch.device) -> int:
@@ -178,8 +178,14 @@ def _wait_for(started: Sequence[subprocess.Popen[bytes]], store: Notes) -> None:
 
 
 def _met() -> Any:
-    """What the environment says to meet at."""
-    return next(rendezvous("env://", timeout=LONGEST_WAIT))[0]
+    """What the environment says to meet at, without what was noted there before a restart."""
+    store = next(rendezvous("env://", timeout=LONGEST_WAIT))[0]
+    return dist.PrefixStore(f"attempt-{_attempts()}", store) if _attempts() else store  # type: ignore[attr-defined]
+
+
+def _attempts() -> int:
+    """How often torchrun has started these processes again."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _here(rank: int) -> str:

@@ -5,7 +5,8 @@ that an update is the same however many share it. One leads: it alone validates,
 """
 
 import dataclasses
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar, final, runtime_checkable
@@ -31,8 +32,6 @@ class Notes(Protocol):
     def set(self, key: str, value: str) -> None: ...
 
     def get(self, key: str) -> bytes: ...
-
-    def wait(self, keys: list[str], timeout: timedelta) -> None: ...
 
     def check(self, keys: list[str]) -> bool: ...
 
@@ -76,10 +75,14 @@ class Team:
         return numbers
 
     def add_up_gradients(self, model: nn.Module) -> None:
-        """Give every parameter the sum of its gradients over the workers. Raises WorkerLostError."""
-        if self.size == 1:
+        """Give every parameter the sum of its gradients over the workers. Raises WorkerLostError.
+
+        Where the workers hold shards, gradients are summed as they come.
+        """
+        found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        gradients = [gradient for gradient in found if not _is_shard(gradient)]
+        if self.size == 1 or not gradients:
             return
-        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         joined = self.total(torch.cat([gradient.flatten() for gradient in gradients]))
         parts = joined.split([gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [part.view_as(one) for part, one in zip(parts, gradients, strict=True)])
@@ -111,19 +114,36 @@ class Team:
 
     def _reason(self) -> str:
         """What a worker that is gone left as its reason, if it had time to."""
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        if self.leads and self.notes is not None:
-            for rank in others:
-                try:
-                    self.notes.wait([_note_of(rank)], timedelta(seconds=SECONDS_FOR_REASONS / len(others)))
+        end = time.monotonic() + SECONDS_FOR_REASONS
+        while self.leads and self.notes is not None and time.monotonic() < end:
+            for rank in range(1, self.size):
+                if self.notes.check([_note_of(rank)]):
                     return self.notes.get(_note_of(rank)).decode()
-                except RuntimeError:  # it left none
-                    continue
+            time.sleep(0.05)
         return "a worker was lost; everything up to the update before is saved"
 
 
 ALONE: Final = Team()
 """No other worker."""
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether this worker holds a shard of each parameter only."""
+    return _is_shard(next(model.parameters()))
+
+
+def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that shards are of, on the CPU; all workers have to ask."""
+    return {name: (_joined(tensor) if _is_shard(tensor) else tensor).cpu() for name, tensor in tensors.items()}
+
+
+def _is_shard(tensor: Tensor) -> bool:
+    """Whether it is one of PyTorch's distributed tensors, whose module takes long to import."""
+    return hasattr(tensor, "full_tensor")
+
+
+def _joined(shard: Any) -> Tensor:
+    return shard.full_tensor()
 
 
 def _note_of(rank: int) -> str:

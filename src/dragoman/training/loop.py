@@ -8,37 +8,24 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, assert_never, runtime_checkable
+from pathlib import Path
+from typing import Any, Generic, assert_never
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.data.epochs import Stream
 from dragoman.errors import DragomanError, TrainingError
-from dragoman.models.weights import set_weights, weights
+from dragoman.models.weights import placed_like, set_weights, weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
-from dragoman.training.distributed import ALONE, Team, WorkerLostError
+from dragoman.training.distributed import ALONE, Team, WorkerLostError, is_sharded, whole
 from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
 from dragoman.training.schedules import factor
-from dragoman.training.update import B, Examples, Objective, Step, apply_gradients, compute_gradients, device_of
+from dragoman.training.update import B, Objective, Step, apply_gradients, compute_gradients, device_of
 
 MOST_ROLLBACKS = 3
-B_co = TypeVar("B_co", bound=Examples, covariant=True)
-
-
-@runtime_checkable
-class Stream(Protocol[B_co]):
-    """Batches without end, with a place to come back to."""
-
-    @property
-    def position(self) -> dict[str, int]: ...
-
-    def seek(self, position: Mapping[str, int]) -> None: ...
-
-    def batches_per_epoch(self) -> int: ...
-
-    def __next__(self) -> B_co: ...
 
 
 @dataclass(frozen=True)
@@ -82,6 +69,8 @@ class Run(Generic[B]):
     progress: Progress
     average: dict[str, Tensor] | None = None
     name: Callable[[Sequence[int]], str] = _numbered
+    judged: nn.Module | None = None
+    """The network that is looked at, where `model` is in shards."""
 
 
 def total_updates(length: Span, stream: Stream[Any], accumulate: int) -> int:
@@ -118,7 +107,7 @@ def train(
     try:
         _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
     except WorkerLostError:
-        if team.leads:
+        if team.leads and not is_sharded(run.model):
             _save(run, observe)  # nothing of an update is applied before all workers have done their part
         raise
     return run.progress
@@ -153,8 +142,8 @@ def _go_on(
         if validated:
             _validate_and_keep(run, judge, observe, clock, team=team)
         if team.any(interrupted()):
-            if not validated and team.leads:
-                _save(run, observe)
+            if not validated:
+                _save(run, observe, team)
             raise InterruptionError(run.progress.update)
 
 
@@ -167,23 +156,48 @@ def _begin(run: Run[Any], config: TrainingConfig, team: Team) -> None:
     if config.moving_average is not None:
         run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
     run.progress = run.progress.but(position=run.stream.position)
-    if team.leads:
-        run.checkpoints.save(_snapshot(run))
+    _write(run, team)
 
 
 def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
     set_weights(run.model, checkpoint.model, where=str(run.checkpoints.folder))
-    restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
+    shards = run.checkpoints.shards(checkpoint.progress.update)
+    if shards is None:
+        restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
+    else:
+        from dragoman.training.sharding import read_shards
+
+        read_shards(shards, run.model, run.optimiser)
     if checkpoint.average is not None:
-        places = {name: parameter.device for name, parameter in run.model.named_parameters()}
-        run.average = {name: tensor.to(places[name]) for name, tensor in checkpoint.average.items()}
+        places = dict(run.model.named_parameters())
+        run.average = {name: placed_like(tensor, places[name]) for name, tensor in checkpoint.average.items()}
     run.progress = checkpoint.progress
     run.stream.seek(checkpoint.progress.position)
 
 
 def _snapshot(run: Run[Any]) -> Checkpoint:
-    tensors = optimiser_tensors(run.optimiser, run.model)
-    return Checkpoint(run.progress, weights(run.model), tensors, run.average)
+    """All there is to be written, whole, except the optimiser's memory where that is in shards."""
+    tensors = {} if is_sharded(run.model) else optimiser_tensors(run.optimiser, run.model)
+    average = None if run.average is None else whole(run.average)
+    return Checkpoint(run.progress, whole(weights(run.model)), tensors, average)
+
+
+def _write(run: Run[Any], team: Team) -> None:
+    """Write a checkpoint: the leader, and where there are shards, all workers beside it."""
+    if not is_sharded(run.model):
+        if team.leads:
+            run.checkpoints.save(_snapshot(run))
+        return
+    from dragoman.training.sharding import write_shards
+
+    def beside(folder: Path | None) -> None:
+        write_shards(Path(team.agreed(None if folder is None else str(folder))), run.model, run.optimiser)
+
+    snapshot = _snapshot(run)
+    if team.leads:
+        run.checkpoints.save(snapshot, write_shards=beside)
+    else:
+        beside(None)
 
 
 def _update(
@@ -285,11 +299,11 @@ def _report(
 
 
 def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", *, team: Team) -> None:
-    run.model.eval()
+    model = _to_be_judged(run)
     scores = None
     if team.leads:
         with torch.inference_mode():
-            scores = dict(judge.validate(run.model))
+            scores = dict(judge.validate(model))
     scores = team.agreed(scores)
     progress = run.progress
     improved = judge.better(scores, progress.best.scores if progress.best else None)
@@ -300,12 +314,20 @@ def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_
         seconds=clock.seconds,
     )
     observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
-    if team.leads:
-        _save(run, observe)
+    _save(run, observe, team)
 
 
-def _save(run: Run[Any], observe: Observer) -> None:
-    run.checkpoints.save(_snapshot(run))
+def _to_be_judged(run: Run[Any]) -> nn.Module:
+    """The network with the weights as they are, whole."""
+    run.model.eval()
+    if run.judged is None:
+        return run.model
+    set_weights(run.judged, whole(weights(run.model)))
+    return run.judged.eval()
+
+
+def _save(run: Run[Any], observe: Observer, team: Team = ALONE) -> None:
+    _write(run, team)
     observe(Saved(run.progress.update))
 
 

@@ -15,10 +15,10 @@ from dragoman.data.batching import Batch
 from dragoman.models.with_trees import with_trees
 from dragoman.nn.dropout import rows_known_by
 from dragoman.shapes import Lengths, SourceIds, TargetIds
-from dragoman.training.distributed import ALONE, Team
+from dragoman.training.distributed import ALONE, Team, whole
 from dragoman.training.objectives import Loss, unembedding_loss
 from dragoman.training.optimisers import Optimiser
-from dragoman.training.precision import PrecisionName, autocast, large_products
+from dragoman.training.precision import PrecisionName, autocast, large_products, linear_maps
 from dragoman.training.randomness import seeded
 
 
@@ -123,7 +123,8 @@ def compute_gradients(
     for number, batch in enumerate(batches):
         part, counts = team.part(batch)
         apart = own and (*own, number)
-        with seeded(*seeds, *apart, device=device), rows_known_by(torch.as_tensor(part.rows)):
+        rows = torch.as_tensor(part.rows)
+        with seeded(*seeds, *apart, device=device), rows_known_by(rows), linear_maps(precision, device):
             with autocast(precision, device):
                 loss = objective(model, part.to(device))
             (loss.objective * (counts / count)).backward()
@@ -142,7 +143,8 @@ def device_of(model: nn.Module) -> torch.device:
 def apply_gradients(model: nn.Module, optimiser: Optimiser, *, clip: float | None) -> float:
     """Clip and step, unless the gradient is not finite; returns its norm before clipping."""
     parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
-    norm = float(nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip))
+    clipped = nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip)
+    norm = float(whole({"norm": clipped})["norm"])
     if math.isfinite(norm):
         optimiser.step()
     optimiser.zero_grad(set_to_none=True)
