@@ -77,6 +77,17 @@ def test_two_workers_reach_what_one_does(place):
     assert json.loads((place / "two" / "environment.json").read_text())["workers"] == 2
 
 
+def test_two_workers_with_a_shard_each_reach_the_same_and_go_on(place):
+    shards = ("--set", "training.sharding=full", "--set", "training.moving_average=0.9")
+    with start(place, "train", *FILES, "--out", "shards", *OPTIONS, *TWO, *shards) as run:
+        listen(run, "update 20/")
+        run.kill()
+    assert dragoman("train", "--resume", "shards", cwd=place).returncode == 0
+    assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)
+    scored = dragoman("evaluate", "shards", "--source", "train.en", "--reference", "train.de", cwd=place)
+    assert scored.returncode == 0, scored.stderr
+
+
 def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
     with start(place, "train", *FILES, "--out", "broken", *OPTIONS, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
         said = listen(run, "update 20/")
@@ -106,10 +117,7 @@ def test_a_worker_of_its_own_that_is_lost_ends_the_command_and_loses_nothing(pla
         signal_to(helper(run), signal.SIGKILL)
         said = run.stderr.read()
         assert run.wait(timeout=60) == 2, said
-    assert said.splitlines()[-1] == (
-        "dragoman: a worker was lost; everything up to the update before is saved. "
-        "Go on with: dragoman train --resume lost"
-    )
+    assert said.splitlines()[-1] == "dragoman: a worker was lost. Go on with: dragoman train --resume lost"
     assert dragoman("train", "--resume", "lost", cwd=place).returncode == 0
     assert weights(place / "lost") == weights(place / "two")
 

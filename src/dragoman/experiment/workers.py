@@ -116,8 +116,8 @@ def team_joined(here: Place) -> Iterator[tuple[Team, dict[str, Any]]]:
 def all_cores(team: Team) -> Iterator[None]:
     """Inside, the leader computes on what the others wait on, or waited on before they ended."""
     own = torch.get_num_threads()
-    started_here = place() is None
-    torch.set_num_threads(own * team.size if started_here else own)
+    if place() is None:  # else the others are not this machine's alone
+        torch.set_num_threads(min(own * team.size, os.cpu_count() or own))
     try:
         yield
     finally:

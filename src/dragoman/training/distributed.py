@@ -120,7 +120,7 @@ class Team:
                 if self.notes.check([_note_of(rank)]):
                     return self.notes.get(_note_of(rank)).decode()
             time.sleep(0.05)
-        return "a worker was lost; everything up to the update before is saved"
+        return "a worker was lost"
 
 
 ALONE: Final = Team()

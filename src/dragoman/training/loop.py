@@ -104,12 +104,7 @@ def train(
     _begin(run, config, team)
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
-    try:
-        _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
-    except WorkerLostError:
-        if team.leads and not is_sharded(run.model):
-            _save(run, observe)  # nothing of an update is applied before all workers have done their part
-        raise
+    _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
     return run.progress
 
 
@@ -129,7 +124,12 @@ def _go_on(
         began, epoch = clock.seconds, run.stream.position["epoch"]
         batches = [next(run.stream) for _ in range(config.accumulate)]
         rate = _rate(config, run.progress, total)
-        step = _update(run, config, batches, objective, rate=rate, team=team)
+        try:
+            step = _update(run, config, batches, objective, rate=rate, team=team)
+        except WorkerLostError:
+            if team.leads and not is_sharded(run.model):
+                _save(run, observe)  # nothing of an update is applied before all workers have done their part
+            raise
         if not step.finite:
             _roll_back(run, batches, observe)
             continue
