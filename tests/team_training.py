@@ -12,7 +12,6 @@ import torch
 
 from dragoman.experiment.workers import place, team_joined, team_of
 from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
-from dragoman.models.weights import weights
 from dragoman.training.config import TrainingConfig, Updates
 from dragoman.training.distributed import Team, whole
 from dragoman.training.events import Updated
@@ -69,7 +68,7 @@ def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
     run = begun(folder, config, options, team)
     events = train_small(run, config, team=team)
     assert run.average is not None
-    ends = {"weights": whole(weights(run.model)), "average": whole(run.average)}
+    ends = {"weights": whole(dict(run.model.named_parameters())), "average": whole(run.average)}
     return {
         "losses": [event.loss for event in of(Updated, events)],
         **{name: {key: tensor.flatten().tolist() for key, tensor in end.items()} for name, end in ends.items()},

@@ -77,17 +77,6 @@ def test_two_workers_reach_what_one_does(place):
     assert json.loads((place / "two" / "environment.json").read_text())["workers"] == 2
 
 
-def test_two_workers_with_a_shard_each_reach_the_same_and_go_on(place):
-    shards = ("--set", "training.sharding=full", "--set", "training.moving_average=0.9")
-    with start(place, "train", *FILES, "--out", "shards", *OPTIONS, *TWO, *shards) as run:
-        listen(run, "update 20/")
-        run.kill()
-    assert dragoman("train", "--resume", "shards", cwd=place).returncode == 0
-    assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)
-    scored = dragoman("evaluate", "shards", "--source", "train.en", "--reference", "train.de", cwd=place)
-    assert scored.returncode == 0, scored.stderr
-
-
 def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
     with start(place, "train", *FILES, "--out", "broken", *OPTIONS, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
         said = listen(run, "update 20/")

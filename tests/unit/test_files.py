@@ -2,12 +2,14 @@
 
 import errno
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import RunError
-from dragoman.files import new_folder, new_text_file, write_atomically
+from dragoman.files import in_turn, new_folder, new_text_file, write_atomically
 
 
 def names(folder) -> list[str]:
@@ -85,3 +87,18 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(RunError, match=r"x: cannot be written \(.+\); check the path"):
         write_atomically(tmp_path / "file" / "x", b"1")
+
+
+def test_one_after_the_other_where_many_want_the_same(tmp_path):
+    inside, most = [], []
+
+    def work(number: int) -> None:
+        with in_turn(tmp_path / "cache" / ".lock"):
+            inside.append(number)
+            time.sleep(0.01)
+            most.append(len(inside))
+            inside.remove(number)
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(work, range(11)))
+    assert most == [1] * 11

@@ -12,6 +12,7 @@ import numpy as np
 from dragoman.data.store import CHUNK, Chunk, TextStore, TokenStore
 from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.errors import DataError
+from dragoman.files import in_turn
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
@@ -44,15 +45,16 @@ def segment_anew(
     facts = {"store": store.fingerprint, "tokenizer": tokenizer.fingerprint, "probability": probability, "seed": seed}
     prefix = f"dropout-{_key(facts)}-"
     folder = cache / f"{prefix}{epoch}"
-    for other in cache.glob(f"{prefix}*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
-    try:
-        return TokenStore.open(folder)
-    except DataError:
-        generator = np.random.default_rng([seed, epoch])
-        columns = _dropped(store, texts, tokenizer, probability, generator)
-        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+    with in_turn(cache / f".{prefix}lock"):  # the workers of a training want the same at the same time
+        for other in cache.glob(f"{prefix}*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        try:
+            return TokenStore.open(folder)
+        except DataError:
+            generator = np.random.default_rng([seed, epoch])
+            columns = _dropped(store, texts, tokenizer, probability, generator)
+            return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
 
 def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:

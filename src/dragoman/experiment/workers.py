@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from dragoman.errors import RunError
+from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.estimate import training_flops
 from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, LONGEST_WAIT, Notes, Team
@@ -65,6 +65,13 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
     On a CPU one a core where the batches are large enough and the training, over `tokens` an epoch, is long enough;
     one a GPU.
     """
+    if config.sharding == "full":
+        if config.workers not in ("auto", 1) and place() is None:
+            raise ConfigError(
+                f"training.workers = {config.workers} with training.sharding = full: shards are for workers that "
+                "torchrun starts; leave training.workers out, and start the command by torchrun"
+            )
+        return 1
     if config.workers != "auto":
         return config.workers
     if device.type == "cuda":

@@ -134,7 +134,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that shards are of, on the CPU; all workers have to ask."""
-    return {name: (_joined(tensor) if _is_shard(tensor) else tensor).cpu() for name, tensor in tensors.items()}
+    return {name: _joined(tensor.detach()).cpu() for name, tensor in tensors.items()}
 
 
 def _is_shard(tensor: Tensor) -> bool:
@@ -142,8 +142,8 @@ def _is_shard(tensor: Tensor) -> bool:
     return hasattr(tensor, "full_tensor")
 
 
-def _joined(shard: Any) -> Tensor:
-    return shard.full_tensor()
+def _joined(tensor: Any) -> Tensor:
+    return tensor.full_tensor() if _is_shard(tensor) else tensor
 
 
 def _note_of(rank: int) -> str:

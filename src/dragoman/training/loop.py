@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.data.epochs import Stream
 from dragoman.errors import DragomanError, TrainingError
-from dragoman.models.weights import placed_like, set_weights, weights
+from dragoman.models.weights import placed_like, set_weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
 from dragoman.training.distributed import ALONE, Team, WorkerLostError, is_sharded, whole
@@ -179,7 +179,7 @@ def _snapshot(run: Run[Any]) -> Checkpoint:
     """All there is to be written, whole, except the optimiser's memory where that is in shards."""
     tensors = {} if is_sharded(run.model) else optimiser_tensors(run.optimiser, run.model)
     average = None if run.average is None else whole(run.average)
-    return Checkpoint(run.progress, whole(weights(run.model)), tensors, average)
+    return Checkpoint(run.progress, whole(dict(run.model.named_parameters())), tensors, average)
 
 
 def _write(run: Run[Any], team: Team) -> None:
@@ -322,7 +322,7 @@ def _to_be_judged(run: Run[Any]) -> nn.Module:
     run.model.eval()
     if run.judged is None:
         return run.model
-    set_weights(run.judged, whole(weights(run.model)))
+    set_weights(run.judged, whole(dict(run.model.named_parameters())))
     return run.judged.eval()
 
 
