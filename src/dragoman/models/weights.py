@@ -40,7 +40,7 @@ def placed_like(tensor: Tensor, parameter: Tensor) -> Tensor:
         return tensor.to(parameter.device)
     from torch.distributed.tensor import distribute_tensor
 
-    return distribute_tensor(tensor.to(parameter.device), parameter.device_mesh, parameter.placements)
+    return distribute_tensor(tensor.to(parameter.device), parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.utils.checkpoint import checkpoint
@@ -42,8 +43,9 @@ def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:
     mesh = init_device_mesh(device.type, (team.size,))
     for block in blocks:
         # The keys and values of the source are computed before the block they are for begins.
-        before = [block.cross_attention.key, block.cross_attention.value] if isinstance(block, DecoderBlock) else []
-        if before and any(True for _ in block.cross_attention.score.parameters()):
+        across = block.cross_attention if isinstance(block, DecoderBlock) else None
+        before = [] if across is None else [across.key, across.value]
+        if any(".cross_attention.score." in f".{name}" for name, _ in model.named_parameters()):
             raise ConfigError(
                 "training.sharding = full does not go with a score that has weights between decoder and encoder; "
                 "leave it out, or choose model.attention.cross.score = scaled_dot"
@@ -66,7 +68,7 @@ def compute_again(model: nn.Module) -> None:
 def write_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
     """The optimiser's memory, each worker its own; all have to call this."""
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    dcp.save(optimiser_tensors(optimiser, model), storage_writer=writer)
+    save(optimiser_tensors(optimiser, model), storage_writer=writer)
 
 
 def read_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
@@ -81,7 +83,7 @@ def read_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
         state[key] = torch.zeros_like(like) if shape == like.shape else torch.zeros(shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # one that there is no other worker
-        dcp.load(state, storage_reader=reader, no_dist=not dist.is_initialized())
+        load(state, storage_reader=reader, no_dist=not dist.is_initialized())
     restore_optimiser(optimiser, model, state)
 
 
