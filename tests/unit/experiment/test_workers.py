@@ -11,6 +11,7 @@ from tests.learners import SMALL, build_network
 
 CPU = torch.device("cpu")
 ENVIRONMENT = {"RANK": "5", "WORLD_SIZE": "7", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}
+NETWORK = build_network(SMALL, seed=1)
 MANY = 10**9
 """Tokens of an epoch that take long."""
 
@@ -26,7 +27,7 @@ def cores(monkeypatch):
 
 
 def wanted(config: TrainingConfig, *, tokens: int = MANY, device: torch.device = CPU) -> int:
-    return workers_for(config, build_network(SMALL, seed=1), tokens=tokens, device=device)
+    return workers_for(config, NETWORK, tokens=tokens, device=device)
 
 
 @pytest.mark.parametrize(
