@@ -13,6 +13,7 @@ from dragoman.data.noise import Noise, noisy
 from dragoman.data.store import CHUNK, Chunk, TextStore, TokenStore
 from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.errors import DataError
+from dragoman.files import in_turn
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
@@ -61,15 +62,16 @@ def segment_anew(
         facts["noise"] = noise.model_dump()
     prefix = f"{'dropout' if noise is None else 'noise'}-{_key(facts)}-"
     folder = cache / f"{prefix}{epoch}"
-    for other in cache.glob(f"{prefix}*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
-    try:
-        return TokenStore.open(folder)
-    except DataError:
-        pairs = _pairs(store, texts) if noise is None else _noisy(store, texts, noise, seed=seed, epoch=epoch)
-        columns = _anew(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
-        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+    with in_turn(cache / f".{prefix}lock"):  # the workers of a training want the same at the same time
+        for other in cache.glob(f"{prefix}*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        try:
+            return TokenStore.open(folder)
+        except DataError:
+            pairs = _pairs(store, texts) if noise is None else _noisy(store, texts, noise, seed=seed, epoch=epoch)
+            columns = _anew(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
+            return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
 
 def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.cleaning import Report
+from dragoman.data.epochs import Stream
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import SCALE
 from dragoman.models.weights import load_tensors, set_weights
-from dragoman.training.loop import Judge, Stream
+from dragoman.training.loop import Judge
 from dragoman.training.update import B, Objective
 
 N = TypeVar("N", bound=nn.Module)

@@ -36,12 +36,21 @@ class TrainingConfig(Config):
     length: Span = Field(Epochs(count=30), description="when training ends")
     batch_tokens: PositiveInt = Field(4096, description="budget of a batch: rows times the longer padded width")
     accumulate: PositiveInt = Field(1, description="batches an update")
+    workers: PositiveInt | Literal["auto"] = Field(
+        "auto", description="processes that share each batch; auto: one a GPU, or one a core where that is faster"
+    )
     optimiser: OptimiserConfig = Adam()
     schedule: Schedule = InverseSquareRoot()
     label_smoothing: float = Field(
         0.0, ge=0.0, lt=1.0, description="share of the target spread over all words, or all labels"
     )
     clip: float | None = Field(1.0, gt=0.0, description="bound of the gradient's norm; none: no bound")
+    sharding: Literal["none", "full"] = Field(
+        "none", description="full: of weights and of the optimiser's memory each worker holds a share (FSDP2)"
+    )
+    recompute: bool = Field(
+        False, description="whether blocks are computed again in the backward pass: less memory, more time"
+    )
     precision: PrecisionName = Field("auto", description="of the forward and backward pass")
     interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
     patience: PositiveInt | None = Field(

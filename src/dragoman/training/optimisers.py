@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from dragoman.config import Config
+from dragoman.models.weights import placed_like
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
 Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
@@ -102,7 +103,7 @@ def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[s
         parts = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if parts:
             optimiser.state[parameter] = {
-                part: value.clone() if part == "step" else value.to(parameter.device, copy=True)
+                part: value.clone() if part == "step" else placed_like(value, parameter).clone()
                 for part, value in parts.items()
             }
 

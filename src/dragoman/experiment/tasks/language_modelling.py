@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 
+from dragoman.data.epochs import Stream
 from dragoman.data.packing import TextBatch, window_stream, windows_in_order
 from dragoman.data.prompts import prompt_stream, prompts_in_order
 from dragoman.data.store import TextStore, TokenStore
@@ -24,7 +25,6 @@ from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.runtime.generator import BATCH_TOKENS, Generator
 from dragoman.runtime.predicting import Predicting
 from dragoman.training.language import next_token
-from dragoman.training.loop import Stream
 from dragoman.training.randomness import seeded
 
 SPECIMEN = 200
