@@ -51,7 +51,13 @@ class TrainingConfig(Config):
     recompute: bool = Field(
         False, description="whether blocks are computed again in the backward pass: less memory, more time"
     )
-    precision: PrecisionName = Field("auto", description="of the forward and backward pass")
+    precision: PrecisionName = Field(
+        "auto",
+        description=(
+            "of the forward and backward pass; auto: bfloat16 on GPUs that have it, and on such CPUs for the products "
+            "with the vocabulary; bfloat16: on a CPU for those of linear maps too"
+        ),
+    )
     interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
     patience: PositiveInt | None = Field(
         None, description="end after so many validations without a better one; none: never"

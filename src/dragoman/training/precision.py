@@ -1,8 +1,9 @@
 """The number format of the forward and backward pass; weights and optimiser stay in float32.
 
-PyTorch's autocast keeps activations in bfloat16 too, which costs a CPU as much as it gains. Here a CPU that has the
-instructions takes bfloat16 into products of matrices alone: what goes in and comes out is rounded, sums are in float32,
-and everything between products stays in float32.
+PyTorch's autocast keeps activations in bfloat16 too, which costs a CPU as much as it gains. Here a CPU takes bfloat16
+into products of matrices alone: what goes in and comes out is rounded, sums are in float32, and everything between
+products stays in float32. With `auto` these are the products with the vocabulary, where the CPU has the instructions;
+with `bfloat16` those of linear maps too.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -19,12 +20,12 @@ PrecisionName = Literal["auto", "float32", "bfloat16"]
 
 
 def autocast(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
-    """`auto` takes bfloat16 on GPUs that have it; for CPUs there is `linear_maps`."""
+    """On GPUs bfloat16, with `auto` on those that have it; for CPUs there is `linear_maps`."""
     match name:
         case "float32":
             return nullcontext()
         case "bfloat16":
-            return torch.autocast(device.type, dtype=torch.bfloat16)
+            return nullcontext() if device.type == "cpu" else torch.autocast(device.type, dtype=torch.bfloat16)
         case "auto":
             pays = device.type == "cuda" and torch.cuda.is_bf16_supported()
             return torch.autocast("cuda", dtype=torch.bfloat16) if pays else nullcontext()
@@ -47,9 +48,8 @@ def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
 
 
 def linear_maps(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
-    """Around the forward and backward pass: with `auto`, linear maps on a CPU multiply in bfloat16 if it has that."""
-    rounds = name == "auto" and device.type == "cpu" and large_products(name, device) == torch.bfloat16
-    return _LinearMaps() if rounds else nullcontext()
+    """Around the forward and backward pass: with `bfloat16`, linear maps on a CPU multiply in it."""
+    return _LinearMaps() if name == "bfloat16" and device.type == "cpu" else nullcontext()
 
 
 @final

@@ -1,11 +1,11 @@
-"""Linear maps with factors rounded to bfloat16: near the exact ones, only where that pays, and in training alone."""
+"""Linear maps with factors rounded to bfloat16: near the exact ones, where that is asked for, and in training alone."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from dragoman.training import precision
-from dragoman.training.precision import SMALLEST, RoundedLinear, linear_maps
+from dragoman.training.precision import SMALLEST, RoundedLinear, autocast, large_products, linear_maps
 
 CPU = torch.device("cpu")
 
@@ -17,9 +17,10 @@ def leaves(*shape: int, rows: tuple[int, ...] = (5, 7)) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def rounding(monkeypatch):
-    """As on a CPU that has the instructions."""
-    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: device.type == "cpu")
+def able(monkeypatch, request):
+    """As on a CPU that has the instructions, or not."""
+    has = getattr(request, "param", True)
+    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: has and device.type == "cpu")
 
 
 @pytest.mark.parametrize("rows", [(11,), (5, 7), (2, 3, 5)])
@@ -39,10 +40,10 @@ def test_rounded_maps_are_near_the_exact_ones(rows, bias):
     assert not torch.equal(rounded, exact)
 
 
-def test_large_maps_are_rounded_in_training_alone(rounding):
+def test_large_maps_are_rounded_in_training_alone():
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
-    with linear_maps("auto", CPU):
+    with linear_maps("bfloat16", CPU):
         assert F.linear(x, weight, bias).grad_fn.name() == "RoundedLinearBackward"
         with torch.no_grad():
             assert torch.equal(F.linear(x, weight, bias), exact)
@@ -53,15 +54,30 @@ def test_large_maps_are_rounded_in_training_alone(rounding):
     assert torch.equal(F.linear(x, weight, bias), exact)
 
 
-@pytest.mark.parametrize("name", ["float32", "bfloat16"])
-def test_who_names_a_format_gets_that(rounding, name):
+@pytest.mark.parametrize("name", ["float32", "auto"])
+def test_linear_maps_are_exact_unless_bfloat16_is_asked_for(able, name):
     x, weight, bias = leaves(64, 67)
-    with linear_maps(name, CPU):
-        assert F.linear(x, weight, bias).grad_fn.name() != "RoundedLinearBackward"
+    exact = F.linear(x, weight, bias)
+    with linear_maps(name, CPU), autocast(name, CPU):
+        assert torch.equal(F.linear(x, weight, bias), exact)
 
 
-def test_a_cpu_without_the_instructions_rounds_nothing(monkeypatch):
-    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: False)
+def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu():
     x, weight, bias = leaves(64, 67)
-    with linear_maps("auto", CPU):
-        assert F.linear(x, weight, bias).grad_fn.name() != "RoundedLinearBackward"
+    with linear_maps("bfloat16", CPU), autocast("bfloat16", CPU):
+        mapped = F.linear(x, weight, bias)
+        assert (mapped @ mapped.mT).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "able", "expected"),
+    [
+        ("float32", True, torch.float32),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+        ("bfloat16", False, torch.bfloat16),
+    ],
+    indirect=["able"],
+)
+def test_products_with_the_vocabulary_are_rounded_where_that_pays(able, name, expected):
+    assert large_products(name, CPU) == expected
