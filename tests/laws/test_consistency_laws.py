@@ -19,6 +19,7 @@ from dragoman.training import objectives
 from dragoman.training.chunks import LogitLoss, chunked_loss
 from dragoman.training.consistency import consistency_of_logits, consistent_cross_entropy, r_drop
 from dragoman.training.distilling import distillation_of_logits, distilled, distilled_cross_entropy
+from dragoman.training.distributed import Team
 from dragoman.training.objectives import Loss
 from dragoman.training.update import Objective, compute_gradients, teacher_forced
 from tests.learners import batch_of
@@ -168,6 +169,23 @@ def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
     assert first == again
     assert more[1:] == first[1:]
     assert more[0] > first[0]  # the passes disagree, and that costs
+
+
+def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
+    """An update that is shared by two or three has the loss and the gradients of one that is not."""
+    model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3, attention=0.2))
+    objective = r_drop(0.1, weight=5.0)
+    (loss, nll, count), together = update(model, objective, [batch_of(PAIRS)])
+    indifferent, _ = update(model, r_drop(0.1, weight=1e-9), [batch_of(PAIRS)])
+    assert loss > indifferent[0] + 0.1 * count  # what the passes disagree in, and not rounding
+    for size in (2, 3):
+        parts = [Team(rank, size).part(batch_of(PAIRS))[0] for rank in range(size)]
+        found = [update(model, objective, [part]) for part in parts]
+        assert sum(sums[0] for sums, _ in found) == pytest.approx(loss, rel=1e-5)
+        assert sum(sums[1] for sums, _ in found) == pytest.approx(nll, rel=1e-5)
+        for name, gradient in together.items():
+            whole = sum(own[name] * (sums[2] / count) for sums, own in found)
+            torch.testing.assert_close(whole, gradient, atol=1e-4, rtol=1e-4)
 
 
 @law

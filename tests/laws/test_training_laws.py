@@ -179,6 +179,17 @@ def test_an_example_loses_the_same_to_dropout_in_every_batch(parts: list[Pairs],
     torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
 
 
+def test_an_example_that_stands_twice_in_an_update_loses_something_else_each_time() -> None:
+    """In one batch as in two; what it loses does not follow from which of them it stands in."""
+    model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2))
+    pair = ([5, 7, 9], [11, 5, 7])
+    one, two = batch_of([pair], first=3), batch_of([pair, pair])
+    two.rows[:] = 3
+    once, twice, apart = (gradients(model, batches)[0] for batches in ([one], [two], [one, one]))
+    assert twice == pytest.approx(apart, rel=1e-6)
+    assert abs(twice[0] - 2 * once[0]) > 0.01
+
+
 @law
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=5), smoothings)
 def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing: float) -> None:

@@ -56,16 +56,19 @@ class Team:
         return self.rank == 0
 
     def part(self, batch: T) -> tuple[T, float]:
-        """The rows of a batch that are this worker's, and 1; where there is no row for it, one row, and 0.
+        """The rows of a batch that are this worker's, and 1; where there is no row for it, one row, and 0."""
+        own, counts = self.share(len(batch.rows))  # type: ignore[attr-defined]
+        return batch if self.size == 1 else _rows_of(batch, own), counts
+
+    def share(self, rows: int) -> tuple[slice, float]:
+        """Which of so many rows are this worker's, and 1; where there is none for it, the first, and 0.
 
         Every worker computes something, because those that share the weights have to move in step. Rows are dealt
         out in turn, for those beside each other are of like length.
         """
-        if self.size == 1:
-            return batch, 1.0
-        rows = len(batch.rows)  # type: ignore[attr-defined]
-        own = slice(self.rank, None, self.size) if self.rank < rows else slice(0, 1)
-        return _rows_of(batch, own), 1.0 if self.rank < rows else 0.0
+        if self.rank < rows:
+            return slice(self.rank, None, self.size), 1.0
+        return slice(0, 1), 0.0
 
     def total(self, numbers: Tensor) -> Tensor:
         """The sum of what each worker gives, in its place. Raises WorkerLostError."""

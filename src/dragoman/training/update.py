@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ class Examples(Protocol):
         ...
 
 
+_INDEX_BITS: Final = 40
+"""Of the index of an example in its store."""
 B = TypeVar("B", bound=Examples)
 N = TypeVar("N")
 Objective = Callable[[N, B], Loss]
@@ -126,11 +128,11 @@ def compute_gradients(
     # On a CPU what dropout takes follows from the example; elsewhere every part of an update needs chance of its own.
     own = () if device.type == "cpu" else (team.rank,)
     sums = torch.zeros(2, dtype=torch.float64)
-    for number, batch in enumerate(batches):
+    for number, (batch, keys) in enumerate(zip(batches, _keys(batches), strict=True)):
         part, counts = team.part(batch)
+        mine, _ = team.share(len(keys))
         apart = own and (*own, number)
-        rows = torch.as_tensor(part.rows)
-        with seeded(*seeds, *apart, device=device), rows_known_by(rows), linear_maps(precision, device):
+        with seeded(*seeds, *apart, device=device), rows_known_by(keys[mine]), linear_maps(precision, device):
             with autocast(precision, device):
                 loss = objective(model, part.to(device))
             (loss.objective * (counts / count)).backward()
@@ -139,6 +141,20 @@ def compute_gradients(
     team.add_up_gradients(model)
     objective_sum, nll_sum = team.total(sums).tolist()
     return objective_sum, nll_sum, count
+
+
+def _keys(batches: Sequence[Examples]) -> list[Int[Tensor, " rows"]]:
+    """What dropout knows each example of an update by: its index, and how often that has stood in the update before.
+
+    An example that is learnt from twice is to lose something else each time.
+    """
+    counts = [len(batch.rows) for batch in batches]
+    rows = torch.as_tensor(np.concatenate([batch.rows for batch in batches]))
+    order = rows.argsort(stable=True)
+    first = torch.searchsorted(rows[order], rows[order])
+    before = torch.empty_like(rows)
+    before[order] = torch.arange(len(rows)) - first
+    return list((rows + (before << _INDEX_BITS)).split(counts))
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from dragoman.errors import ConfigError
 from dragoman.experiment import workers
 from dragoman.experiment.workers import Place, place, restarted, team_of, workers_for
 from dragoman.training.config import Epochs, TrainingConfig, Updates
@@ -50,6 +51,23 @@ def test_what_is_over_soon_is_learnt_by_one(cores):
 def test_who_names_a_number_gets_it(cores, number):
     cores(2)
     assert wanted(TrainingConfig(workers=number), tokens=1) == number
+
+
+@pytest.mark.parametrize("number", ["auto", 1])
+def test_who_asks_for_shards_is_given_one_process(cores, number):
+    """Those that torchrun starts are its own."""
+    cores(2)
+    assert wanted(TrainingConfig(sharding="full", workers=number)) == 1
+
+
+def test_shards_are_refused_to_workers_that_are_not_torchrun_s(cores, monkeypatch):
+    cores(2)
+    config = TrainingConfig(sharding="full", workers=3)
+    with pytest.raises(ConfigError, match=r"training.workers = 3 .* start the command by torchrun"):
+        wanted(config)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert wanted(config) == 1
 
 
 def test_one_for_each_gpu_unless_one_is_named(monkeypatch):
