@@ -13,6 +13,7 @@ import torch
 from dragoman.experiment.workers import place, team_joined, team_of
 from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
 from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.consistency import r_drop
 from dragoman.training.distributed import Team, whole
 from dragoman.training.events import Updated
 from dragoman.training.loop import Run
@@ -31,6 +32,9 @@ MODEL = TransformerConfig(
     dropout=DropoutConfig(embedding=0.2, residual=0.3, feed_forward=0.1, attention=0.1),
 )
 
+FIRST = 30
+"""Updates before the first checkpoint."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,6 +42,7 @@ class Options:
     accumulate: int = 1
     sharding: bool = False
     recompute: bool = False
+    consistent: bool = False
 
 
 def main(folder: Path, several: dict[str, Options]) -> None:
@@ -56,7 +61,7 @@ def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
     """The loss of each update, and the weights at the end."""
     config = TrainingConfig(
         length=Updates(count=options.updates),
-        interval=Updates(count=20),
+        interval=Updates(count=FIRST),
         report=1,
         schedule=Constant(),
         batch_tokens=BUDGET,
@@ -66,7 +71,8 @@ def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
         optimiser=Adam(learning_rate=0.003),
     )
     run = begun(folder, config, options, team)
-    events = train_small(run, config, team=team)
+    objective = r_drop(config.label_smoothing, weight=5.0) if options.consistent else None
+    events = train_small(run, config, objective=objective, team=team)
     assert run.average is not None
     ends = {"weights": whole(dict(run.model.named_parameters())), "average": whole(run.average)}
     return {
