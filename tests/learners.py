@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -13,12 +14,14 @@ from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
 from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import ALONE, Team
 from dragoman.training.events import Event, Observer
 from dragoman.training.loop import Judge, Run, train
 from dragoman.training.objectives import Loss
 from dragoman.training.observers import all_of
 from dragoman.training.optimisers import build_optimiser
 from dragoman.training.update import Learner, Objective, teacher_forced
+from tests.fakes import SYMBOLS, rectangle
 
 CPU = torch.device("cpu")
 VOCABULARY = 19
@@ -34,14 +37,16 @@ SMALL = TransformerConfig(
 )
 
 
-def build_run(folder: Path, config: TrainingConfig, *, model: TransformerConfig = SMALL) -> Run:
+def build_run(
+    folder: Path, config: TrainingConfig, *, model: TransformerConfig = SMALL, store: Path | None = None
+) -> Run:
     """A run at its beginning, or to go on with where `folder` holds its checkpoints."""
-    store = TokenStore.build(folder / "store", PAIRS, vocabulary=VOCABULARY)
+    pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
     network = build_network(model, seed=config.seed)
     return Run(
         model=network,
         optimiser=build_optimiser(config.optimiser, network),
-        stream=pair_stream(store, budget=BUDGET, seed=config.seed),
+        stream=pair_stream(pairs, budget=BUDGET, seed=config.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep),
         progress=Progress(),
     )
@@ -51,6 +56,21 @@ def build_network(model: TransformerConfig, *, seed: int, vocabulary: int = VOCA
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build_seq2seq(model, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+
+
+def batch_of(pairs: list[tuple[list[int], list[int]]], *, first: int = 0) -> Batch:
+    """The pairs side by side, as a store would give them; `first` is the index of the first pair there."""
+    source, source_lengths = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
+    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
+    expected, target_lengths = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
+    return Batch(
+        source=source,
+        source_lengths=source_lengths,
+        target=target,
+        expected=expected,
+        target_lengths=target_lengths,
+        rows=np.arange(first, first + len(pairs)),
+    )
 
 
 def judge_of(values: Iterable[float], *, higher_is_better: bool = True) -> Judge:
@@ -92,6 +112,7 @@ def train_small(
     objective: Objective | None = None,
     observe: Observer = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
+    team: Team = ALONE,
 ) -> list[Event]:
     """Train, and return what was told."""
     events: list[Event] = []
@@ -103,6 +124,7 @@ def train_small(
         observe=all_of([events.append, observe]),
         device=CPU,
         interrupted=interrupted,
+        team=team,
     )
     return events
 

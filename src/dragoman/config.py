@@ -251,7 +251,8 @@ def _walk(kind: type[Config], location: Sequence[Any]) -> tuple[list[str], Any]:
         else:
             path.append(str(part))
             here = _inside(options[0], part)
-    return path, here
+    options = alternatives(here)
+    return path, options[0] if len(options) == 1 else here  # a group that may be left out is that group
 
 
 def _inside(annotation: Any, part: Any) -> Any:

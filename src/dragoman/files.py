@@ -73,10 +73,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
         yield beside
-        for file in beside.iterdir():
-            if file.is_file():  # a folder in it was made whole before
-                _sync(file)
-        _sync_folder(beside)
+        sync_files(beside)
         if path.exists():
             shutil.rmtree(path)
         beside.rename(path)
@@ -85,6 +82,26 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise refused(path, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def in_turn(lock: Path) -> Iterator[None]:
+    """Inside, nobody else is inside with the same file, which is made; without effect where the system has no locks."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sync_files(folder: Path) -> None:
+    """Force the files of a folder to the disk; a folder in it was made whole before."""
+    for file in folder.iterdir():
+        if file.is_file():
+            _sync(file)
+    _sync_folder(folder)
 
 
 def refused(path: Path, error: OSError) -> RunError:

@@ -60,6 +60,9 @@ def test_every_verb_explains_itself():
         "info",
         "prune",
         "export",
+        "distill",
+        "backtranslate",
+        "reproduce",
     ]
     for verb in verbs:
         answer = dragoman(verb, "--help")

@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
         "sleeps": "schläft",
         ".": ".",
     }
-    for name, size in [("train", 211), ("test", 11)]:
+    for name, size in [("train", 211), ("terms", 101), ("test", 11)]:
         sources = [generator.choices(list(words), k=generator.randint(3, 9)) for _ in range(size)]
         targets = [[words[word] for word in source] for source in sources]
         for suffix, lines in [("en", sources), ("de", targets)]:

@@ -31,6 +31,12 @@ VARIANTS = {
         "training__keep": 2,
         "tokenizer__dropout": 0.1,
     },
+    "R-Drop, Muon, noise": {
+        "training__length": "{kind: updates, count: 47}",
+        "training__objective": "{kind: r_drop, weight: 3.0}",
+        "training__optimiser__kind": "muon",
+        "data__noise": "{capitals: 0.1, typing: 0.1, truncated: 0.1}",
+    },
 }
 TRAIN = ("train", "--source", "train.en", "--target", "train.de", "--out", "run")
 TIMES = {"seconds", "tokens_per_second"}
@@ -78,7 +84,7 @@ class Sitting:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variant", "threads"), [(0, 2), (1, 1)], ids=list(VARIANTS))
+@pytest.mark.parametrize(("variant", "threads"), [(0, 2), (1, 1), (2, 1)], ids=list(VARIANTS))
 def test_killed_and_gone_on_is_never_killed(tmp_path, variant, threads):
     seed = int(os.environ.get("DRAGOMAN_KILLS") or int.from_bytes(os.urandom(4)))
     generator = random.Random(seed)

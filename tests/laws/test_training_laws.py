@@ -28,7 +28,8 @@ from dragoman.training.schedules import (
     factor,
 )
 from dragoman.training.update import compute_gradients, teacher_forced
-from tests.fakes import SYMBOLS, rectangle
+from tests.fakes import SYMBOLS
+from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
 
 seeds = st.integers(0, 2**32)
@@ -138,20 +139,6 @@ words = st.lists(st.integers(4, 12), max_size=7)
 micro_batches = st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=3), min_size=4, max_size=4)
 
 
-def batch(pairs: Pairs) -> Batch:
-    source, source_lengths = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
-    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
-    expected, target_lengths = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
-    return Batch(
-        source=source,
-        source_lengths=source_lengths,
-        target=target,
-        expected=expected,
-        target_lengths=target_lengths,
-        rows=np.arange(len(pairs)),
-    )
-
-
 def learner(dropout: DropoutConfig = NO_DROPOUT, seed: int = 0) -> Seq2SeqTransformer:
     config = TransformerConfig(
         size=15, heads=3, feed_forward=19, encoder_layers=1, decoder_layers=2, dropout=dropout, tie="all"
@@ -173,18 +160,41 @@ def gradients(
 @given(micro_batches, smoothings, seeds)
 def test_accumulation_of_four_batches_is_one_batch_of_all(parts: list[Pairs], smoothing: float, seed: int) -> None:
     model = learner(seed=seed)
-    whole = batch([pair for part in parts for pair in part])
+    whole = batch_of([pair for part in parts for pair in part])
     sums, together = gradients(model, [whole], smoothing=smoothing)
-    sums_of_parts, one_by_one = gradients(model, [batch(part) for part in parts], smoothing=smoothing)
+    sums_of_parts, one_by_one = gradients(model, [batch_of(part) for part in parts], smoothing=smoothing)
     assert sums_of_parts == pytest.approx(sums, rel=1e-5, abs=1e-4)
     torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
+
+
+@law
+@given(micro_batches, seeds)
+def test_an_example_loses_the_same_to_dropout_in_every_batch(parts: list[Pairs], seed: int) -> None:
+    model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2), seed=seed)
+    sums, together = gradients(model, [batch_of([pair for part in parts for pair in part])])
+    firsts = np.cumsum([0, *map(len, parts)]).tolist()
+    apart = [batch_of(part, first=first) for part, first in zip(parts, firsts, strict=False)]
+    sums_of_parts, one_by_one = gradients(model, apart)
+    assert sums_of_parts == pytest.approx(sums, rel=1e-5, abs=1e-4)
+    torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
+
+
+def test_an_example_that_stands_twice_in_an_update_loses_something_else_each_time() -> None:
+    """In one batch as in two; what it loses does not follow from which of them it stands in."""
+    model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2))
+    pair = ([5, 7, 9], [11, 5, 7])
+    one, two = batch_of([pair], first=3), batch_of([pair, pair])
+    two.rows[:] = 3
+    once, twice, apart = (gradients(model, batches)[0] for batches in ([one], [two], [one, one]))
+    assert twice == pytest.approx(apart, rel=1e-6)
+    assert abs(twice[0] - 2 * once[0]) > 0.01
 
 
 @law
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=5), smoothings)
 def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing: float) -> None:
     """By the equation on the logits of all real places, padding left out."""
-    model, whole = learner(), batch(pairs)
+    model, whole = learner(), batch_of(pairs)
     (objective, nll, tokens), found = gradients(model, [whole], smoothing=smoothing)
     assert tokens == sum(len(target) + 1 for _, target in pairs)
     model.zero_grad(set_to_none=True)
@@ -203,7 +213,7 @@ def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing
 def test_chance_is_an_argument_of_an_update() -> None:
     """The same seeds give the same gradients to the last bit, others others, and the ambient generator stands still."""
     model = learner(DropoutConfig(embedding=0.3, residual=0.3, attention=0.3, feed_forward=0.3))
-    batches = [batch([([5, 7], [11, 5, 7]), ([4], [4])]), batch([([5, 7], [11, 5, 7]), ([4], [4])])]
+    batches = [batch_of([([5, 7], [11, 5, 7]), ([4], [4])], first=first) for first in (0, 2)]
     before = torch.random.get_rng_state()
     first, second = gradients(model, batches), gradients(model, batches)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -211,7 +221,7 @@ def test_chance_is_an_argument_of_an_update() -> None:
     torch.testing.assert_close(first[1], second[1], atol=0, rtol=0)
     assert gradients(model, batches, seeds=(1, 2))[0] != first[0]
     one = gradients(model, batches[:1])[0]
-    assert first[0][0] != 2 * one[0]  # the second batch of an update does not drop what the first dropped
+    assert first[0][0] != 2 * one[0]  # examples with the same words do not lose the same of them
 
 
 # Schedules

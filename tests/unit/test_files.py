@@ -2,12 +2,14 @@
 
 import errno
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import RunError
-from dragoman.files import new_folder, new_text_file, require_writable, write_atomically
+from dragoman.files import in_turn, new_folder, new_text_file, require_writable, write_atomically
 
 
 def names(folder) -> list[str]:
@@ -101,3 +103,18 @@ def test_asking_leaves_nothing_behind_and_what_is_there_as_it_was(tmp_path):
         require_writable(tmp_path / name)
     assert names(tmp_path) == ["old"]
     assert (tmp_path / "old").read_bytes() == b"1"
+
+
+def test_one_after_the_other_where_many_want_the_same(tmp_path):
+    inside, most = [], []
+
+    def work(number: int) -> None:
+        with in_turn(tmp_path / "cache" / ".lock"):
+            inside.append(number)
+            time.sleep(0.01)
+            most.append(len(inside))
+            inside.remove(number)
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(work, range(11)))
+    assert most == [1] * 11

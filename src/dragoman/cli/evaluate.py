@@ -27,6 +27,21 @@ class MetricName(StrEnum):
     ROUGE_L = "rougeL"
 
 
+class PerturbationName(StrEnum):
+    """The faults of `--perturb`, as `data.noise` names them."""
+
+    CAPITALS = "capitals"
+    NO_END_MARKS = "no-end-marks"
+    TYPOS = "typos"
+
+
+Perturb = Annotated[
+    PerturbationName | None,
+    typer.Option(
+        help="Give every sentence a fault before it is translated: all capitals, no end mark, or one typing error.",
+        show_default=False,
+    ),
+]
 Reference = Annotated[
     list[str], typer.Option("--reference", "-r", help="A file of references; again for each further translator.")
 ]
@@ -49,6 +64,7 @@ def evaluate(
     hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="The beam that the run translates with: 5.")] = None,
+    perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
@@ -61,9 +77,11 @@ def evaluate(
 
     metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
     references = [streams.read_all(name) for name in reference]
-    name = _given(run, hypothesis=hypothesis, source=source, beam=beam)
+    name = _given(run, hypothesis=hypothesis, source=source, beam=beam, perturb=perturb)
     sentences = streams.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
+    if perturb is not None:
+        sentences = _perturbed(sentences, perturb)
     outputs = sentences if run is None else _translated(run, sentences, beam=beam)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
@@ -103,17 +121,37 @@ def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Met
             assert_never(name)
 
 
-def _given(run: Path | None, *, hypothesis: str | None, source: str | None, beam: int | None) -> str:
+def _given(
+    run: Path | None,
+    *,
+    hypothesis: str | None,
+    source: str | None,
+    beam: int | None,
+    perturb: PerturbationName | None,
+) -> str:
     """The file to read: of outputs, or of what a run is to translate. Raises ConfigError on neither and on both."""
     from dragoman.errors import ConfigError
 
     if hypothesis is not None:
-        if run is not None or source is not None or beam is not None:
-            raise ConfigError("evaluate takes --hypothesis, or a run with --source and --beam, not both; leave one out")
+        if run is not None or source is not None or beam is not None or perturb is not None:
+            raise ConfigError(
+                "evaluate takes --hypothesis, or a run with --source, --beam and --perturb, not both; leave one out"
+            )
         return hypothesis
     if run is None or source is None:
         raise ConfigError("evaluate needs outputs: give --hypothesis FILE, or a run folder and --source FILE")
     return source
+
+
+def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]:
+    """Each sentence with its fault, the same every time, and a word on how many have one."""
+    from dragoman.cli import streams
+    from dragoman.data.noise import perturbed
+
+    faulty = [perturbed(text, perturb.value, number=number) for number, text in enumerate(sentences)]
+    changed = sum(one != other for one, other in zip(sentences, faulty, strict=True))
+    streams.say(f"{perturb.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
+    return faulty
 
 
 def _translated(run: Path, sentences: list[str], *, beam: int | None) -> list[str]:

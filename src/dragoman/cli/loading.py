@@ -36,11 +36,12 @@ def load_as(
     )
 
 
-def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None) -> T:
+def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:
     """The same as PyTorch computes it, whatever else could: what is looked into are its modules."""
     from dragoman.experiment.load import load_in_pytorch
+    from dragoman.runtime.translator import BATCH_TOKENS
 
-    return _of_kind(kind, run, load_in_pytorch(run, device=device))
+    return _of_kind(kind, run, load_in_pytorch(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS))
 
 
 def _of_kind(kind: type[T], run: Path, loaded: object) -> T:

@@ -15,16 +15,19 @@ import typer
 
 from dragoman.cli.analyse import analyse
 from dragoman.cli.answer import answer
+from dragoman.cli.backtranslate import backtranslate
 from dragoman.cli.bench import bench
 from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
 from dragoman.cli.demo import demo
+from dragoman.cli.distill import distill
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.inspect import inspect
 from dragoman.cli.prune import prune
+from dragoman.cli.reproduce import reproduce
 from dragoman.cli.score import score
 from dragoman.cli.train import train
 from dragoman.cli.translate import translate
@@ -45,7 +48,8 @@ app = typer.Typer(
 )
 USING: Final = (translate, generate, classify, answer, score)
 LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
-for verb in (demo, train, *USING, *LOOKING, prune, export):
+MAKING: Final = (prune, export, distill, backtranslate, reproduce)
+for verb in (demo, train, *USING, *LOOKING, *MAKING):
     app.command()(verb)
 
 

@@ -12,7 +12,7 @@ NOTICE = b"\nstopping at the next safe place; Ctrl-C once more leaves at once\n"
 
 
 @contextmanager
-def on_signals() -> Iterator[Callable[[], bool]]:
+def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
     """Inside, the first signal only makes the yielded function true and says so; then Ctrl-C interrupts at once."""
     received: list[int] = []
 
@@ -21,7 +21,7 @@ def on_signals() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         if not received:
             with suppress(OSError):  # standard error may be closed; a print could wait for a lock that we hold
-                os.write(2, NOTICE)
+                os.write(2, notice)
         received.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dragoman.experiment.config import Experiment
     from dragoman.experiment.fit import Outcome
     from dragoman.experiment.run import RunFolder
+    from dragoman.experiment.workers import Place
 
 
 def train(
@@ -29,6 +30,9 @@ def train(
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
     valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
+    begin: Annotated[
+        Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder that the configuration's corpora are relative to.")] = None,
@@ -40,40 +44,82 @@ def train(
 ) -> None:
     """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough.
 
-    With --text a language model is trained; every other task takes a configuration file.
+    With --text a language model is trained; every other task takes a configuration file. With --from a run is trained
+    further on other text.
     """
-    from dragoman.cli.training_display import show_changes, show_choices, show_outcome
+    from dragoman.cli.training_display import show_choices, show_outcome
     from dragoman.experiment.build import task_of
     from dragoman.experiment.device import choose_device, describe
-    from dragoman.experiment.environment import what_changed
+    from dragoman.experiment.workers import place
 
+    here = place()
+    if here is not None and here.rank > 0:
+        return _assist(here)
     chosen_device = choose_device(device)
+    given = (config, source, target, valid_source, valid_target, text, valid_text, begin, out, data, assignments)
+    resume, given = _restarted(out, resume, given)
     if resume is not None:
-        given = (config, source, target, valid_source, valid_target, text, valid_text, out, data, assignments)
         folder, experiment = _continued(resume, given=given)
         show_choices([], device=describe(chosen_device))
-        show_changes(what_changed(folder.read_environment(), device=chosen_device))
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     else:
         folder = _free_folder(out)
         corpora = _corpora((source, target, valid_source, valid_target), (text, valid_text))
-        experiment, choices = _asked(config, corpora, data, assignments or [], chosen_device)
+        begun = {} if begin is None else {"start": str(begin)}
+        experiment, choices = _asked(config, corpora | begun, data, assignments or [], chosen_device)
         folder.begin()
         with folder.gone_unless_begun():
             folder.write_config(experiment)
             show_choices(choices, device=describe(chosen_device))
             outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     show_outcome(outcome, folder=folder.path, command=task_of(experiment).description.command)
+    return None
+
+
+def _assist(here: Place) -> None:
+    """Learn beside the process that leads; what there is to say, it says."""
+    import signal
+    import warnings
+
+    from dragoman.cli.signals import on_signals
+    from dragoman.errors import DragomanError
+    from dragoman.experiment.fit import assist
+
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it waits to be told, nothing is lost and nothing is to be said
+    try:
+        assist(here, watched=lambda: on_signals(notice=b""))
+    except DragomanError as error:
+        raise typer.Exit(2) from error
+
+
+def _restarted(out: Path | None, resume: Path | None, given: tuple[Any, ...]) -> tuple[Path | None, tuple[Any, ...]]:
+    """What to resume with which options: where torchrun starts a command again, the run that it began."""
+    from dragoman.experiment.run import RunFolder
+    from dragoman.experiment.workers import restarted
+
+    began = out is not None and restarted() and RunFolder(out).config.is_file()
+    return (out, ()) if began else (resume, given)
 
 
 def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device, tensorboard: bool = False) -> Outcome:
     """Train in a folder that `begin` made, showing what happens; a signal saves and leaves with the way to go on."""
     from dragoman.cli.signals import on_signals
-    from dragoman.cli.training_display import TrainingDisplay, show_estimate, show_materials, status
+    from dragoman.cli.training_display import (
+        TrainingDisplay,
+        show_changes,
+        show_estimate,
+        show_materials,
+        show_workers,
+        status,
+    )
     from dragoman.errors import RunError
     from dragoman.experiment.build import task_of
-    from dragoman.experiment.estimate import estimate
-    from dragoman.experiment.fit import fit
+    from dragoman.experiment.environment import what_changed
+    from dragoman.experiment.estimate import blueprint, estimate
+    from dragoman.experiment.fit import fit, told_to_workers
+    from dragoman.experiment.workers import team_of, workers_for
+    from dragoman.training.distributed import WorkerLostError
     from dragoman.training.loop import InterruptionError
     from dragoman.training.observers import TensorBoard
 
@@ -84,11 +130,27 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
             materials = task.gather(folder, tell=tell)
         show_materials(materials)
         show_estimate(estimate(experiment, folder, materials, device=device))
-        with on_signals() as interrupted, TrainingDisplay(unit=task.description.unit) as display:
+        network = blueprint(experiment, folder)
+        size = workers_for(experiment.training, network, tokens=materials.tokens, device=device)
+        with (
+            team_of(size, told=told_to_workers(folder, device)) as team,
+            on_signals() as interrupted,
+            TrainingDisplay(unit=task.description.unit) as display,
+        ):
+            show_workers(team.size)
+            show_changes(what_changed(folder.read_environment(), device=device, workers=team.size))
             observers.append(display)
             try:
-                return fit(experiment, folder, materials, device=device, observers=observers, interrupted=interrupted)
-            except InterruptionError as error:
+                return fit(
+                    experiment,
+                    folder,
+                    materials,
+                    device=device,
+                    observers=observers,
+                    interrupted=interrupted,
+                    team=team,
+                )
+            except (InterruptionError, WorkerLostError) as error:
                 raise RunError(f"{error}. Go on with: dragoman train --resume {folder.path}") from error
             except KeyboardInterrupt as error:
                 raise RunError(
@@ -113,7 +175,7 @@ def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder,
 
 def _asked(
     config: Path | None,
-    corpora: dict[str, Any],
+    given: dict[str, Any],
     data: Path | None,
     assignments: list[str],
     device: torch.device,
@@ -125,12 +187,13 @@ def _asked(
     from dragoman.experiment.automatic import complete
     from dragoman.experiment.automatic_text import complete_text
     from dragoman.experiment.config import in_folder, read_tree, to_experiment
+    from dragoman.experiment.going_on import complete_start
     from dragoman.experiment.starting import with_start
 
     tree = read_tree(config, assignments)
     if data is not None:
         tree = in_folder(tree, data)
-    tree = merge(tree, corpora)
+    tree = merge(tree, given)
     if config is not None:
         return to_experiment(with_start(tree), where=str(config)), []
     if data is not None:
@@ -141,8 +204,10 @@ def _asked(
         )
     with status() as tell:
         tell("reading and cleaning the corpus")
-        is_text = any(corpus["kind"] == "text" for corpus in corpora.get("data", {}).values())
-        return complete_text(tree, device=device) if is_text else complete(tree, device=device)
+        if "start" in tree:
+            return complete_start(tree)
+        is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
+        return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 
 def _corpora(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:

@@ -54,6 +54,12 @@ def show_changes(changes: list[str]) -> None:
         )
 
 
+def show_workers(workers: int) -> None:
+    """How many processes learn, where they are several."""
+    if workers > 1:
+        console.print(f"workers: {workers}, each of which learns from its part of every batch")
+
+
 def show_estimate(seconds: float) -> None:
     """How long it should take."""
     console.print(f"estimated time: {_minutes(seconds)} at most")

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.data.epochs import Epoch, EpochStream, Rows
+from dragoman.data.mixing import Times, drawn_rows
 from dragoman.data.store import Ragged, TokenStore
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD
 from dragoman.data.trees import SourceTrees
@@ -137,18 +138,25 @@ def batches_in_order(store: TokenStore, *, budget: int, trees: SourceTrees | Non
 
 
 def pair_stream(
-    store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int, trees: SourceTrees | None = None
+    store: TokenStore | Callable[[int], TokenStore],
+    *,
+    budget: int,
+    seed: int,
+    trees: SourceTrees | None = None,
+    times: Times | None = None,
 ) -> EpochStream[Batch]:
     """Batches of pairs for ever, epoch after epoch.
 
     `store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs. `budget`
-    bounds the padded tokens of a batch on each side. Raises DataError where there is no example.
+    bounds the padded tokens of a batch on each side. Every pair stands once in an epoch, or as often as `times` say of
+    each, on average. Raises DataError where there is no example.
     """
 
     def epoch(number: int) -> Epoch[Batch]:
         own = store(number) if callable(store) else store
-        batches = plan(own.source_lengths, own.target_lengths, budget=budget, seed=seed, epoch=number)
-        return Epoch(batches, lambda _, rows: collate(own, rows, trees))
+        drawn = np.arange(len(own)) if times is None else drawn_rows(times, seed=seed, epoch=number)
+        batches = plan(own.source_lengths[drawn], own.target_lengths[drawn], budget=budget, seed=seed, epoch=number)
+        return Epoch(batches, lambda _, places: collate(own, drawn[places], trees))
 
     return EpochStream(epoch)
 

@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.data.cleaning import Cleaning
 from dragoman.data.corpora import Corpus
+from dragoman.data.mixing import Beside
+from dragoman.data.noise import Noise
 
 
 class DataSettings(Config):
@@ -14,6 +16,9 @@ class DataSettings(Config):
 
     train: Corpus
     """What is learnt from."""
+
+    beside: tuple[Beside, ...] = ()
+    """What is learnt from too, such as back-translated text, more or less often than `train`."""
 
     valid: Corpus | None = None
     """What training is watched and chosen by; without it a part of `train` is held out."""
@@ -27,6 +32,9 @@ class DataSettings(Config):
     cleaning: Cleaning = Cleaning()
     """Which pairs of `train` are kept out of training."""
 
+    noise: Noise | None = None
+    """Faults that sources of `train` get anew each epoch, so that those of real text do little harm."""
+
     longest_source: int = Field(256, ge=1)
     """Tokens of a source above which the pair is left out of training."""
 
@@ -37,4 +45,9 @@ class DataSettings(Config):
     def _one_validation_set(self) -> Self:
         if self.valid is not None and self.held_out is not None:
             raise ValueError("held_out has no effect beside valid; remove one of them")
+        if self.valid is None and self.beside:
+            raise ValueError(
+                "beside is text of several kinds, of which none should be held out unseen; give valid, text like that "
+                "which is to be translated"
+            )
         return self

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,23 @@ from numpy.typing import NDArray
 from dragoman.errors import DataError
 
 B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
 
 Rows = NDArray[np.int64]
+
+
+@runtime_checkable
+class Stream(Protocol[B_co]):
+    """Batches without end, with a place to come back to."""
+
+    @property
+    def position(self) -> dict[str, int]: ...
+
+    def seek(self, position: Mapping[str, int]) -> None: ...
+
+    def batches_per_epoch(self) -> int: ...
+
+    def __next__(self) -> B_co: ...
 
 
 @final
@@ -36,7 +51,7 @@ class Epoch(Generic[B]):
 
 @final
 class EpochStream(Generic[B]):
-    """Implements `training.loop.Stream`: what comes next follows from the position alone."""
+    """Implements `Stream`: what comes next follows from the position alone."""
 
     def __init__(self, epoch_of: Callable[[int], Epoch[B]]) -> None:
         """`epoch_of` gives the batches of an epoch, from 0. Raises DataError where it gives none."""

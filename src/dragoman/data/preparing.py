@@ -13,11 +13,12 @@ from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, Example, Repairs, name_of, paths_of, read
 from dragoman.data.fingerprints import KeySet, file_fingerprint
 from dragoman.data.holding_out import key_of, size_of_held_out, threshold
+from dragoman.data.mixing import Mixture
 from dragoman.data.store import TextStore
 from dragoman.errors import DataError
 from dragoman.files import new_folder
 
-_VERSION = 1
+_VERSION = 2
 _SUMMARY = "summary.json"
 
 
@@ -35,6 +36,8 @@ class Prepared:
     """Sentences to be printed: repairs, empty validation pairs, leaks."""
     fingerprints: dict[str, str]
     """SHA-256 of every corpus file, by path."""
+    ends: tuple[int, ...]
+    """The last line of each corpus that is learnt from; a line of the training text counts on from one to the next."""
 
 
 def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
@@ -43,8 +46,9 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
     `seed` draws the held-out part. Raises DataError where a corpus cannot be read or too little of it is left.
     """
     fingerprints = {str(path): file_fingerprint(path) for path in _paths(settings)}
-    # The longest_* limits count tokens, which do not exist yet.
-    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target"})
+    # The longest_* limits count tokens, which do not exist yet; noise and times are of an epoch.
+    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target", "noise", "beside"})
+    chosen["beside"] = [one.corpus.model_dump(mode="json") for one in settings.beside]
     facts = {"version": _VERSION, "settings": chosen, "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:
@@ -59,11 +63,12 @@ def _open(folder: Path, fingerprints: dict[str, str]) -> Prepared:
     try:
         summary = json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))
         report, notes = Report.from_json(summary["report"]), tuple(summary["notes"])
+        ends = tuple(summary["ends"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}: no prepared texts; they are built again from the corpus") from error
     test = TextStore.open(folder / "test") if (folder / "test").is_dir() else None
     train, valid = TextStore.open(folder / "train"), TextStore.open(folder / "valid")
-    return Prepared(train=train, valid=valid, test=test, report=report, notes=notes, fingerprints=fingerprints)
+    return Prepared(train, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends)
 
 
 def _build(settings: DataSettings, folder: Path, *, seed: int) -> None:
@@ -73,8 +78,9 @@ def _build(settings: DataSettings, folder: Path, *, seed: int) -> None:
         TextStore.build(folder / "test", _noting(read(settings.test, repairs), held_out))
     if settings.valid is not None:
         notes += _build_valid(settings.valid, folder / "valid", repairs, held_out)
-    examples = clean(read(settings.train, repairs), settings.cleaning, report=report, held_out=held_out)
-    where = name_of(settings.train)
+    mixture = Mixture([settings.train, *(one.corpus for one in settings.beside)])
+    examples = clean(mixture.examples(repairs), settings.cleaning, report=report, held_out=held_out)
+    where = mixture.name
     if settings.valid is None:
         _split(examples, folder, size=settings.held_out, seed=seed, enough=lambda: require_enough(report, where=where))
     else:
@@ -85,7 +91,7 @@ def _build(settings: DataSettings, folder: Path, *, seed: int) -> None:
             f"{where}: {report.leaks:,} training pairs have a source that stands in the validation or test text; "
             f"they were {'removed' if settings.cleaning.leaks else 'kept, so scores on it mean less'}"
         )
-    summary = {"notes": repairs.sentences() + notes, "report": report.to_json()}
+    summary = {"notes": repairs.sentences() + notes, "report": report.to_json(), "ends": mixture.ends}
     (folder / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
@@ -128,5 +134,5 @@ def _noting(examples: Iterable[Example], held_out: KeySet) -> Iterator[Example]:
 
 
 def _paths(settings: DataSettings) -> list[Path]:
-    corpora = [settings.train, settings.valid, settings.test]
+    corpora = [settings.train, *(one.corpus for one in settings.beside), settings.valid, settings.test]
     return [path for corpus in corpora if corpus is not None for path in paths_of(corpus)]

@@ -1,4 +1,4 @@
-"""From stored texts to stored ids: once per corpus and tokenizer, or anew each epoch under BPE dropout."""
+"""From stored texts to stored ids: once per corpus and tokenizer, or anew each epoch under noise and BPE dropout."""
 
 import hashlib
 import json
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dragoman.data.noise import Noise, noisy
 from dragoman.data.store import CHUNK, Chunk, TextStore, TokenStore
 from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.errors import DataError
+from dragoman.files import in_turn
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
@@ -35,24 +37,41 @@ def segment(
 
 
 def segment_anew(
-    store: TokenStore, texts: TextStore, tokenizer: Tokenizer, cache: Path, *, probability: float, seed: int, epoch: int
+    store: TokenStore,
+    texts: TextStore,
+    tokenizer: Tokenizer,
+    cache: Path,
+    *,
+    seed: int,
+    epoch: int,
+    probability: float = 0.0,
+    noise: Noise | None = None,
 ) -> TokenStore:
-    """The pairs of `store` under BPE dropout, with draws from (seed, epoch); those of other epochs are removed.
+    """The pairs of `store` with noise in their sources and under BPE dropout; those of other epochs are removed.
 
-    A pair that dropout makes longer than the limits of `store` keeps its plain ids, so that no epoch loses an example.
+    Draws are from (seed, epoch). A side that either makes longer than the limits of `store` keeps its plain ids, so
+    that no epoch loses an example.
     """
-    facts = {"store": store.fingerprint, "tokenizer": tokenizer.fingerprint, "probability": probability, "seed": seed}
-    prefix = f"dropout-{_key(facts)}-"
+    facts: dict[str, Any] = {
+        "store": store.fingerprint,
+        "tokenizer": tokenizer.fingerprint,
+        "probability": probability,
+        "seed": seed,
+    }
+    if noise is not None:
+        facts["noise"] = noise.model_dump()
+    prefix = f"{'dropout' if noise is None else 'noise'}-{_key(facts)}-"
     folder = cache / f"{prefix}{epoch}"
-    for other in cache.glob(f"{prefix}*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
-    try:
-        return TokenStore.open(folder)
-    except DataError:
-        generator = np.random.default_rng([seed, epoch])
-        columns = _dropped(store, texts, tokenizer, probability, generator)
-        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+    with in_turn(cache / f".{prefix}lock"):  # the workers of a training want the same at the same time
+        for other in cache.glob(f"{prefix}*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        try:
+            return TokenStore.open(folder)
+        except DataError:
+            pairs = _pairs(store, texts) if noise is None else _noisy(store, texts, noise, seed=seed, epoch=epoch)
+            columns = _anew(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
+            return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
 
 def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:
@@ -69,22 +88,48 @@ def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longes
         yield [sources[place] for place in kept], [targets[place] for place in kept], [rows[place] for place in kept]
 
 
-def _dropped(
-    store: TokenStore, texts: TextStore, tokenizer: Tokenizer, probability: float, generator: np.random.Generator
+Texts = list[tuple[str, str]]
+
+
+def _pairs(store: TokenStore, texts: TextStore) -> Iterator[Texts]:
+    """The texts of the store, a chunk at a time."""
+    for start in range(0, len(store), CHUNK):
+        yield [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
+
+
+def _noisy(store: TokenStore, texts: TextStore, noise: Noise, *, seed: int, epoch: int) -> Iterator[Texts]:
+    row = 0
+    for chunk in _pairs(store, texts):
+        yield [noisy(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
+        row += len(chunk)
+
+
+def _anew(
+    store: TokenStore,
+    pairs: Iterator[Texts],
+    tokenizer: Tokenizer,
+    probability: float,
+    generator: np.random.Generator,
 ) -> Iterator[Chunk]:
-    def draw(side: Side, which: int, pairs: list[tuple[str, str]], rows: range) -> list[list[int]]:
+    def draw(side: Side, which: int, chunk: Texts, rows: range) -> list[list[int]]:
         longest = store.header["longest_target" if which else "longest_source"]
-        drawn = side.encode_with_dropout([pair[which] for pair in pairs], probability=probability, generator=generator)
+        own = [pair[which] for pair in chunk]
+        drawn = (
+            side.encode_with_dropout(own, probability=probability, generator=generator)
+            if probability
+            else side.encode_batch(own)
+        )
         return [
             ids if len(ids) <= longest else store.pair(row)[which].tolist()
             for row, ids in zip(rows, drawn, strict=True)
         ]
 
-    for start in range(0, len(store), CHUNK):
-        rows = range(start, min(start + CHUNK, len(store)))
+    start = 0
+    for chunk in pairs:
+        rows = range(start, start + len(chunk))
         origins = store.origins[rows.start : rows.stop].tolist()
-        pairs = [texts.pair(origin) for origin in origins]
-        yield draw(tokenizer.source, 0, pairs, rows), draw(tokenizer.target, 1, pairs, rows), origins
+        yield draw(tokenizer.source, 0, chunk, rows), draw(tokenizer.target, 1, chunk, rows), origins
+        start += len(chunk)
 
 
 def _vocabulary(tokenizer: Tokenizer) -> int:

@@ -33,7 +33,7 @@ def complete(tree: Tree, *, device: torch.device) -> tuple[Translation, list[Cho
     """
     asked = _check(tree)
     texts = prepare(asked.data, cache_folder(), seed=asked.training.seed)
-    choices = [choice for choice in _choices(tree, asked, _size(texts), device) if not given(tree, choice.key)]
+    choices = [choice for choice in _choices(tree, asked, size_of(texts), device) if not given(tree, choice.key)]
     experiment = _translation(laid_under(choices, tree))
     if asked.data.valid is None and asked.data.held_out is None:
         choices.insert(0, Choice("data.held_out", f"{len(texts.valid):,} pairs", "no validation set was given"))
@@ -77,7 +77,8 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
     yield from training_choices(tree, asked.training, preset=preset, tokens=size.tokens, budget=budget)
 
 
-def _size(texts: Prepared) -> Size:
+def size_of(texts: Prepared) -> Size:
+    """Counted in pairs, and estimated in tokens from the first 2,000 of them."""
     pairs = len(texts.train)
     words = sum(len(target.split()) for _, (_, target) in zip(range(2000), texts.train.pairs(), strict=False))
     return Size(pairs, round(1.35 * words / min(pairs, 2000) + 1) * pairs)

@@ -34,9 +34,14 @@ TASKS: dict[str, type[Experiment]] = {
 """The settings of each task, by its name."""
 
 
+EXPECTED = "expected"
+"""The key of a recipe under which it says what scores it should reach; it is no setting."""
+
+
 def read_tree(file: Path | None, assignments: Sequence[str]) -> Tree:
     """What a person asked for: a file, with `KEY=VALUE` assignments laid over it; a preset stays a name."""
-    return override(read_yaml(file) if file is not None else {}, assignments)
+    tree = read_yaml(file) if file is not None else {}
+    return override({key: value for key, value in tree.items() if key != EXPECTED}, assignments)
 
 
 def with_preset(tree: Mapping[str, Any]) -> Tree:
@@ -51,11 +56,13 @@ def in_folder(tree: Mapping[str, Any], folder: Path) -> Tree:
     data = tree.get("data")
     if not isinstance(data, Mapping):
         return dict(tree)
-    corpora = {
+    corpora: Tree = {
         name: {key: _placed(key, value, folder) for key, value in data[name].items()}
         for name in ("train", "valid", "test")
         if isinstance(data.get(name), Mapping)
     }
+    if isinstance(beside := data.get("beside"), list | tuple):
+        corpora["beside"] = [_placed_beside(one, folder) for one in beside]
     return {**tree, "data": {**data, **corpora}}
 
 
@@ -79,6 +86,13 @@ def _of_other_tasks(key: str, task: str) -> str | None:
     """A sentence about a key that this task does not have, where others do."""
     owners = [name for name, settings in TASKS.items() if key in keys_of(settings)]
     return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
+
+
+def _placed_beside(tree: Any, folder: Path) -> Any:
+    corpus = tree.get("corpus") if isinstance(tree, Mapping) else None
+    if not isinstance(corpus, Mapping):
+        return tree
+    return {**tree, "corpus": {key: _placed(key, value, folder) for key, value in corpus.items()}}
 
 
 def _placed(key: str, value: Any, folder: Path) -> Any:

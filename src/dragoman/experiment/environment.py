@@ -12,7 +12,9 @@ import torch
 from dragoman.data.tokenizer import Tokenizer
 
 
-def environment(*, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str]) -> dict[str, Any]:
+def environment(
+    *, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str], workers: int = 1
+) -> dict[str, Any]:
     """The facts as JSON holds them. Corpora are named without their folders, which are nobody else's business."""
     return {
         "dragoman": version("dragoman"),
@@ -21,6 +23,7 @@ def environment(*, device: torch.device, seed: int, tokenizer: Tokenizer, corpor
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "workers": workers,
         "seed": seed,
         "git": _git_revision(),
         "tokenizer": tokenizer.fingerprint,
@@ -28,9 +31,14 @@ def environment(*, device: torch.device, seed: int, tokenizer: Tokenizer, corpor
     }
 
 
-def what_changed(began: Mapping[str, Any], *, device: torch.device) -> list[str]:
+def what_changed(began: Mapping[str, Any], *, device: torch.device, workers: int = 1) -> list[str]:
     """In what the machine differs from the one where a run began, as far as sums in another order may come of it."""
-    now = {"torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads()}
+    now = {
+        "torch": torch.__version__,
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "workers": workers,
+    }
     return [f"{name} {began[name]} then, {value} now" for name, value in now.items() if began.get(name, value) != value]
 
 

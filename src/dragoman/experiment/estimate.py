@@ -11,6 +11,7 @@ from dragoman.experiment.inventory import count_flops
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials
 from dragoman.training.config import Epochs, TrainingConfig
+from dragoman.training.consistency import RDrop
 
 EFFICIENCY = 0.35
 """Share of the measured speed of large products that a training reaches here."""
@@ -18,9 +19,15 @@ EFFICIENCY = 0.35
 
 def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *, device: torch.device) -> float:
     """The seconds of a whole training on these materials."""
-    with torch.device("meta"):  # without numbers, for only the shapes are looked at
-        model = task_of(experiment).network(folder, device=torch.device("meta"))
-    return estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+    passes = 2 if isinstance(getattr(experiment.training, "objective", None), RDrop) else 1
+    model = blueprint(experiment, folder)
+    return passes * estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+
+
+def blueprint(experiment: Experiment, folder: RunFolder) -> nn.Module:
+    """The network without numbers, for who looks at its shapes only."""
+    with torch.device("meta"):
+        return task_of(experiment).network(folder, device=torch.device("meta"))
 
 
 def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:

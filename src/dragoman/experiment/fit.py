@@ -1,24 +1,29 @@
 """From materials to a finished run: train, choose the weights, score, write the card. No task is known here."""
 
+import copy
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from dragoman.data.ahead import Ahead
 from dragoman.evaluation import Score
 from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.environment import environment
-from dragoman.experiment.inventory import count_parameters
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials, Work
+from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig
+from dragoman.training.config import Epochs, TrainingConfig
+from dragoman.training.distributed import ALONE, Team, WorkerLostError
 from dragoman.training.events import Observer
 from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
@@ -45,52 +50,123 @@ def fit(
     device: torch.device,
     observers: list[Observer],
     interrupted: Callable[[], bool],
+    team: Team = ALONE,
 ) -> Outcome:
-    """Train from the beginning or from the latest checkpoint, to the end.
+    """Train from the beginning or from the latest checkpoint, to the end, with the team that this process leads.
 
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
     task, config = task_of(experiment), experiment.training
-    _write_environment(folder, materials, seed=config.seed, device=device)
+    _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
-    run = _begin(work, config, folder)
+    run = _begin(work, config, folder, team, device=device)
     observe = all_of([MetricsFile(folder.metrics), *observers])
     train(
         run,
         config,
         objective=work.objective,
-        judge=work.judge,
+        judge=judging_on_all_cores(work.judge, team),
         observe=observe,
         device=device,
         interrupted=interrupted,
+        team=team,
     )
-    choice = choose(run, work.last_judge, interrupted=interrupted)
-    observe(choice.event)
-    scores = _final_scores(work, between=lambda: _leave(run, interrupted))
+    run = _whole(run, work)
+    with all_cores(team):
+        choice = choose(run, work.last_judge, interrupted=interrupted)
+        observe(choice.event)
+        scores = _final_scores(work, between=lambda: _leave(run, interrupted))
     progress = run.progress
     outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
     _write_scores(folder, outcome)
-    about = About(experiment.model, count_parameters(work.model), work.specimen() if work.specimen else None)
+    weights = work.finished(choice.weights)
+    parameters = sum(tensor.numel() for tensor in weights.values())
+    about = About(experiment.model, parameters, work.specimen() if work.specimen else None)
     write_card(folder, materials, outcome, about, words=task.description)
-    save_tensors(folder.weights, choice.weights)  # last, for where they are, the run is finished
+    save_tensors(folder.weights, weights)  # last, for where they are, the run is finished
     return outcome
 
 
-def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder) -> Run[Any]:
+def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> None:
+    """Take part in the training that another process leads, to its end.
+
+    While it learns it is inside `watched`, which gives what says whether it is interrupted. Raises InterruptionError
+    where any worker is, and WorkerLostError where one is gone.
+    """
+    with team_joined(here) as (team, told):
+        device = torch.device(here.device if told["device"] == "cuda" else told["device"])
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        folder = RunFolder(Path(told["folder"]))
+        experiment = folder.read_config()
+        try:
+            task = task_of(experiment)
+            work = task.work(task.gather(folder, tell=lambda _: None), device=device)
+            with watched() as interrupted:
+                train(
+                    _begin(work, experiment.training, folder, team, device=device),
+                    experiment.training,
+                    objective=work.objective,
+                    judge=work.judge,
+                    observe=lambda _: None,
+                    device=device,
+                    interrupted=interrupted,
+                    team=team,
+                )
+        except (InterruptionError, WorkerLostError):
+            raise
+        except Exception as error:
+            team.leave_note(str(error) or type(error).__name__)
+            raise
+
+
+def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
+    """What `assist` must know."""
+    return {"folder": str(folder.path.absolute()), "device": device.type}
+
+
+def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device) -> Run[Any]:
+    sharded = config.sharding == "full" and team.size > 1
+    model = copy.deepcopy(work.model) if sharded and team.leads else work.model
+    if config.recompute or sharded:
+        from dragoman.training.sharding import compute_again, shard
+
+        if config.recompute:
+            compute_again(model)
+        if sharded:
+            shard(model, team, device=device)
+    last = config.length.count if isinstance(config.length, Epochs) else None
     return Run(
-        model=work.model,
-        optimiser=build_optimiser(config.optimiser, work.model),
-        stream=work.stream,
+        model=model,
+        judged=work.model if model is not work.model else None,
+        optimiser=build_optimiser(config.optimiser, model),
+        stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
         checkpoints=Checkpoints(folder.checkpoints, keep=config.keep),
         progress=Progress(),
         name=work.name,
     )
 
 
-def _write_environment(folder: RunFolder, materials: Materials, *, seed: int, device: torch.device) -> None:
+def _whole(run: Run[Any], work: Work[Any]) -> Run[Any]:
+    """A run at its end without shards, which its last checkpoint holds whole."""
+    if run.judged is None:
+        return run
+    last = run.checkpoints.load(run.progress.update)
+    return replace(run, model=work.model, judged=None, average=last.average)
+
+
+def _write_environment(
+    folder: RunFolder, materials: Materials, *, seed: int, device: torch.device, workers: int
+) -> None:
     """Where the run began; going on elsewhere does not change it."""
     if not folder.environment.exists():
-        facts = environment(device=device, seed=seed, tokenizer=materials.tokenizer, corpora=materials.fingerprints)
+        facts = environment(
+            device=device,
+            workers=workers,
+            seed=seed,
+            tokenizer=materials.tokenizer,
+            corpora=materials.fingerprints,
+        )
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 

@@ -1,6 +1,7 @@
 """What must fit between the rooms of an experiment, whatever its task."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from dragoman.config import Tree
@@ -49,9 +50,27 @@ def require_one_vocabulary(tokenizer: TokenizerSettings, *, dropout: bool = Fals
         )
 
 
+def require_start(start: Path | None, *, extend_vocabulary: int, adapters: bool) -> None:
+    """Raises ValueError where something is to be added to the network of another run, and cannot be learnt there."""
+    if start is None and (extend_vocabulary or adapters):
+        key = f"extend_vocabulary = {extend_vocabulary}" if extend_vocabulary else "training.adapters"
+        raise ValueError(f"{key} is about a network that was trained before; give that run as start, or leave it out")
+    if extend_vocabulary and adapters:
+        raise ValueError(
+            f"extend_vocabulary = {extend_vocabulary}: new entries would learn nothing beside training.adapters, which "
+            "leaves the embedding as it is; leave one of them out"
+        )
+
+
 def require_trees(data: DataSettings, tokenizer: TokenizerSettings, *, structural: bool) -> None:
     """Raises ValueError where a network with structural positions lacks trees, and where others are given any."""
-    for name, corpus in (("train", data.train), ("valid", data.valid), ("test", data.test)):
+    if structural and data.beside:
+        raise ValueError(
+            "data.beside has no trees, which model.positions.kind = structural needs of each source; leave one of them "
+            "out"
+        )
+    beside = [(f"beside.{number}.corpus", one.corpus) for number, one in enumerate(data.beside)]
+    for name, corpus in [("train", data.train), *beside, ("valid", data.valid), ("test", data.test)]:
         trees = corpus.source_trees if isinstance(corpus, ParallelFiles) else None
         if structural and corpus is not None and trees is None:
             raise ValueError(
@@ -63,6 +82,11 @@ def require_trees(data: DataSettings, tokenizer: TokenizerSettings, *, structura
                 f"data.{name}.source_trees = {trees} has no effect without model.positions.kind = structural; leave "
                 "one of them out"
             )
+    if structural and data.noise is not None:
+        raise ValueError(
+            "data.noise changes the words that the trees of model.positions.kind = structural are about; leave one of "
+            "them out"
+        )
     if structural:
         _require_words(tokenizer)
 

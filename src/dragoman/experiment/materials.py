@@ -22,7 +22,7 @@ def own_tokenizer(folder: RunFolder, learn: Callable[[], Tokenizer], *, tell: Ca
     """The run's tokenizer, or the one that `learn` gives, which from then on is the run's."""
     if folder.tokenizer.exists():
         return folder.read_tokenizer()
-    tell("learning the tokenizer")
+    tell("preparing the tokenizer")
     tokenizer = learn()
     tokenizer.save(folder.tokenizer)
     return tokenizer

@@ -16,7 +16,13 @@ from dragoman.data.tagging import TaggedData
 from dragoman.data.tokenizer import Bpe, TokenizerSettings
 from dragoman.decoding import SamplingSettings, SearchSettings
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
-from dragoman.experiment.fitting import require_one_vocabulary, require_places, require_trees, with_white_space
+from dragoman.experiment.fitting import (
+    require_one_vocabulary,
+    require_places,
+    require_start,
+    require_trees,
+    with_white_space,
+)
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.transformer.config import CausalConfig, EncoderConfig, TransformerConfig
 from dragoman.nn.heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
@@ -36,7 +42,13 @@ class Translation(Config):
     """From one text to another: a translation, or a summary."""
 
     task: Literal["translation"] = "translation"
+    start: Path | None = None
+    """A finished run of translation to begin with its tokenizer and weights; none: from zero."""
+
     data: DataSettings
+    extend_vocabulary: int = Field(0, ge=0, le=1_000_000)
+    """Entries that are learnt from this corpus and put behind the vocabulary of `start`."""
+
     tokenizer: TokenizerSettings = Bpe()
     model: Seq2SeqConfig = TransformerConfig()
     training: TranslationTraining = TranslationTraining()
@@ -61,6 +73,7 @@ class Translation(Config):
         require_places(self.model, longest, what="the longest example", remedy=remedy)
         structural = isinstance(self.model, TransformerConfig) and self.model.positions.kind == "structural"
         require_trees(self.data, self.tokenizer, structural=structural)
+        require_start(self.start, extend_vocabulary=self.extend_vocabulary, adapters=self.training.adapters is not None)
         return self
 
 
@@ -74,6 +87,12 @@ class Prompts(DataSettings):
     """Pairs of a prompt and its continuation, which alone is learnt."""
 
     kind: Literal["pairs"] = "pairs"
+
+    @model_validator(mode="after")
+    def _one_corpus(self) -> Self:
+        if self.beside:
+            raise ValueError("beside is for translation; put all prompts into one corpus")
+        return self
 
     @property
     def context(self) -> int:

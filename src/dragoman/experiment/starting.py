@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError, RunError
-from dragoman.experiment.presets import preset_tree
+from dragoman.experiment.fitting import Network
+from dragoman.experiment.presets import DEFAULT_TASK, preset_tree
 from dragoman.experiment.run import RunFolder
-from dragoman.experiment.settings import LanguageModelling, MaskedModelling, ReaderConfig
+from dragoman.experiment.settings import LanguageModelling, MaskedModelling, Translation
 from dragoman.models.weights import load_tensors, set_weights
 
 FREE = ("dropout", "predict_hidden", "segments")
@@ -18,47 +19,58 @@ FREE = ("dropout", "predict_hidden", "segments")
 SEGMENTS = "embedding.segments.weight"
 """What is learnt anew where the other network read single texts."""
 
+Begun = LanguageModelling | MaskedModelling | Translation
+
 
 def with_start(tree: Mapping[str, Any]) -> Tree:
     """The tree laid over tokenizer and network of the run that its key `start` names, if any.
 
-    Raises ConfigError or RunError where that is no run to begin with.
+    Of a teacher the tokenizer is taken. Raises ConfigError or RunError where that is no run to begin with.
     """
-    start = tree.get("start")
-    if not isinstance(start, str | Path):
+    task = tree.get("task", DEFAULT_TASK)
+    start, teacher = tree.get("start"), _teacher(tree)
+    taken: Tree = {}
+    if isinstance(teacher, str | Path):
+        taken["tokenizer"] = begun_with(Path(teacher), task=task).tokenizer.model_dump(mode="json")
+    if isinstance(start, str | Path):
+        begun = begun_with(Path(start), task=task)
+        alone = {"segments"} if getattr(begun.model, "segments", 1) == 1 else set()  # it says nothing of pairs
+        taken["tokenizer"] = begun.tokenizer.model_dump(mode="json")
+        taken["model"] = begun.model.model_dump(mode="json", exclude=alone)
+    if not taken:
         return dict(tree)
-    begun = begun_with(Path(start))
-    alone = {"segments"} if getattr(begun.model, "segments", 1) == 1 else set()  # read alone, it says nothing of pairs
-    model = begun.model.model_dump(mode="json", exclude=alone)
-    taken = {"tokenizer": begun.tokenizer.model_dump(mode="json"), "model": model}
     name = tree.get("preset")
     below = preset_tree(name, task=tree.get("task")) if name is not None else {}
     rest = {key: value for key, value in tree.items() if key != "preset"}
     return merge(merge(below, taken), rest)
 
 
-def begun_with(start: Path) -> LanguageModelling | MaskedModelling:
-    """The experiment of a run to begin with. Raises RunError where it is of another task, or has not ended."""
+def begun_with(start: Path, *, task: str = "classification") -> Begun:
+    """The experiment of a run that one of `task` may begin with.
+
+    Raises RunError where it is of a task that does not go before this one, or has not ended.
+    """
     folder = RunFolder(start)
     experiment = folder.read_config()
-    if not isinstance(experiment, LanguageModelling | MaskedModelling):
-        raise RunError(
-            f"{start}: is a run of task {experiment.task}; begin with one of task masked_modelling or "
-            "language_modelling"
-        )
-    if not folder.weights.exists():
-        raise RunError(f"{start}: its training has not ended; go on with: dragoman train --resume {start}")
+    fits = Translation if task == "translation" else LanguageModelling | MaskedModelling
+    if not isinstance(experiment, fits):
+        wanted = "translation" if task == "translation" else "masked_modelling or language_modelling"
+        raise RunError(f"{start}: is a run of task {experiment.task}; begin with one of task {wanted}")
+    folder.require_weights()
+    assert isinstance(experiment, Begun)
     return experiment
 
 
-def weights_to_begin_with(start: Path | None, model: ReaderConfig, folder: RunFolder) -> dict[str, Tensor] | None:
+def weights_to_begin_with(
+    start: Path | None, model: Network, folder: RunFolder, *, task: str = "classification"
+) -> dict[str, Tensor] | None:
     """The weights of the run to begin with; None where there is none, or this run has weights of its own already.
 
     Raises ConfigError where the networks differ.
     """
     if start is None or any(folder.checkpoints.glob("[0-9]*")):
         return None
-    begun = begun_with(start).model
+    begun = begun_with(start, task=task).model
     own, other = (config.model_dump(mode="json", exclude=set(FREE)) for config in (model, begun))
     for key in {**other, **own}:
         if own.get(key) != other.get(key):
@@ -76,3 +88,10 @@ def begin_with(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -
     if SEGMENTS in own and SEGMENTS not in begun:
         begun[SEGMENTS] = own[SEGMENTS]
     set_weights(model, begun, where=where)
+
+
+def _teacher(tree: Mapping[str, Any]) -> object:
+    node: object = tree
+    for key in ("training", "objective", "teacher"):
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node

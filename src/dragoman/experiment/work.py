@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.data.cleaning import Report
+from dragoman.data.epochs import Stream
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import SCALE
 from dragoman.models.weights import load_tensors, set_weights
-from dragoman.training.loop import Judge, Stream
+from dragoman.training.loop import Judge
 from dragoman.training.update import B, Objective
 
 N = TypeVar("N", bound=nn.Module)
@@ -35,6 +36,8 @@ class Work(Generic[B]):
     """For each set of examples, a function that scores the network as it then is."""
     name: Callable[[Sequence[int]], str]
     """Which examples the rows of a batch are, in words."""
+    finished: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
+    """The weights of the network as it was trained, as those of the network that is used."""
     specimen: Callable[[], str] | None = None
     """What the network as it then is writes, for the model card."""
 

@@ -31,7 +31,16 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str =
             )
     with torch.no_grad():
         for name, parameter in own.items():
-            parameter.copy_(tensors[name])
+            parameter.copy_(placed_like(tensors[name], parameter))
+
+
+def placed_like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """The tensor where the parameter is: on its device, or in shards as it is."""
+    if not hasattr(parameter, "device_mesh") or hasattr(tensor, "device_mesh"):
+        return tensor.to(parameter.device)
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor.to(parameter.device), parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -1,35 +1,84 @@
-"""Dropout (Srivastava et al., 2014) whose masks cost less than the layer they follow.
+"""Dropout (Srivastava et al., 2014) whose masks cost less than the layer they follow, and belong to examples.
 
-On a CPU PyTorch draws one Bernoulli number an element from a serial generator; here one 63-bit number serves four
-elements, each kept when its share of the bits reaches a threshold. The probability obeyed is the nearest multiple of
-2^-15 below 1.
+On a CPU PyTorch draws one Bernoulli number an element from a serial generator, in the order of the batch. Here the
+generator gives one number a call; what an element gets of it follows from that number, from the key of its row and from
+its place in the row. So an example loses the same elements in whatever batch it stands, however far that is padded and
+whichever worker computes it. Each 64-bit number serves four elements, each kept when its share of the bits reaches a
+threshold. The probability obeyed is the nearest multiple of 2^-16 below 1.
 """
 
-from typing import final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor, nn
 
-_LEVELS = 2**16  # of 16 bits; thresholds are even, because the lowest bit of every fourth number is not random
+_LEVELS: Final = 2**16
+# Odd numbers whose bits look like chance: the golden ratio of 64 bits, and two of the finishers of SplitMix64
+# (Steele, Lea and Flood, 2014), as signed integers.
+_GOLDEN: Final = -7046029254386353131
+_FIRST: Final = -4658895280553007687
+_SECOND: Final = -7723592293110705685
+Keys = Int[Tensor, " rows"]
+_KEYS: Final[ContextVar[Keys | None]] = ContextVar("keys", default=None)
+
+
+@contextmanager
+def rows_known_by(keys: Keys) -> Iterator[None]:
+    """Inside, the elements that row `i` of a batch loses follow from `keys[i]` and not from `i`."""
+    token = _KEYS.set(keys)
+    try:
+        yield
+    finally:
+        _KEYS.reset(token)
 
 
 def dropout(x: Shaped[Tensor, "*shape"], probability: float) -> Shaped[Tensor, "*shape"]:
     """`x` with each element zeroed with `probability` and the rest scaled so that the expectation stays."""
-    if probability == 0:
+    if probability == 0 or not x.numel():
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    threshold = min(2 * round(probability * _LEVELS / 2), _LEVELS - 2)
+    threshold = min(round(probability * _LEVELS), _LEVELS - 1)
     kept = _survivors(x.shape, threshold)
     return x * kept.to(x.dtype).mul_(1 / (1 - probability))
 
 
 def _survivors(shape: torch.Size, threshold: int) -> Bool[Tensor, "*shape"]:
-    words = torch.empty(-(-shape.numel() // 4), dtype=torch.int64).random_().mul_(2)
-    levels = words.view(torch.int16)[: shape.numel()].view(shape)
+    if len(shape) < 2:
+        return _survivors(torch.Size((1, shape.numel())), threshold).view(shape)
+    call = int(torch.empty((), dtype=torch.int64).random_())
+    lines = _mixed(_row_keys(shape[0]) + call)
+    for axis, size in enumerate(shape[1:-1]):
+        lines = _mixed(lines[..., None] + torch.arange(size) * (axis + 1))
+    columns = _mixed(torch.arange(-(-shape[-1] // 4)) * _GOLDEN + call) | 1
+    words = lines[..., None] * columns
+    words ^= words >> 32
+    words *= _FIRST
+    levels = words.view(torch.int16)[..., : shape[-1]]
     return levels >= threshold - _LEVELS // 2
+
+
+def _row_keys(rows: int) -> Keys:
+    """A key for each row; where every example became several rows that follow one another, one for each of them."""
+    keys = _KEYS.get()
+    if keys is None:
+        return torch.arange(rows) * _GOLDEN
+    each, left = divmod(rows, len(keys))
+    assert not left, f"{rows} rows cannot be those of {len(keys)} examples"
+    mixed = _mixed(keys * _GOLDEN)
+    return mixed if each == 1 else (mixed[:, None] + torch.arange(each)).flatten()
+
+
+def _mixed(numbers: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """Numbers that tell nothing of each other, of numbers that are different."""
+    numbers = (numbers ^ (numbers >> 30)) * _FIRST
+    numbers = (numbers ^ (numbers >> 27)) * _SECOND
+    return numbers ^ (numbers >> 31)
 
 
 @final

@@ -1,13 +1,14 @@
 """A moment of a training on disk: enough to go on bit for bit.
 
 checkpoints/000012000/model.safetensors      weights
-                      optimiser.safetensors  the optimiser's memory
+                      optimiser.safetensors  the optimiser's memory, or where each worker has a shard of it:
+                      optimiser/             a file a worker
                       average.safetensors    the moving average, where one is kept
                       progress.json          update, position in the data, what was best so far
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -16,8 +17,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from dragoman.errors import RunError
-from dragoman.files import new_folder, write_atomically
+from dragoman.files import new_folder, sync_files, write_atomically
 from dragoman.models.weights import load_tensors, save_tensors
+
+SHARDS = "optimiser"
 
 
 class Best(BaseModel):
@@ -82,12 +85,19 @@ class Checkpoints:
         self.folder = folder
         self.keep = keep
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Write atomically, then let go of what is no longer needed. Raises RunError where the disk refuses."""
+    def save(self, checkpoint: Checkpoint, *, write_shards: Callable[[Path], None] | None = None) -> None:
+        """Write atomically, then let go of what is no longer needed. Raises RunError where the disk refuses.
+
+        Where the optimiser's memory is in shards, `write_shards` writes it into the folder that it is given.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with new_folder(self._place(checkpoint.progress.update)) as folder:
             save_tensors(folder / "model.safetensors", checkpoint.model)
-            save_tensors(folder / "optimiser.safetensors", checkpoint.optimiser)
+            if write_shards is None:
+                save_tensors(folder / "optimiser.safetensors", checkpoint.optimiser)
+            else:
+                write_shards(folder / SHARDS)
+                sync_files(folder / SHARDS)
             if checkpoint.average is not None:
                 save_tensors(folder / "average.safetensors", checkpoint.average)
             write_atomically(folder / "progress.json", checkpoint.progress.model_dump_json(indent=2))
@@ -115,11 +125,16 @@ class Checkpoints:
             return Checkpoint(
                 progress=progress,
                 model=load_tensors(place / "model.safetensors"),
-                optimiser=load_tensors(place / "optimiser.safetensors"),
+                optimiser={} if self.shards(update) else load_tensors(place / "optimiser.safetensors"),
                 average=load_tensors(average) if average.exists() else None,
             )
         except (OSError, ValidationError, RunError) as error:
             raise self._damaged(place, error) from error
+
+    def shards(self, update: int) -> Path | None:
+        """Where the optimiser's memory is in shards, if it is."""
+        place = self._place(update) / SHARDS
+        return place if place.is_dir() else None
 
     def weights(self, update: int) -> dict[str, Tensor]:
         """The weights of one checkpoint; raises RunError where they are damaged."""
@@ -156,6 +171,7 @@ class Checkpoints:
             elif update not in resumable:  # what goes with the weights is twice as large
                 for name in ("optimiser.safetensors", "average.safetensors"):
                     (self._place(update) / name).unlink(missing_ok=True)
+                shutil.rmtree(self._place(update) / SHARDS, ignore_errors=True)
 
     def _remove(self, update: int) -> None:
         """Hidden first, so that what is half removed is no checkpoint."""

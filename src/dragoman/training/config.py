@@ -5,9 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dragoman.config import Config
+from dragoman.nn.adapters import Lora
 from dragoman.training.optimisers import Adam, OptimiserConfig
 from dragoman.training.precision import PrecisionName
 from dragoman.training.schedules import InverseSquareRoot, Schedule
+from dragoman.training.translating import Likelihood, ObjectiveConfig
 
 
 class Epochs(Config):
@@ -34,13 +36,28 @@ class TrainingConfig(Config):
     length: Span = Field(Epochs(count=30), description="when training ends")
     batch_tokens: PositiveInt = Field(4096, description="budget of a batch: rows times the longer padded width")
     accumulate: PositiveInt = Field(1, description="batches an update")
+    workers: PositiveInt | Literal["auto"] = Field(
+        "auto", description="processes that share each batch; auto: one a GPU, or one a core where that is faster"
+    )
     optimiser: OptimiserConfig = Adam()
     schedule: Schedule = InverseSquareRoot()
     label_smoothing: float = Field(
         0.0, ge=0.0, lt=1.0, description="share of the target spread over all words, or all labels"
     )
     clip: float | None = Field(1.0, gt=0.0, description="bound of the gradient's norm; none: no bound")
-    precision: PrecisionName = Field("auto", description="of the forward and backward pass")
+    sharding: Literal["none", "full"] = Field(
+        "none", description="full: of weights and of the optimiser's memory each worker holds a share (FSDP2)"
+    )
+    recompute: bool = Field(
+        False, description="whether blocks are computed again in the backward pass: less memory, more time"
+    )
+    precision: PrecisionName = Field(
+        "auto",
+        description=(
+            "of the forward and backward pass; auto: bfloat16 on GPUs that have it, and on such CPUs for the products "
+            "with the vocabulary; bfloat16: on a CPU for those of linear maps too"
+        ),
+    )
     interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
     patience: PositiveInt | None = Field(
         None, description="end after so many validations without a better one; none: never"
@@ -54,6 +71,12 @@ class TrainingConfig(Config):
 
 class TranslationTraining(TrainingConfig):
     """How the weights are learnt, and how a translator is watched."""
+
+    objective: ObjectiveConfig = Likelihood()
+    """What the loss is made of; validation always measures the likelihood."""
+
+    adapters: Lora | None = None
+    """What alone is learnt where a run begins with another: changes that are added to its weights in the end."""
 
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
     translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")

@@ -8,36 +8,24 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, assert_never, runtime_checkable
+from pathlib import Path
+from typing import Any, Generic, assert_never
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.data.epochs import Stream
 from dragoman.errors import DragomanError, TrainingError
-from dragoman.models.weights import set_weights, weights
+from dragoman.models.weights import placed_like, set_weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
+from dragoman.training.distributed import ALONE, Team, WorkerLostError, is_sharded, whole
 from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
 from dragoman.training.schedules import factor
-from dragoman.training.update import B, Examples, Objective, Step, apply_gradients, compute_gradients, device_of
+from dragoman.training.update import B, Objective, Step, apply_gradients, compute_gradients, device_of
 
 MOST_ROLLBACKS = 3
-B_co = TypeVar("B_co", bound=Examples, covariant=True)
-
-
-@runtime_checkable
-class Stream(Protocol[B_co]):
-    """Batches without end, with a place to come back to."""
-
-    @property
-    def position(self) -> dict[str, int]: ...
-
-    def seek(self, position: Mapping[str, int]) -> None: ...
-
-    def batches_per_epoch(self) -> int: ...
-
-    def __next__(self) -> B_co: ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +69,8 @@ class Run(Generic[B]):
     progress: Progress
     average: dict[str, Tensor] | None = None
     name: Callable[[Sequence[int]], str] = _numbered
+    judged: nn.Module | None = None
+    """The network that is looked at, where `model` is in shards."""
 
 
 def total_updates(length: Span, stream: Stream[Any], accumulate: int) -> int:
@@ -103,21 +93,43 @@ def train(
     observe: Observer,
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
+    team: Team = ALONE,
 ) -> Progress:
     """Train until the end or until `interrupted`; goes on from the latest checkpoint where there is one.
 
-    Raises InterruptionError after saving, and TrainingError where the loss stays not finite.
+    All workers of a team call this; the one that leads is heard, judges and writes, so `observe` and `judge` are its
+    own. Raises InterruptionError after saving, TrainingError where the loss stays not finite, and WorkerLostError.
     """
     total = total_updates(config.length, run.stream, config.accumulate)  # before the stream moves to where it was
-    _begin(run, config)
+    _begin(run, config, team)
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
+    _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+    return run.progress
+
+
+def _go_on(
+    run: Run[B],
+    config: TrainingConfig,
+    objective: Objective[Any, B],
+    judge: Judge,
+    observe: Observer,
+    interrupted: Callable[[], bool],
+    *,
+    total: int,
+    team: Team,
+) -> None:
     clock = _Clock(run.progress.seconds)
     while not _ended(run.progress, config, total):
         began, epoch = clock.seconds, run.stream.position["epoch"]
-        batches = [next(run.stream).to(device) for _ in range(config.accumulate)]
+        batches = [next(run.stream) for _ in range(config.accumulate)]
         rate = _rate(config, run.progress, total)
-        step = _update(run, config, batches, objective, rate)
+        try:
+            step = _update(run, config, batches, objective, rate=rate, team=team)
+        except WorkerLostError:
+            if team.leads and not is_sharded(run.model):
+                _save(run, observe)  # nothing of an update is applied before all workers have done their part
+            raise
         if not step.finite:
             _roll_back(run, batches, observe)
             continue
@@ -128,47 +140,76 @@ def train(
             _report(run, observe, clock, epoch=epoch, rate=rate, gradient_norm=step.gradient_norm)
         validated = ended or _due(config.interval, run, epoch)
         if validated:
-            _validate_and_keep(run, judge, observe, clock)
-        if interrupted():
+            _validate_and_keep(run, judge, observe, clock, team=team)
+        if team.any(interrupted()):
             if not validated:
-                _save(run, observe)
+                _save(run, observe, team)
             raise InterruptionError(run.progress.update)
-    return run.progress
 
 
-def _begin(run: Run[Any], config: TrainingConfig) -> None:
+def _begin(run: Run[Any], config: TrainingConfig, team: Team) -> None:
     """Go on from the latest checkpoint, or write the first one, so that there is always one to go back to."""
-    latest = run.checkpoints.latest()
-    if latest is not None:
-        _restore(run, latest)
+    latest = team.agreed(max(run.checkpoints.updates(), default=-1) if team.leads else None)
+    if latest >= 0:
+        _restore(run, run.checkpoints.load(latest))
         return
     if config.moving_average is not None:
         run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
     run.progress = run.progress.but(position=run.stream.position)
-    run.checkpoints.save(_snapshot(run))
+    _write(run, team)
 
 
 def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
     set_weights(run.model, checkpoint.model, where=str(run.checkpoints.folder))
-    restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
+    shards = run.checkpoints.shards(checkpoint.progress.update)
+    if shards is None:
+        restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
+    else:
+        from dragoman.training.sharding import read_shards
+
+        read_shards(shards, run.model, run.optimiser)
     if checkpoint.average is not None:
-        places = {name: parameter.device for name, parameter in run.model.named_parameters()}
-        run.average = {name: tensor.to(places[name]) for name, tensor in checkpoint.average.items()}
+        places = dict(run.model.named_parameters())
+        run.average = {name: placed_like(tensor, places[name]) for name, tensor in checkpoint.average.items()}
     run.progress = checkpoint.progress
     run.stream.seek(checkpoint.progress.position)
 
 
 def _snapshot(run: Run[Any]) -> Checkpoint:
-    tensors = optimiser_tensors(run.optimiser, run.model)
-    return Checkpoint(run.progress, weights(run.model), tensors, run.average)
+    """All there is to be written, whole, except the optimiser's memory where that is in shards."""
+    tensors = {} if is_sharded(run.model) else optimiser_tensors(run.optimiser, run.model)
+    average = None if run.average is None else whole(run.average)
+    return Checkpoint(run.progress, whole(dict(run.model.named_parameters())), tensors, average)
 
 
-def _update(run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], rate: float) -> Step:
+def _write(run: Run[Any], team: Team) -> None:
+    """Write a checkpoint: the leader, and where there are shards, all workers beside it."""
+    if not is_sharded(run.model):
+        if team.leads:
+            run.checkpoints.save(_snapshot(run))
+        return
+    from dragoman.training.sharding import write_shards
+
+    def beside(folder: Path | None) -> None:
+        write_shards(Path(team.agreed(None if folder is None else str(folder))), run.model, run.optimiser)
+
+    snapshot = _snapshot(run)
+    if team.leads:
+        run.checkpoints.save(snapshot, write_shards=beside)
+    else:
+        beside(None)
+
+
+def _update(
+    run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], *, rate: float, team: Team
+) -> Step:
     run.model.train()
     set_learning_rate(run.optimiser, rate)
     seeds = (config.seed, run.progress.update + 1)
     try:
-        loss, nll, tokens = compute_gradients(run.model, batches, objective, seeds=seeds, precision=config.precision)
+        loss, nll, tokens = compute_gradients(
+            run.model, batches, objective, seeds=seeds, precision=config.precision, team=team
+        )
     except torch.OutOfMemoryError as error:
         raise TrainingError(
             f"update {seeds[1]}: the memory of {device_of(run.model)} is too small for a batch of "
@@ -206,7 +247,7 @@ def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
 def _roll_back(run: Run[B], batches: list[B], observe: Observer) -> None:
     """Back to the latest checkpoint with half the learning rate, at most three times."""
     failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
-    rows = tuple(int(row) for batch in batches for row in batch.rows)
+    rows = tuple(row for batch in batches for row in batch.rows.tolist())
     examples = run.name(rows)
     if count > MOST_ROLLBACKS:
         raise TrainingError(
@@ -257,10 +298,13 @@ def _report(
     run.progress = run.progress.but(since_report=Sums())
 
 
-def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock") -> None:
-    run.model.eval()
-    with torch.inference_mode():
-        scores = dict(judge.validate(run.model))
+def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", *, team: Team) -> None:
+    model = _to_be_judged(run)
+    scores = None
+    if team.leads:
+        with torch.inference_mode():
+            scores = dict(judge.validate(model))
+    scores = team.agreed(scores)
     progress = run.progress
     improved = judge.better(scores, progress.best.scores if progress.best else None)
     run.progress = progress.but(
@@ -270,11 +314,20 @@ def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_
         seconds=clock.seconds,
     )
     observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
-    _save(run, observe)
+    _save(run, observe, team)
 
 
-def _save(run: Run[Any], observe: Observer) -> None:
-    run.checkpoints.save(_snapshot(run))
+def _to_be_judged(run: Run[Any]) -> nn.Module:
+    """The network with the weights as they are, whole."""
+    run.model.eval()
+    if run.judged is None:
+        return run.model
+    set_weights(run.judged, whole(dict(run.model.named_parameters())))
+    return run.judged.eval()
+
+
+def _save(run: Run[Any], observe: Observer, team: Team = ALONE) -> None:
+    _write(run, team)
     observe(Saved(run.progress.update))
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_BYTES = 16 * 2**20  # float32 logits of one chunk
+CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,17 @@ class _ChunkSums:
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
         rows, words = hidden[chunk], expected[chunk, None]
         logits = F.linear(rows, weight, bias).float()
-        log_probs = logits.log_softmax(dim=-1)
-        chosen = log_probs.gather(1, words)
+        probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
+        likeliest, places = probs.max(dim=-1, keepdim=True)
+        log_normaliser = logits.gather(1, places) - likeliest.log()  # at least 1/V, so its logarithm is exact enough
+        chosen = logits.gather(1, words) - log_normaliser
         self.nll -= chosen.sum()
-        # sum_v log p_v = sum_v z_v - V log Z, with log Z = z_y - log p_y: no further pass over the vocabulary.
-        log_normaliser = logits.gather(1, words) - chosen
+        # sum_v log p_v = sum_v z_v - V log Z: no further pass over the vocabulary.
         mean_log_prob = (rows.float() @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normaliser[:, 0]
         self.objective -= (1 - self.smoothing) * chosen.sum() + self.smoothing * mean_log_prob.sum()
         if self.hidden_gradient is None or self.weight_gradient is None:
             return
-        gradient = log_probs.exp_()
+        gradient = probs
         gradient.scatter_add_(1, words, gradient.new_full(words.shape, self.smoothing - 1))
         if self.bias_gradient is not None:
             self.bias_gradient += gradient.sum(dim=0)

@@ -1,4 +1,4 @@
-"""The rule of an update: Adam (Kingma and Ba, 2015) or AdamW (Loshchilov and Hutter, 2019)."""
+"""The rule of an update: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) or Muon (Jordan, 2024)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, assert_never
@@ -8,6 +8,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from dragoman.config import Config
+from dragoman.models.weights import placed_like
+from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
 Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
 Betas = Annotated[tuple[float, float], Field(description="decay of the averages of gradient and squared gradient")]
@@ -33,8 +35,19 @@ class AdamW(Config):
     weight_decay: float = Field(0.01, ge=0.0, description="decay of matrices, times the learning rate")
 
 
-OptimiserConfig = Annotated[Adam | AdamW, Field(discriminator="kind")]
-Optimiser = torch.optim.Adam | torch.optim.AdamW
+class Muon(Config):
+    """Muon for the matrices between hidden states; for embeddings, unembedding and vectors AdamW without decay."""
+
+    kind: Literal["muon"] = "muon"
+    learning_rate: Rate = 0.001
+    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay of the sum of gradients that is made orthogonal")
+    weight_decay: float = Field(0.01, ge=0.0, description="decay of matrices, times the learning rate")
+    betas: Betas = (0.9, 0.98)
+    epsilon: Epsilon = 1e-9
+
+
+OptimiserConfig = Annotated[Adam | AdamW | Muon, Field(discriminator="kind")]
+Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
 
 
 def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimiser:
@@ -51,6 +64,18 @@ def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimiser:
                 betas=config.betas,
                 eps=config.epsilon,
                 fused=True,
+            )
+        case Muon():
+            matrices = hidden_matrices(model)
+            chosen = {id(matrix) for matrix in matrices}
+            return MuonWithAdamW(
+                matrices,
+                [parameter for parameter in model.parameters() if id(parameter) not in chosen],
+                lr=config.learning_rate,
+                momentum=config.momentum,
+                weight_decay=config.weight_decay,
+                betas=config.betas,
+                eps=config.epsilon,
             )
         case _:
             assert_never(config)
@@ -78,7 +103,7 @@ def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[s
         parts = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if parts:
             optimiser.state[parameter] = {
-                part: value.clone() if part == "step" else value.to(parameter.device, copy=True)
+                part: value.clone() if part == "step" else placed_like(value, parameter).clone()
                 for part, value in parts.items()
             }
 

@@ -1,20 +1,24 @@
 """One update: forward, backward and a step of the optimiser over one or more batches."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dragoman.data.batching import Batch
 from dragoman.models.with_trees import with_trees
+from dragoman.nn.dropout import rows_known_by
 from dragoman.shapes import Lengths, SourceIds, TargetIds
+from dragoman.training.distributed import ALONE, Team, whole
 from dragoman.training.objectives import Loss, unembedding_loss
 from dragoman.training.optimisers import Optimiser
-from dragoman.training.precision import PrecisionName, autocast, large_products
+from dragoman.training.precision import PrecisionName, autocast, large_products, linear_maps
 from dragoman.training.randomness import seeded
 
 
@@ -23,7 +27,7 @@ class Examples(Protocol):
     """What an update must know of a batch, whatever it is that is learnt from it."""
 
     @property
-    def rows(self) -> Iterable[int]:
+    def rows(self) -> NDArray[np.int64]:
         """The index of each example in its store."""
         ...
 
@@ -37,6 +41,8 @@ class Examples(Protocol):
         ...
 
 
+_INDEX_BITS: Final = 40
+"""Of the index of an example in its store."""
 B = TypeVar("B", bound=Examples)
 N = TypeVar("N")
 Objective = Callable[[N, B], Loss]
@@ -80,21 +86,27 @@ def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") ->
     """Every target position predicts the next symbol, from the begin symbol to the end symbol."""
 
     def objective(model: Learner, batch: Batch) -> Loss:
-        reader = model if batch.structure is None else with_trees(model, batch.structure)
-        hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
-        places = torch.arange(batch.target.shape[1], device=hidden.device)
-        real = places < batch.target_lengths[:, None]
+        hidden, expected = predicting(model, batch)
         projection = model.unembedding
         return unembedding_loss(
-            hidden[real],
+            hidden,
             projection.weight,
             projection.bias,
-            batch.expected[real],
+            expected,
             smoothing=smoothing,
             products=large_products(precision, hidden.device),
         )
 
     return objective
+
+
+def predicting(model: Learner, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
+    """The hidden states of all target positions, padding left out, and the symbol that each is to predict."""
+    reader = model if batch.structure is None else with_trees(model, batch.structure)
+    hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
+    places = torch.arange(batch.target.shape[1], device=hidden.device)
+    real = places < batch.target_lengths[:, None]
+    return hidden[real], batch.expected[real]
 
 
 def compute_gradients(
@@ -104,23 +116,45 @@ def compute_gradients(
     *,
     seeds: tuple[int, ...],
     precision: PrecisionName,
+    team: Team = ALONE,
 ) -> tuple[float, float, int]:
-    """Gradients of the mean loss over all predictions of the update, however they are split into batches.
+    """Gradients of the mean loss over all predictions of the update, however they are split into batches and workers.
 
-    The batches are on the device of the model. Returns the sums of the objective and of the negative log-likelihood,
-    and the number of predictions.
+    Every worker of the team is handed the same batches. Returns the sums of the objective and of the negative
+    log-likelihood, and the number of predictions.
     """
     count = sum(batch.target_count for batch in batches)
     device = device_of(model)
-    objective_sum = nll_sum = 0.0
-    for number, batch in enumerate(batches):
-        with seeded(*seeds, number, device=device):
+    # On a CPU what dropout takes follows from the example; elsewhere every part of an update needs chance of its own.
+    own = () if device.type == "cpu" else (team.rank,)
+    sums = torch.zeros(2, dtype=torch.float64)
+    for number, (batch, keys) in enumerate(zip(batches, _keys(batches), strict=True)):
+        part, counts = team.part(batch)
+        mine, _ = team.share(len(keys))
+        apart = own and (*own, number)
+        with seeded(*seeds, *apart, device=device), rows_known_by(keys[mine]), linear_maps(precision, device):
             with autocast(precision, device):
-                loss = objective(model, batch)
-            (loss.objective / count).backward()
-        objective_sum += float(loss.objective.detach())
-        nll_sum += float(loss.negative_log_likelihood)
+                loss = objective(model, part.to(device))
+            (loss.objective * (counts / count)).backward()
+        if counts:
+            sums += torch.stack([loss.objective.detach(), loss.negative_log_likelihood]).double().cpu()
+    team.add_up_gradients(model)
+    objective_sum, nll_sum = team.total(sums).tolist()
     return objective_sum, nll_sum, count
+
+
+def _keys(batches: Sequence[Examples]) -> list[Int[Tensor, " rows"]]:
+    """What dropout knows each example of an update by: its index, and how often that has stood in the update before.
+
+    An example that is learnt from twice is to lose something else each time.
+    """
+    counts = [len(batch.rows) for batch in batches]
+    rows = torch.as_tensor(np.concatenate([batch.rows for batch in batches]))
+    order = rows.argsort(stable=True)
+    first = torch.searchsorted(rows[order], rows[order])
+    before = torch.empty_like(rows)
+    before[order] = torch.arange(len(rows)) - first
+    return list((rows + (before << _INDEX_BITS)).split(counts))
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -131,7 +165,8 @@ def device_of(model: nn.Module) -> torch.device:
 def apply_gradients(model: nn.Module, optimiser: Optimiser, *, clip: float | None) -> float:
     """Clip and step, unless the gradient is not finite; returns its norm before clipping."""
     parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
-    norm = float(nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip))
+    clipped = nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip)
+    norm = float(whole({"norm": clipped})["norm"])
     if math.isfinite(norm):
         optimiser.step()
     optimiser.zero_grad(set_to_none=True)

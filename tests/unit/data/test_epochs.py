@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dragoman.data.epochs import Epoch, EpochStream
+from dragoman.data.epochs import Epoch, EpochStream, Stream
 from dragoman.errors import DataError
-from dragoman.training.loop import Stream
 
 SIZES = [3, 5, 2, 7]
 

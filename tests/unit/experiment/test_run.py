@@ -138,7 +138,7 @@ def test_the_environment_names_files_without_folders(tmp_path):
     assert facts["corpora"] == [{"file": "text.en", "sha256": "1a"}, {"file": "text.en", "sha256": "2b"}]
     assert facts["seed"] == 7
     assert facts["torch"] == torch.__version__
-    known = "dragoman torch python platform device threads seed git tokenizer corpora"
+    known = "dragoman torch python platform device threads workers seed git tokenizer corpora"
     assert list(facts) == known.split()  # no name of a machine or a person
 
 
@@ -151,3 +151,4 @@ def test_another_machine_is_noticed():
         f"torch 1.0 then, {torch.__version__} now",
         "device cuda then, cpu now",
     ]
+    assert what_changed(here | {"workers": 2}, device=cpu, workers=3) == ["workers 2 then, 3 now"]

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.dropout import Dropout, dropout
+from dragoman.nn.dropout import Dropout, dropout, rows_known_by
 
 COUNT = 4 * 65_537 + 3  # the last word serves three elements
 LANES = 4
@@ -71,6 +71,37 @@ def test_one_call_after_another_drops_anew():
     with torch.random.fork_rng():
         torch.manual_seed(1)
         assert not torch.equal(dropout(torch.ones(701), 0.5), dropout(torch.ones(701), 0.5))
+
+
+def test_what_a_row_loses_follows_from_its_key():
+    x = torch.ones(5, 3, 71)
+    with rows_known_by(torch.tensor([11, 7, 13, 2, 5])):
+        all_five = dropped(x, 0.3)
+    with rows_known_by(torch.tensor([13, 11])):
+        two_of_them = dropped(x[:2], 0.3)
+    assert torch.equal(two_of_them, all_five[[2, 0]])
+    assert not torch.equal(all_five[1], all_five[0])
+
+
+def test_what_a_place_loses_does_not_hang_on_the_padding():
+    assert torch.equal(dropped(torch.ones(5, 3, 70), 0.3), dropped(torch.ones(5, 7, 71), 0.3)[:, :3, :70])
+
+
+def test_rows_that_an_example_became_lose_each_their_own():
+    with rows_known_by(torch.tensor([11, 7])):
+        six = dropped(torch.ones(6, 101), 0.3)
+    with rows_known_by(torch.tensor([7])):
+        three = dropped(torch.ones(3, 101), 0.3)
+    assert torch.equal(six[3:], three)
+    assert len(six.unique(dim=0)) == 6
+
+
+@pytest.mark.parametrize("shape", [(41, 43, 3, 8), (127, 11, 12)])
+def test_elements_of_a_rectangle_fall_independently(shape):
+    """Of two lines and two columns each, all four elements: what one word for each line and column might give away."""
+    fallen = (dropped(torch.ones(shape), 0.3) == 0).float() - 0.3
+    four = fallen[1:, ..., 4:] * fallen[:-1, ..., 4:] * fallen[1:, ..., :-4] * fallen[:-1, ..., :-4]
+    assert abs(float(four.sum())) < 5 * math.sqrt(four.numel() * 0.21**4)
 
 
 def test_no_probability_is_no_change():

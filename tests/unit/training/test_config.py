@@ -23,6 +23,7 @@ def test_a_span_without_a_kind_is_counted_in_epochs():
         ({"schedule": {"kind": "inverse_sqrt", "floor": 0.1}}, "schedule.floor: no such key"),
         ({"optimiser": {"kind": "adam", "weight_decay": 0.1}}, "It belongs to kind adamw"),
         ({"precision": "float16"}, "precision = 'float16'"),
+        ({"objective": {"kind": "r_drop"}}, "objective: no such key"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tree, message):
@@ -42,3 +43,19 @@ def test_a_translator_may_be_watched_by_its_translations():
 def test_only_translators_smooth_their_labels_unless_told_to():
     assert TranslationTraining().label_smoothing == 0.1
     assert TrainingConfig().label_smoothing == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"adapters": {"ranks": 3}}, "adapters.ranks: no such key. Did you mean adapters.rank?"),
+        ({"adapters": {"targets": ["querry"]}}, "adapters.targets.0 = 'querry'"),
+        ({"objective": {"kind": "rdrop"}}, "Did you mean r_drop?"),
+        ({"objective": {"kind": "r_drop", "temperature": 2}}, "It belongs to kind word_distillation"),
+        ({"objective": {"kind": "word_distillation"}}, "objective.teacher: is required and not given"),
+    ],
+)
+def test_what_a_translator_may_not_learn_under_is_said(tree, message):
+    with pytest.raises(ConfigError) as raised:
+        parse(TranslationTraining, tree)
+    assert message in str(raised.value)

@@ -53,6 +53,10 @@ class Side:
         """Ids of many texts, in order, on all cores."""
         return self._encode_prepared(self._prepared(texts))
 
+    def spell(self, unit: str) -> list[int]:
+        """Ids of a stretch of a marked text inside which pieces are learnt, such as `▁dog`, or of a part of one."""
+        return [token.id for token in self._engine.model.tokenize(unit)]
+
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Ids, and the span of the text itself, as it was before normalisation, that each stands for.
 
@@ -106,10 +110,7 @@ class Side:
     def _merge_table(self) -> MergeTable:
         if not isinstance(self.segmentation, Merges):
             raise TypeError("dropout of merges needs byte pair encoding")
-        return MergeTable(self.segmentation, plain=self._encode_word)
-
-    def _encode_word(self, word: str) -> list[int]:
-        return [token.id for token in self._engine.model.tokenize(word)]
+        return MergeTable(self.segmentation, plain=self.spell)
 
     def _encode_prepared(self, prepared: Sequence[str]) -> list[list[int]]:
         encodings = self._engine.encode_batch_fast(prepared, add_special_tokens=False)

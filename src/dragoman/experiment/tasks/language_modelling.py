@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 
+from dragoman.data.epochs import Stream
 from dragoman.data.packing import TextBatch, window_stream, windows_in_order
 from dragoman.data.prompts import prompt_stream, prompts_in_order
 from dragoman.data.store import TextStore, TokenStore
@@ -24,7 +25,6 @@ from dragoman.models.transformer.causal import CausalTransformer
 from dragoman.runtime.generator import BATCH_TOKENS, Generator
 from dragoman.runtime.predicting import Predicting
 from dragoman.training.language import next_token
-from dragoman.training.loop import Stream
 from dragoman.training.randomness import seeded
 
 SPECIMEN = 200
@@ -71,7 +71,15 @@ class LanguageModellingTask:
             return gather_texts(data, experiment.tokenizer, folder, tell=tell)
         limits = Limits(data.longest_source, data.longest_target)
         seed = experiment.training.seed
-        return gather_pairs(data, experiment.tokenizer, folder, seed=seed, judged=limits, joined=True, tell=tell)
+        return gather_pairs(
+            data,
+            folder,
+            learn=lambda texts: Tokenizer.train(texts.pairs, experiment.tokenizer),
+            seed=seed,
+            judged=limits,
+            joined=True,
+            tell=tell,
+        )
 
     def work(self, materials: Texts | Pairs, *, device: torch.device) -> Work[TextBatch]:
         config, tokenizer = self.experiment.training, materials.tokenizer
@@ -127,7 +135,9 @@ class LanguageModellingTask:
         )
 
     def _of_pairs(self, materials: Pairs) -> _Supply:
-        config, texts = self.experiment.training, materials.texts
+        experiment, texts = self.experiment, materials.texts
+        config = experiment.training
+        assert isinstance(experiment.data, Prompts)
 
         def once(store: TokenStore) -> Iterable[TextBatch]:
             return prompts_in_order(store, budget=config.batch_tokens)
@@ -136,7 +146,7 @@ class LanguageModellingTask:
             return once(materials.judged.within(test, materials.tokenizer))
 
         sets = {"valid": partial(once, materials.valid)}
-        store = store_by_epoch(materials, self.experiment.tokenizer, seed=config.seed)
+        store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=config.seed)
         return _Supply(
             stream=prompt_stream(store, budget=config.batch_tokens, seed=config.seed),
             sets=sets if texts.test is None else {**sets, "test": partial(of_test, texts.test)},

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from torch import Tensor
+
 from dragoman.data.cleaning import Report
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, ParallelFiles, name_of
+from dragoman.data.mixing import Times, place_of, times_of
 from dragoman.data.preparing import Prepared, prepare
 from dragoman.data.segmenting import segment, segment_anew
 from dragoman.data.store import TextStore, TokenStore
@@ -54,6 +57,10 @@ class Pairs:
     """Whether one network reads both sides, one after the other."""
     trees: Mapping[str, SourceTrees]
     """Those of the sources of `train`, `valid` and `test`, where they are given."""
+    times: Times | None = None
+    """How often each pair of `train` is learnt from in an epoch, where that is not once."""
+    weights: Mapping[str, Tensor] | None = None
+    """What the network begins with, if not with chance."""
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
@@ -76,26 +83,30 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        written = int(self.train.target_lengths.sum()) + len(self.train)
-        return written + int(self.train.source_lengths.sum()) if self.joined else written
+        written = self.train.target_lengths + 1
+        lengths = written + self.train.source_lengths if self.joined else written
+        return int(lengths.sum() if self.times is None else lengths @ self.times)
 
     def name(self, rows: Sequence[int]) -> str:
         """Which lines of the corpus the rows of a batch are, in words."""
         lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows]
-        return f"{listed(lines)} of the training corpus"
+        if len(self.texts.ends) == 1:
+            return f"{listed(lines)} of the training corpus"
+        places = [f"{line} of corpus {corpus + 1}" for corpus, line in (place_of(at, self.texts.ends) for at in lines)]
+        return f"{listed(places)}, counted from data.train on"
 
 
 def gather_pairs(
     data: DataSettings,
-    tokenizer_settings: TokenizerSettings,
     folder: RunFolder,
     *,
+    learn: Callable[[TextStore], Tokenizer],
     seed: int,
     judged: Limits,
     joined: bool = False,
     tell: Callable[[str], None],
 ) -> Pairs:
-    """Read, clean, learn the tokenizer or take the run's own, and segment.
+    """Read, clean, `learn` the tokenizer from the training text or take the run's own, and segment.
 
     Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
     """
@@ -103,7 +114,7 @@ def gather_pairs(
     texts = prepare(data, cache_folder(), seed=seed)
     check_same(texts.fingerprints, folder)
     stores = _tree_stores(data, cache_folder(), tell=tell)
-    tokenizer = own_tokenizer(folder, lambda: Tokenizer.train(texts.train.pairs, tokenizer_settings), tell=tell)
+    tokenizer = own_tokenizer(folder, lambda: learn(texts.train), tell=tell)
     tell("turning texts into tokens")
     train = Limits(data.longest_source, data.longest_target).within(texts.train, tokenizer)
     if not len(train):
@@ -117,16 +128,18 @@ def gather_pairs(
             _refuse_endless(store, tokenizer, where=name_of(corpus))
     valid, notes = _judged(texts, tokenizer, judged)
     trees = _source_trees(stores, texts, tokenizer)
-    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees)
+    times = times_of(texts.train.origins[train.origins], texts.ends, data.beside) if data.beside else None
+    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees, times)
 
 
 def store_by_epoch(
-    materials: Pairs, settings: TokenizerSettings, *, seed: int
+    materials: Pairs, data: DataSettings, settings: TokenizerSettings, *, seed: int
 ) -> TokenStore | Callable[[int], TokenStore]:
-    """What is learnt from: one store, or under BPE dropout one for every epoch, segmented anew."""
-    if not isinstance(settings, Bpe) or not settings.dropout:
+    """What is learnt from: one store, or with noise or BPE dropout one for every epoch, segmented anew."""
+    probability = settings.dropout if isinstance(settings, Bpe) else 0.0
+    noise = data.noise if data.noise is not None and data.noise.any else None
+    if noise is None and not probability:
         return materials.train
-    probability = settings.dropout
 
     def anew(epoch: int) -> TokenStore:
         return segment_anew(
@@ -135,6 +148,7 @@ def store_by_epoch(
             materials.tokenizer,
             cache_folder(),
             probability=probability,
+            noise=noise,
             seed=seed,
             epoch=epoch,
         )

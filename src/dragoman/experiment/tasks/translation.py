@@ -2,10 +2,10 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import assert_never, final
+from typing import final
 
 import torch
 from torch import nn
@@ -13,7 +13,6 @@ from torch import nn
 from dragoman.data.batching import Batch, batches_in_order, pair_stream
 from dragoman.data.epochs import EpochStream
 from dragoman.data.store import TextStore
-from dragoman.data.tokenizer import Tokenizer
 from dragoman.data.trees import SourceTrees
 from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Score, corpus_score
@@ -22,15 +21,19 @@ from dragoman.experiment.fitting import longest_places
 from dragoman.experiment.judging import likelihood
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.settings import Translation
+from dragoman.experiment.tasks.beginning import (
+    begin_network,
+    first_tokenizer,
+    first_weights,
+    teacher_of,
+    translation_network,
+)
 from dragoman.experiment.tasks.pairs import Limits, Pairs, gather_pairs, store_by_epoch
 from dragoman.experiment.work import Description, Work, with_weights
-from dragoman.models.recurrent.build import build_recurrent
-from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import TransformerConfig
+from dragoman.nn.adapters import merged
 from dragoman.runtime.translator import TranslationWarning, Translator
 from dragoman.training.loop import Judge
-from dragoman.training.randomness import seeded
+from dragoman.training.translating import build_objective
 from dragoman.training.update import teacher_forced
 
 LONGEST_JUDGED = 2048
@@ -57,25 +60,34 @@ class TranslationTask:
     def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Pairs:
         experiment, limit = self.experiment, longest_places(self.experiment.model)
         longest = LONGEST_JUDGED if limit is None else min(LONGEST_JUDGED, limit[0] - 1)
-        return gather_pairs(
+        pairs = gather_pairs(
             experiment.data,
-            experiment.tokenizer,
             folder,
+            learn=partial(first_tokenizer, experiment),
             seed=experiment.training.seed,
             judged=Limits(longest, longest),
             tell=tell,
         )
+        start = experiment.start
+        begun = () if start is None else (f"begins with the weights and the tokenizer of {start.resolve().name}",)
+        weights = first_weights(experiment, pairs.tokenizer, folder)
+        return replace(pairs, weights=weights, notes=(*pairs.notes, *begun))
 
     def work(self, materials: Pairs, *, device: torch.device) -> Work[Batch]:
         experiment, config = self.experiment, self.experiment.training
-        model = build_network(experiment, materials.tokenizer, device=device)
+        model = begin_network(experiment, materials.tokenizer, materials.weights, device=device)
         translator = Translator(model, materials.tokenizer, device=device)
         score = partial(translation_scores, translator, metrics=experiment.metrics, settings=experiment.decoding)
         sets = {"valid": materials.texts.valid, "test": materials.texts.test}
         return Work(
             model=model,
             stream=build_stream(experiment, materials),
-            objective=teacher_forced(config.label_smoothing, precision=config.precision),
+            objective=build_objective(
+                config.objective,
+                smoothing=config.label_smoothing,
+                precision=config.precision,
+                teacher=teacher_of(config.objective, materials.tokenizer, device=device),
+            ),
             judge=_build_judge(experiment, materials, device, beam=config.validation_beam),
             last_judge=_build_judge(experiment, materials, device, beam=experiment.decoding.beam),
             scores={
@@ -84,37 +96,24 @@ class TranslationTask:
                 if texts is not None
             },
             name=materials.name,
+            finished=partial(merged, config=config.adapters) if config.adapters is not None else dict,
         )
 
     def network(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
-        return build_network(self.experiment, folder.read_tokenizer(), device=device)
+        return translation_network(self.experiment, folder.read_tokenizer(), device=device)
 
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
-        model = with_weights(build_network(self.experiment, tokenizer, device=device), folder)
+        model = with_weights(translation_network(self.experiment, tokenizer, device=device), folder)
         return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens)
-
-
-def build_network(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
-    """The network with its first weights, the same on every device for one seed."""
-    vocabularies = {"source_vocabulary": len(tokenizer.source), "target_vocabulary": len(tokenizer.target)}
-    with seeded(experiment.training.seed, device=torch.device("cpu")):
-        match experiment.model:
-            case TransformerConfig() as config:
-                model: nn.Module = build_seq2seq(config, **vocabularies)
-            case RecurrentConfig() as config:
-                model = build_recurrent(config, **vocabularies)
-            case _:
-                assert_never(experiment.model)
-    return model.to(device)
 
 
 def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch]:
     """The batches of a training."""
     seed = experiment.training.seed
-    store = store_by_epoch(materials, experiment.tokenizer, seed=seed)
+    store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=seed)
     trees = materials.trees.get("train")
-    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees)
+    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees, times=materials.times)
 
 
 def translation_scores(

@@ -1,0 +1,101 @@
+"""`dragoman backtranslate`: sources for text of the target language that has none."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dragoman.cli.distill import Out
+from dragoman.cli.options import BatchTokens, Device
+
+if TYPE_CHECKING:
+    from dragoman.experiment.synthesis import Rewrite
+
+
+class MethodName(StrEnum):
+    """How sources are made."""
+
+    BEAM = "beam"
+    SAMPLING = "sampling"
+
+
+def backtranslate(
+    run: Annotated[
+        Path, typer.Argument(help="A run folder of the other direction: from target to source.", show_default=False)
+    ],
+    *,
+    monolingual: Annotated[
+        str, typer.Option(help="File of texts in the target language, one a line; - reads them.", show_default=False)
+    ],
+    out: Out,
+    method: Annotated[
+        MethodName, typer.Option(help="The likeliest source, or one drawn by chance, which teaches more of it.")
+    ] = MethodName.BEAM,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses of --method beam.", show_default="5")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Divides the logits of --method sampling.", show_default="1")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of --method sampling.", show_default="0")] = None,
+    tag: Annotated[str, typer.Option(help="Begins every source, so that a model can tell; empty for none.")] = "<bt>",
+    batch_tokens: BatchTokens = None,
+    device: Device = None,
+) -> None:
+    """Write a corpus whose targets are the given texts and whose sources a model makes (Sennrich et al., 2016).
+
+    The sources begin with a tag (Caswell et al., 2019). Train on these pairs together with those of people.
+    """
+    from contextlib import closing
+
+    from dragoman.cli import streams
+    from dragoman.data.corpora import Repairs
+    from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, write_backtranslated
+
+    asked = _asked(method, beam=beam, temperature=temperature, seed=seed)
+    rewrite = _rewriting(run, method, asked, device=device, batch_tokens=batch_tokens)
+    repairs = Repairs()
+    total = streams.number_of_lines(monolingual)
+    texts = streams.counted(streams.read_lines(monolingual, repairs), "lines", out=str(out), total=total)
+    with closing(texts):
+        written = write_backtranslated(
+            out, texts, rewrite, tag=tag, origin=origin_of(run, method=method.value, **asked)
+        )
+    streams.report_repairs(repairs)
+    streams.say(
+        f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Name them under data.beside: "
+        f"{{corpus: {{kind: files, source: {out / SOURCE}, target: {out / TARGET}}}}}"
+    )
+
+
+def _rewriting(
+    run: Path, method: MethodName, asked: dict[str, Any], *, device: str | None, batch_tokens: int | None
+) -> Rewrite:
+    """The run at work, as a function of texts."""
+    from dragoman.cli.loading import load_as, load_to_look_into
+    from dragoman.config import parse
+    from dragoman.decoding import SamplingSettings, SearchSettings
+    from dragoman.experiment.synthesis import searched
+    from dragoman.runtime.drawing import drawn_translations
+    from dragoman.runtime.translator import Translator
+
+    if method is MethodName.BEAM:
+        search = parse(SearchSettings, asked, where="backtranslate")
+        return searched(load_as(Translator, run, device=device, batch_tokens=batch_tokens), search)
+    sampling = parse(SamplingSettings, asked, where="backtranslate")
+    whole = load_to_look_into(Translator, run, device=device, batch_tokens=batch_tokens)
+    return lambda texts: drawn_translations(whole, texts, sampling)
+
+
+def _asked(method: MethodName, *, beam: int | None, temperature: float | None, seed: int | None) -> dict[str, Any]:
+    """The options of the method. Raises ConfigError on those of the other, which would have no effect."""
+    from dragoman.errors import ConfigError
+
+    if method is MethodName.BEAM:
+        if temperature is not None or seed is not None:
+            raise ConfigError("--temperature and --seed are for --method sampling; leave them out, or choose that")
+        return {"beam": 5 if beam is None else beam}
+    if beam is not None:
+        raise ConfigError("--beam is for --method beam; leave it out, or choose that")
+    return {"temperature": 1.0 if temperature is None else temperature, "seed": 0 if seed is None else seed}

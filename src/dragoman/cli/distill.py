@@ -1,0 +1,57 @@
+"""`dragoman distill`: what a teacher makes of texts, for a student to learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.options import BatchTokens, ComputeName, ComputeOption, Device
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
+
+
+def distill(
+    teacher: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    *,
+    source: Annotated[str, typer.Option(help="File of texts, one a line; - reads them.", show_default=False)],
+    out: Out,
+    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    batch_tokens: BatchTokens = None,
+    device: Device = None,
+    compute: ComputeOption = ComputeName.AUTO,
+) -> None:
+    """Write a corpus in which every text has the translation that a teacher finds, for a smaller model to learn from.
+
+    Sequence-level distillation (Kim and Rush, 2016). A student who learns from the teacher's distributions instead,
+    word by word, is trained under training.objective.
+    """
+    from contextlib import closing
+
+    from dragoman.cli import streams
+    from dragoman.cli.loading import load_as
+    from dragoman.config import parse
+    from dragoman.data.corpora import Repairs
+    from dragoman.decoding import SearchSettings
+    from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, searched, write_distilled
+    from dragoman.runtime.translator import Translator
+
+    settings = parse(SearchSettings, {"beam": beam}, where="distill")
+    translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens)
+    repairs = Repairs()
+    texts = streams.counted(
+        streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
+    )
+    with closing(texts):
+        written = write_distilled(
+            out,
+            texts,
+            searched(translator, settings),
+            origin=origin_of(teacher, method="beam", beam=beam),
+        )
+    streams.report_repairs(repairs)
+    streams.say(
+        f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Train a student with: "
+        f"dragoman train --source {out / SOURCE} --target {out / TARGET} --out RUN"
+    )

@@ -1,0 +1,128 @@
+"""What the training of a translator begins with: a tokenizer and a network, new or those of another run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.store import TextStore
+from dragoman.data.tokenizer import Bpe, Side, Tokenizer, TokenizerSettings
+from dragoman.data.tokenizer.extending import extended
+from dragoman.errors import ConfigError
+from dragoman.experiment.run import RunFolder
+from dragoman.experiment.settings import Translation
+from dragoman.experiment.starting import begin_with, begun_with, weights_to_begin_with
+from dragoman.experiment.work import with_weights
+from dragoman.models.recurrent.build import build_recurrent
+from dragoman.models.recurrent.config import RecurrentConfig
+from dragoman.models.transformer.build import build_seq2seq
+from dragoman.models.transformer.config import TransformerConfig
+from dragoman.nn.adapters import adapt
+from dragoman.training.distilling import WordDistillation
+from dragoman.training.randomness import seeded
+
+ADAPTERS = 0xADA
+"""Beside the seed of a run, for the first weights of its adapters, which are drawn after those of its network."""
+
+
+def translation_network(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
+    """The network with its first weights, the same on every device for one seed."""
+    vocabularies = {"source_vocabulary": len(tokenizer.source), "target_vocabulary": len(tokenizer.target)}
+    with seeded(experiment.training.seed, device=torch.device("cpu")):
+        match experiment.model:
+            case TransformerConfig() as config:
+                model: nn.Module = build_seq2seq(config, **vocabularies)
+            case RecurrentConfig() as config:
+                model = build_recurrent(config, **vocabularies)
+            case _:
+                assert_never(experiment.model)
+    return model.to(device)
+
+
+def begin_network(
+    experiment: Translation, tokenizer: Tokenizer, weights: Mapping[str, Tensor] | None, *, device: torch.device
+) -> nn.Module:
+    """The network as training finds it: new, or with the given weights, and with its adapters if it has any."""
+    model = translation_network(experiment, tokenizer, device=device)
+    if weights is not None:
+        begin_with(model, weights, where=str(experiment.start))
+    adapters = experiment.training.adapters
+    if adapters is not None:
+        with seeded(experiment.training.seed, ADAPTERS, device=torch.device("cpu")):
+            adapt(model, adapters)
+    return model.to(device)
+
+
+def first_tokenizer(experiment: Translation, texts: TextStore) -> Tokenizer:
+    """Learnt from the texts, or that of the run to begin with, or to learn from, with what it is extended by.
+
+    Raises ConfigError where the settings are not those of that run.
+    """
+    begun = _whose_tokenizer(experiment)
+    if begun is None:
+        return Tokenizer.train(texts.pairs, experiment.tokenizer)
+    if _lasting(experiment.tokenizer) != _lasting(begun_with(begun, task="translation").tokenizer):
+        raise ConfigError(f"tokenizer: is that of the run in {begun}, whose words the network knows; leave it out")
+    tokenizer = RunFolder(begun).read_tokenizer()
+    return extended(tokenizer, texts.pairs, entries=experiment.extend_vocabulary)
+
+
+def first_weights(experiment: Translation, tokenizer: Tokenizer, folder: RunFolder) -> dict[str, Tensor] | None:
+    """The weights of the run to begin with, with rows for what the vocabulary was extended by; None from zero."""
+    start = experiment.start
+    weights = weights_to_begin_with(start, experiment.model, folder, task="translation")
+    if weights is None or start is None or not experiment.extend_vocabulary:
+        return weights
+    before = RunFolder(start).read_tokenizer()
+    return {
+        name: _with_rows(tensor, *((before.source, tokenizer.source) if name.startswith("source") else targets))
+        if name in tables_of_words(weights)
+        else tensor
+        for targets in [(before.target, tokenizer.target)]
+        for name, tensor in weights.items()
+    }
+
+
+def tables_of_words(weights: Mapping[str, Tensor]) -> set[str]:
+    """The names of the weights that have a row for each entry of a vocabulary."""
+    return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
+
+
+def teacher_of(objective: object, tokenizer: Tokenizer, *, device: torch.device) -> Any:
+    """The network that is learnt from, in evaluation mode, or None where there is no teacher.
+
+    Raises ConfigError where it knows other words.
+    """
+    if not isinstance(objective, WordDistillation):
+        return None
+    folder = RunFolder(objective.teacher)
+    taught = begun_with(objective.teacher, task="translation")
+    assert isinstance(taught, Translation)
+    theirs = folder.read_tokenizer()
+    if theirs.fingerprint != tokenizer.fingerprint:
+        raise ConfigError(
+            f"training.objective.teacher = {objective.teacher}: has another tokenizer than this run, so that what it "
+            "predicts means nothing here; leave the tokenizer out, and it is taken from there"
+        )
+    model = with_weights(translation_network(taught, theirs, device=device), folder)
+    return model.requires_grad_(False)
+
+
+def _whose_tokenizer(experiment: Translation) -> Path | None:
+    objective = experiment.training.objective
+    teacher = objective.teacher if isinstance(objective, WordDistillation) else None
+    return experiment.start or teacher
+
+
+def _lasting(settings: TokenizerSettings) -> TokenizerSettings:
+    """The settings without what belongs to a training and not to the tokenizer."""
+    return settings.model_copy(update={"dropout": 0.0}) if isinstance(settings, Bpe) else settings
+
+
+def _with_rows(table: Tensor, before: Side, now: Side) -> Tensor:
+    """The table with a row for each new entry: the mean of those of the entries that spelt it so far."""
+    pieces = now.segmentation.pieces[len(before) :]
+    rows = [table[before.spell(piece)].mean(dim=0) for piece in pieces]
+    return torch.cat([table, torch.stack(rows)]) if rows else table

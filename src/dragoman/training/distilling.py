@@ -1,0 +1,107 @@
+r"""Word-level distillation: at every place a student is to predict what a teacher does (Hinton et al., 2015).
+
+With the teacher's distribution $q$, the student's $p$, both at temperature $T$, and the student's own loss $L$ of the
+target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
+Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
+
+`distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
+time.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from dragoman.config import Config
+from dragoman.data.batching import Batch
+from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient
+from dragoman.training.objectives import Loss, smoothed_cross_entropy
+from dragoman.training.precision import PrecisionName, large_products
+from dragoman.training.update import Learner, Objective, predicting
+
+TeacherLogits = Float[Tensor, "tokens vocabulary"]
+
+
+class WordDistillation(Config):
+    """At every place, predict what a teacher predicts there (Hinton et al., 2015), beside what the target text has."""
+
+    kind: Literal["word_distillation"] = "word_distillation"
+    teacher: Path
+    """A finished run of translation, whose tokenizer this run takes."""
+
+    weight: float = Field(0.5, gt=0.0, le=1.0, description="share of the teacher; the rest is the target text's")
+    temperature: float = Field(1.0, gt=0.0, description="both distributions are flattened by it before they are met")
+
+
+def distilled_cross_entropy(
+    logits: Float[Tensor, "tokens vocabulary"],
+    teacher: TeacherLogits,
+    expected: Int[Tensor, " tokens"],
+    *,
+    smoothing: float,
+    weight: float,
+    temperature: float,
+) -> Loss:
+    """The equation above, holding all logits of student and teacher."""
+    own = smoothed_cross_entropy(logits, expected, smoothing=smoothing)
+    log_p = (logits.float() / temperature).log_softmax(dim=-1)
+    log_q = (teacher.float() / temperature).log_softmax(dim=-1)
+    divergence = (log_q.exp() * (log_q - log_p)).sum()
+    objective = (1 - weight) * own.objective + weight * temperature**2 * divergence
+    return Loss(objective, own.negative_log_likelihood)
+
+
+def distilled(
+    smoothing: float, teacher: Learner, *, weight: float, temperature: float, precision: PrecisionName = "float32"
+) -> Objective[Learner, Batch]:
+    """Every target position predicts the next symbol, and the distribution that the teacher has there.
+
+    The teacher is in evaluation mode, on the device of the student, and shares its vocabulary.
+    """
+
+    def objective(model: Learner, batch: Batch) -> Loss:
+        with torch.no_grad():
+            taught, _ = predicting(teacher, batch)
+        hidden, expected = predicting(model, batch)
+        products = large_products(precision, hidden.device)
+        above = teacher.unembedding
+        table = above.weight.detach().to(products)
+        shift = None if above.bias is None else above.bias.detach().to(products)
+
+        def loss(logits: Logits, chunk: slice) -> LogitLoss:
+            theirs = F.linear(taught[chunk].to(products), table, shift).float()
+            return step(logits, theirs, expected[chunk])
+
+        step = partial(distillation_of_logits, smoothing=smoothing, weight=weight, temperature=temperature)
+        below = model.unembedding
+        return chunked_loss(hidden[None], below.weight, below.bias, loss, products=products)
+
+    return objective
+
+
+def distillation_of_logits(
+    logits: Logits,
+    teacher: TeacherLogits,
+    expected: Int[Tensor, " tokens"],
+    *,
+    smoothing: float,
+    weight: float,
+    temperature: float,
+) -> LogitLoss:
+    r"""The equation with its gradient, of which $\lambda T (p - q)$ is new."""
+    log_probs = logits.log_softmax(dim=-1)
+    nll = -log_probs.gather(2, expected[None, :, None]).sum()
+    smoothed = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
+    gradient = (1 - weight) * smoothed_gradient(log_probs.exp(), expected, smoothing=smoothing)
+    flat = log_probs if temperature == 1 else (logits / temperature).log_softmax(dim=-1)
+    theirs = (teacher / temperature).log_softmax(dim=-1)
+    divergence = F.kl_div(flat[0], theirs, reduction="sum", log_target=True)
+    gradient += weight * temperature * (flat.exp() - theirs.exp())
+    objective = (1 - weight) * smoothed + weight * temperature**2 * divergence
+    return LogitLoss(objective, nll, gradient)

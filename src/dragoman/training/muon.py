@@ -1,0 +1,101 @@
+r"""Muon (Jordan et al., 2024): momentum whose matrix is made orthogonal before it is a step.
+
+The momentum $M$ of a matrix is replaced by the nearest semi-orthogonal matrix, $U V^\top$ of $M = U S V^\top$, so that
+all directions are learnt alike, the rare ones too. Newton and Schulz's iteration finds it nearly, by products alone.
+What is no matrix between hidden states, vectors, embeddings and the unembedding, is learnt by AdamW beside it.
+
+An orthogonal step is scaled by $0.2 \sqrt{\max(n, m)}$ (Liu et al., 2025, equation 4), which makes its elements as
+large as AdamW's mostly are, so that one learning rate serves both.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.nn.embedding import Unembedding
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""
+STEPS = 5
+LIKE_ADAMW = 0.2
+
+Matrix = Float[Tensor, "rows columns"]
+
+
+def orthogonalised(matrix: Matrix, *, steps: int = STEPS) -> Matrix:
+    r"""Nearly $U V^\top$: from $X = M / \|M\|_F$ on, so often $X \leftarrow a X + b (XX^\top) X + c (XX^\top)^2 X$.
+
+    Singular values come to lie between 0.7 and 1.2, but for those that were almost 0; a matrix of zeros stays one.
+    """
+    a, b, c = COEFFICIENTS
+    wide = matrix.shape[0] <= matrix.shape[1]
+    x = matrix if wide else matrix.t()
+    x = x / (x.norm() + 1e-7)
+    for _ in range(steps):
+        square = x @ x.t()
+        x = a * x + (b * square + c * square @ square) @ x
+    return x if wide else x.t()
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices between hidden states, in order: all but embeddings and the unembedding."""
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding | Unembedding)}
+    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in tables]
+
+
+@final
+class MuonWithAdamW(torch.optim.Optimizer):
+    """Muon for `matrices`; for the `rest` AdamW (Loshchilov and Hutter, 2019) without decay; one learning rate."""
+
+    def __init__(
+        self,
+        matrices: Iterable[nn.Parameter],
+        rest: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
+        common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        super().__init__([group for group in groups if group["params"]], common)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update of all parameters that have a gradient."""
+        assert closure is None, "the loss is computed before"
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    (self._orthogonal if group["muon"] else self._adaptive)(parameter, group)
+
+    def _orthogonal(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
+        """Nesterov's look ahead along the momentum, made orthogonal."""
+        state, gradient, decay = self.state[parameter], parameter.grad, group["momentum"]
+        assert gradient is not None
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        state["momentum"].mul_(decay).add_(gradient)
+        ahead = gradient + decay * state["momentum"]
+        parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        parameter.add_(orthogonalised(ahead), alpha=-group["lr"] * LIKE_ADAMW * math.sqrt(max(parameter.shape)))
+
+    def _adaptive(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
+        """Algorithm 2 of Loshchilov and Hutter, where nothing decays."""
+        state, gradient, (beta, gamma) = self.state[parameter], parameter.grad, group["betas"]
+        assert gradient is not None
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state["step"] += 1
+        count = int(state["step"])
+        state["exp_avg"].lerp_(gradient, 1 - beta)
+        state["exp_avg_sq"].mul_(gamma).addcmul_(gradient, gradient, value=1 - gamma)
+        root = (state["exp_avg_sq"] / (1 - gamma**count)).sqrt_().add_(group["eps"])
+        parameter.addcdiv_(state["exp_avg"], root, value=-group["lr"] / (1 - beta**count))

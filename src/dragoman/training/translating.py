@@ -1,0 +1,37 @@
+"""The choice of what a translator learns under."""
+
+from typing import Annotated, Literal, assert_never
+
+from pydantic import Field
+
+from dragoman.config import Config
+from dragoman.data.batching import Batch
+from dragoman.training.consistency import RDrop, r_drop
+from dragoman.training.distilling import WordDistillation, distilled
+from dragoman.training.precision import PrecisionName
+from dragoman.training.update import Learner, Objective, teacher_forced
+
+
+class Likelihood(Config):
+    """Every place predicts the next symbol of the target text."""
+
+    kind: Literal["likelihood"] = "likelihood"
+
+
+ObjectiveConfig = Annotated[Likelihood | RDrop | WordDistillation, Field(discriminator="kind")]
+
+
+def build_objective(
+    config: ObjectiveConfig, *, smoothing: float, precision: PrecisionName, teacher: Learner | None = None
+) -> Objective[Learner, Batch]:
+    """The loss of a batch of pairs; distillation needs its `teacher`."""
+    match config:
+        case Likelihood():
+            return teacher_forced(smoothing, precision=precision)
+        case RDrop(weight=weight):
+            return r_drop(smoothing, weight=weight, precision=precision)
+        case WordDistillation(weight=weight, temperature=temperature):
+            assert teacher is not None, "who distils has a teacher"
+            return distilled(smoothing, teacher, weight=weight, temperature=temperature, precision=precision)
+        case _:
+            assert_never(config)

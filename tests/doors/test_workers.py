@@ -1,0 +1,139 @@
+"""Trainings of several processes: started by the command itself or by torchrun, refused, interrupted, and killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.small_runs import command, dragoman, environment, settings, write_corpus
+
+pytestmark = pytest.mark.slow
+FILES = ("--source", "train.en", "--target", "train.de")
+LENGTH = {"training__length": "{kind: updates, count: 40}", "training__interval": "{kind: updates, count: 15}"}
+OPTIONS = settings(training__report=1, training__precision="float32", **LENGTH)
+TWO = ("--set", "training.workers=2")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A corpus, and a run by two workers that nothing happened to."""
+    place = tmp_path_factory.mktemp("workers")
+    write_corpus(place)
+    answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr.count("workers: 2") == 1
+    assert answer.stderr.count("update 40/40") == 1
+    return place
+
+
+def start(place: Path, *arguments: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    whole = [*launcher, "-m", "dragoman", *arguments] if launcher else command(*arguments)
+    return subprocess.Popen(whole, cwd=place, env=environment(place), stderr=subprocess.PIPE, text=True)
+
+
+def listen(process: subprocess.Popen[str], until: str) -> str:
+    """What it says up to a line that begins so."""
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith(until):
+            return "".join(said)
+    raise AssertionError(f"it ended without: {until}\n{''.join(said)}")
+
+
+def helper(process: subprocess.Popen[str]) -> int:
+    """The worker with the number 1 among the descendants of a process."""
+    found = [process.pid]
+    for pid in found:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    helpers = [pid for pid in found if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
+    return helpers[-1]
+
+
+def is_alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def weights(run: Path) -> bytes:
+    return (run / "model.safetensors").read_bytes()
+
+
+def losses(run: Path) -> list[float]:
+    events = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [event["loss"] for event in events if event["event"] == "updated"]
+
+
+def test_two_workers_reach_what_one_does(place):
+    assert dragoman("train", *FILES, "--out", "one", *OPTIONS, cwd=place).returncode == 0
+    assert losses(place / "two") == pytest.approx(losses(place / "one"), abs=2e-5)  # they are written in six digits
+    assert json.loads((place / "two" / "environment.json").read_text())["workers"] == 2
+
+
+def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
+    with start(place, "train", *FILES, "--out", "broken", *OPTIONS, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
+        said = listen(run, "update 20/")
+        signal_to(helper(run), signal.SIGKILL)
+        said += run.stderr.read()
+        assert run.wait(timeout=120) == 0, said
+    assert said.count("workers: 2") == 2, said
+    assert said.count("going on after update") == 1
+    assert weights(place / "broken") == weights(place / "two")
+
+
+def test_what_is_refused_is_said_once(place):
+    began = time.monotonic()
+    with start(place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.heads=7", launcher=TORCHRUN) as run:
+        said = run.stderr.read()
+        assert run.wait(timeout=60) != 0
+    assert said.count("dragoman: ") == 1, said
+    assert "model.heads" in said
+    assert "unexpected" not in said
+    assert time.monotonic() - began < 60
+    assert not (place / "never").exists()
+
+
+def test_a_worker_of_its_own_that_is_lost_ends_the_command_and_loses_nothing(place):
+    with start(place, "train", *FILES, "--out", "lost", *OPTIONS, *TWO) as run:
+        listen(run, "update 20/")
+        signal_to(helper(run), signal.SIGKILL)
+        said = run.stderr.read()
+        assert run.wait(timeout=60) == 2, said
+    assert said.splitlines()[-1] == "dragoman: a worker was lost. Go on with: dragoman train --resume lost"
+    assert dragoman("train", "--resume", "lost", cwd=place).returncode == 0
+    assert weights(place / "lost") == weights(place / "two")
+
+
+def test_workers_do_not_outlive_a_command_that_is_killed(place):
+    with start(place, "train", *FILES, "--out", "killed", *OPTIONS, *TWO) as run:
+        listen(run, "update 10/")
+        other = helper(run)
+        run.kill()
+        run.wait(timeout=60)
+    end = time.monotonic() + 30
+    while is_alive(other):
+        assert time.monotonic() < end, "the worker goes on without its leader"
+        time.sleep(0.05)
+
+
+def test_a_signal_to_the_command_stops_all_workers_at_one_update(place):
+    with start(place, "train", *FILES, "--out", "stopped", *OPTIONS, *TWO) as run:
+        listen(run, "update 10/")
+        other = helper(run)
+        run.send_signal(signal.SIGINT)
+        said = run.stderr.read()
+        assert run.wait(timeout=60) == 2
+    assert said.splitlines()[-1].startswith("dragoman: stopped after update ")
+    assert said.count("dragoman: ") == 1
+    assert not is_alive(other)
+
+
+def signal_to(pid: int, number: int) -> None:
+    subprocess.run(["kill", f"-{number}", str(pid)], check=True)

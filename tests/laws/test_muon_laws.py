@@ -1,0 +1,125 @@
+"""Muon: its iteration is Newton and Schulz's, its step the paper's, and its memory is in the checkpoints."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.models.weights import weights
+from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.muon import hidden_matrices, orthogonalised
+from dragoman.training.optimisers import Muon, build_optimiser, optimiser_tensors, set_learning_rate
+from tests.learners import SMALL, build_network, build_run, train_small
+
+law = settings(deadline=None, max_examples=50)
+seeds = st.integers(0, 2**32)
+sizes = st.sampled_from([1, 2, 3, 7, 13, 31])
+
+
+def matrix(rows: int, columns: int, seed: int) -> Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
+def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
+    """The same polynomial of each singular value, in double precision: no product of matrices in the iteration."""
+    u, s, v = torch.linalg.svd(matrix.double(), full_matrices=False)
+    s = s / (matrix.double().norm() + 1e-7)
+    for _ in range(steps):
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    return u @ torch.diag(s) @ v
+
+
+@law
+@given(sizes, sizes, seeds, st.integers(0, 7))
+def test_the_iteration_is_a_polynomial_of_the_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
+    given_ = matrix(rows, columns, seed)
+    found = orthogonalised(given_, steps=steps)
+    torch.testing.assert_close(found.double(), by_singular_values(given_, steps), atol=1e-3, rtol=1e-3)
+
+
+@law
+@given(sizes, seeds)
+def test_five_steps_are_nearly_orthogonal(size: int, seed: int) -> None:
+    """Of a matrix twice as wide as high, whose singular values are not almost 0."""
+    wide = matrix(size, 2 * size, seed)
+    values = torch.linalg.svdvals(wide)
+    found = torch.linalg.svdvals(orthogonalised(wide))
+    healthy = values / values.norm() > 0.01
+    assert ((found[healthy] > 0.6) & (found[healthy] < 1.25)).all()
+    tall = orthogonalised(wide.t())
+    torch.testing.assert_close(tall, orthogonalised(wide).t(), atol=1e-5, rtol=1e-5)
+
+
+def test_zeros_stay_zeros() -> None:
+    assert not orthogonalised(torch.zeros(3, 5)).any()
+
+
+def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
+    for tie in ("all", "target", "none"):
+        model = build_network(SMALL.model_copy(update={"tie": tie}), seed=1)
+        chosen = {id(parameter) for parameter in hidden_matrices(model)}
+        names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
+        assert names == {
+            name
+            for name, parameter in model.named_parameters()
+            if parameter.ndim == 2 and name.startswith(("encoder.", "decoder."))
+        }
+        assert len(names) == 6 + 10  # query, key, value, output (twice in the decoder), inner, outer
+
+
+@law
+@given(st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5), st.sampled_from([0.0, 0.3]), seeds)
+def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed: int) -> None:
+    """Jordan et al. (2024) with Nesterov's momentum, scaled as by Liu et al. (2025); AdamW of what is no matrix."""
+    model = build_network(SMALL, seed=1)
+    config = Muon(weight_decay=decay)
+    optimiser = build_optimiser(config, model)
+    matrices = {id(parameter) for parameter in hidden_matrices(model)}
+    generator = torch.Generator().manual_seed(seed)
+    wanted = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+    first = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
+    second = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
+    for step, rate in enumerate(rates, start=1):
+        set_learning_rate(optimiser, rate)
+        for name, parameter in model.named_parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+            g = parameter.grad.double()
+            if id(parameter) in matrices:
+                first[name] = 0.95 * first[name] + g
+                ahead = by_singular_values(g + 0.95 * first[name], 5)
+                wanted[name] = (1 - rate * decay) * wanted[name] - rate * 0.2 * math.sqrt(max(g.shape)) * ahead
+            else:
+                first[name] = 0.9 * first[name] + 0.1 * g
+                second[name] = 0.98 * second[name] + 0.02 * g**2
+                m, v = first[name] / (1 - 0.9**step), second[name] / (1 - 0.98**step)
+                wanted[name] = wanted[name] - rate * m / (v.sqrt() + 1e-9)
+        optimiser.step()
+    found = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+    torch.testing.assert_close(found, wanted, atol=2e-3, rtol=2e-3)
+
+
+def test_what_is_without_a_gradient_stays() -> None:
+    model = build_network(SMALL, seed=1)
+    before = {name: tensor.clone() for name, tensor in weights(model).items()}
+    optimiser = build_optimiser(Muon(), model)
+    optimiser.step()
+    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
+    assert optimiser_tensors(optimiser, model) == {}
+
+
+def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    config = TrainingConfig(
+        length=Updates(count=12), interval=Updates(count=4), batch_tokens=47, optimiser=Muon(learning_rate=0.01)
+    )
+    whole = build_run(tmp_path / "whole", config)
+    train_small(whole, config)
+    broken = build_run(tmp_path / "broken", config)
+    with pytest.raises(Exception, match="stopped after update"):
+        train_small(broken, config, interrupted=lambda: broken.progress.update == 7)
+    again = build_run(tmp_path / "broken", config)
+    train_small(again, config)
+    torch.testing.assert_close(weights(again.model), weights(whole.model), atol=0, rtol=0)

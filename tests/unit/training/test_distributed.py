@@ -1,0 +1,169 @@
+"""Several workers are one, as real processes: losses of 50 updates, weights at the end, and what is gone on with."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.data.batching import collate
+from dragoman.data.store import TokenStore
+from dragoman.shapes import Structure
+from dragoman.training.distributed import ALONE, Team
+from tests.team_training import FIRST, Options, as_json, trained
+
+ROOT = Path(__file__).parents[3]
+
+
+Reached = dict[str, Any]
+CONSISTENT = Options(updates=20, consistent=True)
+"""By R-Drop, which enters the network twice before it goes back."""
+
+
+def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict[str, Reached]:
+    """What trainings reached, by so many processes that torchrun starts."""
+    answer = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)),
+            *("-m", "tests.team_training", str(folder), as_json(several)),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def differ(one: Reached, other: Reached) -> float:
+    """How far two trainings are apart at most: losses, weights and moving averages.
+
+    The bias of keys adds the same to all scores of a query. Its gradient is rounding, whose sign is all Adam follows.
+    """
+    assert len(one["losses"]) == len(other["losses"])
+    apart = [abs(a - b) for a, b in zip(one["losses"], other["losses"], strict=True)]
+    for kind in ("weights", "average"):
+        assert one[kind].keys() == other[kind].keys()
+        for name in one[kind]:
+            if not name.endswith("key.bias"):
+                apart += [abs(a - b) for a, b in zip(one[kind][name], other[kind][name], strict=True)]
+    return max(apart)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("teams")
+
+
+@pytest.fixture(scope="module")
+def alone(place) -> dict[str, Reached]:
+    """By this process: what others are compared with."""
+    several = {"whole": Options(), "accumulated": Options(accumulate=2), "consistent": CONSISTENT}
+    return {name: trained(place / "alone" / name, options, ALONE) for name, options in several.items()}
+
+
+@pytest.fixture(scope="module")
+def two(place) -> dict[str, Reached]:
+    several = {
+        "whole": Options(),
+        "accumulated": Options(accumulate=2),
+        "shards": Options(sharding=True),
+        "accumulated shards": Options(accumulate=2, sharding=True),
+        "consistent shards computed again": replace(CONSISTENT, recompute=True, sharding=True),
+    }
+    return together(place / "two", several, workers=2)
+
+
+@pytest.mark.parametrize("name", ["whole", "accumulated"])
+def test_the_trainings_are_worth_comparing(alone, name):
+    losses = alone[name]["losses"]
+    assert len(losses) == 50
+    assert losses[-1] < losses[0] - 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("whole", "whole"),
+        ("shards", "whole"),
+        ("accumulated", "accumulated"),
+        ("accumulated shards", "accumulated"),
+        ("consistent shards computed again", "consistent"),
+    ],
+)
+def test_two_workers_are_one(alone, two, name, same):
+    assert differ(two[name], alone[same]) < 1e-5
+
+
+def test_blocks_computed_again_are_the_same(alone, place):
+    assert differ(trained(place / "again", Options(recompute=True), ALONE), alone["whole"]) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["whole", "shards"])
+def test_one_goes_on_where_two_began(alone, two, place, name, tmp_path):
+    begin(place / "two" / name, tmp_path)
+    assert gone_on(two[name], trained(tmp_path, Options(), ALONE), alone["whole"]) < 1e-5
+
+
+@pytest.mark.slow
+def test_three_go_on_where_one_or_two_began(alone, two, place, tmp_path):
+    """With shards, or without."""
+    first = {"alone/whole": alone["whole"], "two/whole": two["whole"], "two/shards": two["shards"]}
+    for name in first:
+        begin(place / name, tmp_path / name)
+    rest = together(tmp_path, {name: Options(sharding=name != "two/whole") for name in first}, workers=3)
+    for name in first:
+        assert gone_on(first[name], rest[name], alone["whole"]) < 1e-5
+
+
+def begin(run: Path, folder: Path) -> None:
+    """Another run at the first checkpoint of one that has ended."""
+    shutil.copytree(run / "checkpoints", folder / "checkpoints")
+    shutil.rmtree(folder / "checkpoints" / "000000050")
+
+
+def gone_on(first: Reached, rest: Reached, whole: Reached) -> float:
+    """How far a training in two parts is from one that was never interrupted."""
+    assert len(rest["losses"]) == 50 - FIRST
+    return differ(rest | {"losses": first["losses"][:FIRST] + rest["losses"]}, whole)
+
+
+ROWS = [([4, 5], [6]), ([7], [8, 9, 10]), ([11], [12])]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_every_row_is_one_worker_s(size, tmp_path):
+    batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
+    parts = [Team(rank, size).part(batch) for rank in range(size)]
+    assert [counts for _, counts in parts] == [1.0] * size
+    assert sorted(int(row) for part, _ in parts for row in part.rows) == [0, 1, 2]
+    for part, _ in parts:
+        for place, row in enumerate(part.rows.tolist()):
+            assert part.source[place, : part.source_lengths[place] - 1].tolist() == ROWS[row][0]
+            assert part.expected[place, : part.target_lengths[place] - 1].tolist() == ROWS[row][1]
+
+
+def test_a_worker_without_a_row_computes_one_that_does_not_count(tmp_path):
+    batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
+    part, counts = Team(4, 5).part(batch)
+    assert counts == 0.0
+    assert len(part) == 1
+
+
+def test_trees_are_shared_with_their_rows(tmp_path):
+    batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
+    trees = Structure(words=batch.source, heads=torch.arange(12).view(3, 4))
+    part, _ = Team(1, 2).part(replace(batch, structure=trees))
+    assert part.structure is not None
+    assert part.structure.heads.tolist() == [[4, 5, 6, 7]]

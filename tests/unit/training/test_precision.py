@@ -1,0 +1,83 @@
+"""Linear maps with factors rounded to bfloat16: near the exact ones, where that is asked for, and in training alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from dragoman.training import precision
+from dragoman.training.precision import SMALLEST, RoundedLinear, autocast, large_products, linear_maps
+
+CPU = torch.device("cpu")
+
+
+def leaves(*shape: int, rows: tuple[int, ...] = (5, 7)) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    shapes = [(*rows, shape[0]), (shape[1], shape[0]), (shape[1],)]
+    return [torch.randn(one, generator=generator).requires_grad_() for one in shapes]
+
+
+@pytest.fixture
+def able(monkeypatch, request):
+    """As on a CPU that has the instructions, or not."""
+    has = getattr(request, "param", True)
+    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: has and device.type == "cpu")
+
+
+@pytest.mark.parametrize("rows", [(11,), (5, 7), (2, 3, 5)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rounded_maps_are_near_the_exact_ones(rows, bias):
+    r"""Both factors are off by at most $2^{-9}$ of themselves, and so is the result; 1 % of the norm holds that all."""
+    x, weight, offset = leaves(71, 67, rows=rows)
+    given = (x, weight, offset) if bias else (x, weight)
+    exact = F.linear(*given)
+    rounded = RoundedLinear.apply(x, weight, offset if bias else None)
+    towards = torch.randn(exact.shape, generator=torch.Generator().manual_seed(5))
+    found, wanted = (torch.autograd.grad((y * towards).sum(), given) for y in (rounded, exact))
+    for one, other in zip((rounded.detach(), *found), (exact.detach(), *wanted), strict=True):
+        assert one.dtype == torch.float32
+        assert one.shape == other.shape
+        assert float((one - other).norm()) < 0.01 * float(other.norm())
+    assert not torch.equal(rounded, exact)
+
+
+def test_large_maps_are_rounded_in_training_alone():
+    x, weight, bias = leaves(64, 67)
+    exact = F.linear(x, weight, bias)
+    with linear_maps("bfloat16", CPU):
+        assert F.linear(x, weight, bias).grad_fn.name() == "RoundedLinearBackward"
+        with torch.no_grad():
+            assert torch.equal(F.linear(x, weight, bias), exact)
+        assert F.linear(x.double(), weight.double()).dtype == torch.float64
+        small = leaves(61, 67)
+        assert small[1].numel() < SMALLEST
+        assert F.linear(*small).grad_fn.name() != "RoundedLinearBackward"
+    assert torch.equal(F.linear(x, weight, bias), exact)
+
+
+@pytest.mark.parametrize("name", ["float32", "auto"])
+def test_linear_maps_are_exact_unless_bfloat16_is_asked_for(able, name):
+    x, weight, bias = leaves(64, 67)
+    exact = F.linear(x, weight, bias)
+    with linear_maps(name, CPU), autocast(name, CPU):
+        assert torch.equal(F.linear(x, weight, bias), exact)
+
+
+def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu():
+    x, weight, bias = leaves(64, 67)
+    with linear_maps("bfloat16", CPU), autocast("bfloat16", CPU):
+        mapped = F.linear(x, weight, bias)
+        assert (mapped @ mapped.mT).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "able", "expected"),
+    [
+        ("float32", True, torch.float32),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+        ("bfloat16", False, torch.bfloat16),
+    ],
+    indirect=["able"],
+)
+def test_products_with_the_vocabulary_are_rounded_where_that_pays(able, name, expected):
+    assert large_products(name, CPU) == expected
