@@ -90,7 +90,8 @@ def test_only_the_latest_epoch_stays_on_the_disk(texts, tokenizer, tmp_path):
         segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=epoch).folder
         for epoch in (0, 1, 2)
     ]
-    assert sorted((tmp_path / "cache").iterdir()) == sorted([store.folder, folders[-1]])
+    seen = [path for path in (tmp_path / "cache").iterdir() if not path.name.startswith(".")]  # a lock may stay
+    assert sorted(seen) == sorted([store.folder, folders[-1]])
 
 
 def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
