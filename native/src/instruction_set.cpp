@@ -13,6 +13,11 @@ bool has_avx512() {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
+#ifdef DRAGOMAN_AMX
+bool has_amx() {
+    return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") && has_avx512() && may_use_tiles();
+}
+#endif
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 
@@ -20,6 +25,9 @@ std::vector<Kernels> usable() {
     std::vector<Kernels> tables;
 #ifdef DRAGOMAN_X86
     __builtin_cpu_init();
+#ifdef DRAGOMAN_AMX
+    if (has_amx()) tables.push_back(amx_kernels(__builtin_cpu_supports("avx512bf16")));
+#endif
     if (has_avx512()) tables.push_back(avx512_kernels(__builtin_cpu_supports("avx512bf16")));
     if (has_avx2()) tables.push_back(avx2_kernels());
 #endif

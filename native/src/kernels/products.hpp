@@ -9,10 +9,6 @@
 namespace dragoman {
 namespace {
 
-/// Weights that are asked for before they are needed, further than a processor looks ahead by itself: 4 KiB.
-template <class A>
-constexpr std::size_t ahead = 4096 / sizeof(typename A::Weight);
-
 /// `height` rows times `width` times 16 columns, from `column` of the group on.
 template <class A, int height, int width>
 void tile(const Operand& x, std::size_t row, const Packed& weight, std::size_t group_number, std::size_t column, float* y,
@@ -27,10 +23,6 @@ void tile(const Operand& x, std::size_t row, const Packed& weight, std::size_t g
                                   column * A::interleave;
     const typename A::Number* rows = static_cast<const typename A::Number*>(x.data) + row * x.depth;
     for (std::size_t k = 0; k < x.depth; k += A::depth) {
-        if constexpr (height < A::height) {  // few rows: the weight comes from memory, and is all that there is to wait for
-#pragma GCC unroll 4
-            for (int c = 0; c < width; c++) __builtin_prefetch(w + k * group + c * lanes * A::interleave + ahead<A>);
-        }
         typename A::Columns columns[width];
 #pragma GCC unroll 4
         for (int c = 0; c < width; c++) columns[c] = A::columns(w + k * group + c * lanes * A::interleave);

@@ -5,6 +5,9 @@
 
 namespace dragoman {
 
+/// Whether the system lets this process use the tiles of AMX.
+bool may_use_tiles();
+Kernels amx_kernels(bool has_bfloat16);
 Kernels avx512_kernels(bool has_bfloat16);
 Kernels avx2_kernels();
 Kernels portable_kernels();
