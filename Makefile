@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Once for all commands that follow: with PYTHONDONTWRITEBYTECODE each of them would compile the package for itself.
+COMPILED := $(BIN)/python -m compileall -q src
 
 ifndef PYTHON
 PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -21,9 +23,11 @@ NATIVE := $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*.*p
 .PHONY: demo test check sanitize bench docs clean help
 
 demo: $(VENV)/demo.stamp $(VENV)/core.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
+	@$(COMPILED)
 	$(BIN)/dragoman demo $(DEMO)
 
 test: $(VENV)/dev.stamp $(VENV)/core.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
+	@$(COMPILED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(TESTS)
 
 check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated documentation: what CI runs beside the tests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,11 @@ def reproduce(
     place = out or Path("runs") / f"reproduce-{recipe.stem}"
     experiments = _experiments(recipe, data=data, seeds=seed, assignments=assignments or [])
     chosen = choose_device(device)
-    runs = [_run(experiment, place / f"seed-{number}", device=chosen) for number, experiment in experiments.items()]
+    try:
+        runs = [_run(experiment, place / f"seed-{number}", device=chosen) for number, experiment in experiments.items()]
+    finally:
+        with suppress(OSError):  # it stays where there is a run in it
+            place.rmdir()
     found = verdicts(expectations, runs)
     seconds = [float(run.read_scores()["seconds"]) for run in runs]
     write_verdicts(place / "reproduced.json", found, seeds=list(experiments), seconds=seconds)

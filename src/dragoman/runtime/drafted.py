@@ -1,19 +1,16 @@
 """A network with guesses about its outputs: from what was read and written, or by a smaller network."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from dragoman.data.corpora.conllu import Heads
-from dragoman.decoding.config import Normalisation
 from dragoman.decoding.drafting import Acceptance, Draft
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.searched import Best
 from dragoman.models.symbols import Symbols
+from dragoman.runtime.around import Around
 from dragoman.runtime.network import Ids
 
 SYMBOLS = Symbols()
@@ -135,32 +132,16 @@ class DraftedMemory:
 
 
 @final
-class Drafted:
-    """Implements `runtime.network.Translating` and `decoding.drafting.Drafting` around a network that can follow."""
-
-    structural = False
+class Drafted(Around):
+    """Implements `decoding.drafting.Drafting` too, around a network that can follow."""
 
     def __init__(self, network: Any, drafter: Drafter) -> None:
-        self.network = network
+        super().__init__(network)
         self.drafter = drafter
         self.acceptance = Acceptance()
 
-    @property
-    def device(self) -> Any:
-        return self.network.device
-
-    @property
-    def maximum_length(self) -> int | None:
-        longest: int | None = self.network.maximum_length
-        return longest
-
-    @property
-    def joins_freely(self) -> bool:
-        return bool(self.network.joins_freely)
-
-    def in_use(self) -> AbstractContextManager[None]:
-        context: AbstractContextManager[None] = self.network.in_use()
-        return context
+    def _inside(self, memory: DraftedMemory) -> Any:
+        return memory.memory
 
     def encode(
         self,
@@ -173,46 +154,5 @@ class Drafted:
             return DraftedMemory(memory, (NO_GUESS,) * len(sources))
         return DraftedMemory(memory, tuple(self.drafter(source) for source in sources))
 
-    def start(self, memory: DraftedMemory, *, beam: int) -> Any:
-        return self.network.start(memory.memory, beam=beam)
-
-    def best(
-        self,
-        tokens: Int[np.ndarray, "batch beam"],
-        memory: DraftedMemory,
-        state: Any,
-        *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> Best[Any]:
-        found: Best[Any] = self.network.best(tokens, memory.memory, state, width=width, forbidden=forbidden)
-        return found
-
     def drafts(self, memory: DraftedMemory) -> Sequence[Draft]:
         return memory.drafts
-
-    def follow(
-        self,
-        tokens: Int[np.ndarray, "batch places"],
-        lengths: Int[np.ndarray, " batch"],
-        memory: DraftedMemory,
-        state: Any,
-        *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
-        found: tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any] = self.network.follow(
-            tokens, lengths, memory.memory, state, width=width, forbidden=forbidden
-        )
-        return found
-
-    def score(
-        self,
-        sources: Sequence[Ids],
-        outputs: Sequence[Ids],
-        *,
-        normalisation: Normalisation,
-        trees: Sequence[Heads] = (),
-    ) -> list[Hypothesis]:
-        found: list[Hypothesis] = self.network.score(sources, outputs, normalisation=normalisation, trees=trees)
-        return found
