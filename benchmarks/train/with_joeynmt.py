@@ -64,9 +64,10 @@ def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int
         "training": {
             "optimizer": "adam",
             "adam_betas": same["betas"],
-            "scheduling": "warmupinversesquareroot",
-            "learning_rate": same["learning_rate"] / same["warmup"],  # of the first update, before the schedule
-            "learning_rate_peak": same["learning_rate"],
+            # Noam's rate with this factor is that of the others; the first update comes before the schedule.
+            "scheduling": "noam",
+            "learning_rate": same["learning_rate"] / same["warmup"],
+            "learning_rate_factor": same["learning_rate"] * (same["size"] * same["warmup"]) ** 0.5,
             "learning_rate_warmup": same["warmup"],
             "learning_rate_min": 0.0,
             "label_smoothing": same["label_smoothing"],
