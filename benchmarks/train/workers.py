@@ -15,9 +15,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
-
-import torch
 
 RECIPE = Path(__file__).parents[2] / "examples" / "multi30k_en_de.yaml"
 WAYS = {"1 worker, 1 thread": (1, 1), "1 worker, 2 threads": (1, 2), "2 workers, 1 thread each": (2, 2)}
@@ -32,7 +31,7 @@ def main() -> None:
             speeds[way].append(speed(arguments, workers=workers, threads=threads))
             print(f"{way}: {speeds[way][-1]:,.0f} target tokens/s", flush=True)
     facts = {
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "processor": processor(),
         "recipe": RECIPE.name,
         "set": arguments.set,

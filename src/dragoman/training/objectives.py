@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.training.precision import ALIKE, filled_up
+
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
 
 
@@ -70,6 +72,8 @@ class _UnembeddingLoss(torch.autograd.Function):
         sums = _ChunkSums.start(hidden, weight, bias, smoothing=smoothing, gradients=wanted)
         small = hidden.to(products), weight.to(products), None if bias is None else bias.to(products)
         rows = max(1, CHUNK_BYTES // (4 * weight.shape[0]))
+        if products != torch.float32 and rows > ALIKE:
+            rows -= rows % ALIKE
         for begin in range(0, hidden.shape[0], rows):
             sums.add(slice(begin, begin + rows), *small, expected)
         if wanted:
@@ -115,10 +119,11 @@ class _ChunkSums:
 
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
         rows, words = hidden[chunk], expected[chunk, None]
-        logits = F.linear(rows, weight, bias).float()
+        filled = rows if rows.dtype == torch.float32 else filled_up(rows, rows.dtype)
+        logits = F.linear(filled, weight, bias)[: len(rows)].float()
         probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
-        likeliest, places = probs.max(dim=-1, keepdim=True)
-        log_normaliser = logits.gather(1, places) - likeliest.log()  # at least 1/V, so its logarithm is exact enough
+        likeliest = probs.amax(dim=-1, keepdim=True)  # at least 1/V, so its logarithm is exact enough
+        log_normaliser = logits.amax(dim=-1, keepdim=True) - likeliest.log()
         chosen = logits.gather(1, words) - log_normaliser
         self.nll -= chosen.sum()
         # sum_v log p_v = sum_v z_v - V log Z: no further pass over the vocabulary.
@@ -130,9 +135,9 @@ class _ChunkSums:
         gradient.scatter_add_(1, words, gradient.new_full(words.shape, self.smoothing - 1))
         if self.bias_gradient is not None:
             self.bias_gradient += gradient.sum(dim=0)
-        gradient = gradient.to(weight.dtype)
-        self.hidden_gradient[chunk] = gradient @ weight
-        self.weight_gradient += gradient.t() @ rows
+        gradient = gradient if weight.dtype == torch.float32 else filled_up(gradient, weight.dtype)
+        self.hidden_gradient[chunk] = (gradient @ weight)[: len(rows)]
+        self.weight_gradient += gradient.t() @ filled
 
     def fold_in_uniform(self, hidden: Tensor, weight: Tensor) -> None:
         share = self.smoothing / weight.shape[0]

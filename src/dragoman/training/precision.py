@@ -11,11 +11,15 @@ from typing import Any, Final, Literal, assert_never, final
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 SMALLEST: Final = 64 * 64
 """Weights of a linear map below which rounding them takes longer than it gains."""
+ALIKE: Final = 64
+"""Rows of products in bfloat16 are filled up to multiples of it. oneDNN compiles a kernel for every number of rows that
+it has not met, which takes longer than the product, and keeps the kernels of a thousand."""
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 
 
@@ -74,19 +78,30 @@ class RoundedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        small, small_weight = x.to(torch.bfloat16), weight.to(torch.bfloat16)
+        rows, small_weight = x.flatten(0, -2), weight.to(torch.bfloat16)
+        small = filled_up(rows, torch.bfloat16)
         ctx.save_for_backward(small, small_weight)
-        mapped = F.linear(small, small_weight).float()
+        ctx.shape = x.shape
+        mapped = F.linear(small, small_weight)[: len(rows)].float().view(*x.shape[:-1], len(weight))
         return mapped if bias is None else mapped.add_(bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         gradient = gradients[0].flatten(0, -2)
-        small = gradient.to(torch.bfloat16)
-        for_x = (small @ weight).float().view(x.shape) if ctx.needs_input_grad[0] else None
-        for_weight = (small.t() @ x.flatten(0, -2)).float() if ctx.needs_input_grad[1] else None
+        small = filled_up(gradient, torch.bfloat16)
+        for_x = (small @ weight)[: len(gradient)].float().view(ctx.shape) if ctx.needs_input_grad[0] else None
+        for_weight = (small.t() @ x).float() if ctx.needs_input_grad[1] else None
         return for_x, for_weight, gradient.sum(dim=0) if ctx.needs_input_grad[2] else None
+
+
+def filled_up(rows: Float[Tensor, "rows size"], kind: torch.dtype) -> Float[Tensor, "more size"]:
+    """The rows in another number format, and rows of zeros after them up to a multiple of `ALIKE`."""
+    count = len(rows)
+    filled = rows.new_empty((-(-count // ALIKE) * ALIKE, rows.shape[1]), dtype=kind)
+    filled[:count] = rows
+    filled[count:] = 0
+    return filled
 
 
 def _cpu_has_bfloat16(device: torch.device) -> bool:

@@ -5,7 +5,15 @@ import torch
 import torch.nn.functional as F
 
 from dragoman.training import precision
-from dragoman.training.precision import SMALLEST, RoundedLinear, autocast, large_products, linear_maps
+from dragoman.training.precision import (
+    ALIKE,
+    SMALLEST,
+    RoundedLinear,
+    autocast,
+    filled_up,
+    large_products,
+    linear_maps,
+)
 
 CPU = torch.device("cpu")
 
@@ -81,3 +89,14 @@ def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu():
 )
 def test_products_with_the_vocabulary_are_rounded_where_that_pays(able, name, expected):
     assert large_products(name, CPU) == expected
+
+
+@pytest.mark.parametrize("count", [1, ALIKE - 1, ALIKE, ALIKE + 1])
+def test_rows_are_filled_up_with_zeros(count):
+    """So that batches of many sizes take kernels for few."""
+    rows = torch.full((count, 7), 1.5)
+    filled = filled_up(rows, torch.bfloat16)
+    assert filled.shape == (ALIKE if count <= ALIKE else 2 * ALIKE, 7)
+    assert filled.dtype == torch.bfloat16
+    assert torch.equal(filled[:count].float(), rows)
+    assert not filled[count:].any()
