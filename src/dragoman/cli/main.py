@@ -26,6 +26,7 @@ from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.inspect import inspect
+from dragoman.cli.plan import plan
 from dragoman.cli.prune import prune
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.score import score
@@ -49,7 +50,7 @@ app = typer.Typer(
 USING: Final = (translate, generate, classify, answer, score)
 LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
 MAKING: Final = (prune, export, distill, backtranslate, reproduce)
-for verb in (demo, train, *USING, *LOOKING, *MAKING):
+for verb in (demo, plan, train, *USING, *LOOKING, *MAKING):
     app.command()(verb)
 
 
