@@ -60,6 +60,7 @@ def main() -> None:
     if not debug:
         warnings.formatwarning = _one_line
     _let_waiting_threads_sleep()
+    _keep_few_products()
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()
@@ -78,6 +79,16 @@ def _let_waiting_threads_sleep() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+
+
+def _keep_few_products() -> None:
+    """Have oneDNN keep the code of 64 products for use again, not of 1,024.
+
+    It writes such code for every shape. Hardly two batches of a training are of one shape, so that what is kept from one
+    update to the next is memory alone, in the end more than the training itself takes. PyTorch reads this when it is
+    first imported.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 
 def run(arguments: list[str], *, debug: bool) -> int:

@@ -6,6 +6,7 @@ this corpus mostly end.
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -102,6 +103,8 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
         program=program,
         data=data,
         levels=seen.watch.levels(),
+        growth=seen.watch.growth(),
+        seen=len(seen.watch.whole()),
         peak=peak_bytes(device),
         others=seen.others,
         load=load,
@@ -183,8 +186,8 @@ class _Watch:
         done = len(self.seconds)
         if done >= len(self.picks) or self._next_is_too_large():
             return True
-        whole = [seconds for update, seconds in zip(self.picks, self.seconds, strict=False) if update[0].parts == 1]
-        return len(whole) >= FEWEST and sum(whole) >= self.asked.seconds
+        whole = self.whole()
+        return len(whole) >= FEWEST and sum(self.seconds[number] for number in whole) >= self.asked.seconds
 
     def _next_is_too_large(self) -> bool:
         """Whether the limit seems too small for the batches that come next, which are larger than those before."""
@@ -194,6 +197,19 @@ class _Watch:
         grown = self.peaks[-1] - self.peaks[0] if done > 1 else 0
         larger = self.picks[done - 1][0].parts / self.picks[done][0].parts
         return self.peaks[-1] + grown * max(0.0, larger - 1) > self.asked.limit
+
+    def whole(self) -> list[int]:
+        """The updates that learnt from whole batches, by their number from 0."""
+        done = self.picks[: len(self.seconds)]
+        return [number for number, update in enumerate(done) if update[0].parts == 1]
+
+    def growth(self) -> float:
+        """The bytes by which the peak grows while whole updates become 2.718 times as many, by the last two thirds."""
+        whole = self.whole()
+        if len(whole) < 2:
+            return 0.0
+        earlier = len(whole) // 3
+        return (self.peaks[whole[-1]] - self.peaks[whole[earlier]]) / math.log(len(whole) / (earlier + 1))
 
     def levels(self) -> list[Level]:
         """The memory after each share, the smallest first."""

@@ -158,7 +158,8 @@ def candidates(validations: int, config: TrainingConfig) -> int:
 def memory_of(found: Measured, config: TrainingConfig) -> Memory:
     """The peak of memory by part."""
     held, processes = found.held, 1 + len(found.others)
-    total = max(found.peak, _at_the_end(found, config)) + sum(found.others)
+    leading = max(found.peak + grown(found), _at_the_end(found, config))
+    total = leading + sum(found.others) + grown(found) * len(found.others)
     known = processes * (held.total + found.program + found.data)
     return Memory(
         program=processes * found.program,
@@ -170,6 +171,11 @@ def memory_of(found: Measured, config: TrainingConfig) -> Memory:
         activations=max(0, total - known),
         total=max(total, known),
     )
+
+
+def grown(found: Measured) -> int:
+    """The bytes that a process takes at the end of a training beyond what was seen of its start."""
+    return round(found.growth * max(0.0, math.log(found.updates / max(1, found.seen))))
 
 
 def _at_the_end(found: Measured, config: TrainingConfig) -> int:
@@ -212,9 +218,11 @@ def need_of(found: Measured, config: TrainingConfig) -> Need:
     """Memory is a line through what was seen of each share of the heaviest batch."""
     heaviest = found.levels[-1]
     seen = [[level.places / heaviest.places * config.budget] for level in found.levels]
-    line = fitted(seen, [float(level.bytes) for level in found.levels])
-    judging = found.peak if found.peak > heaviest.bytes else 0
-    return Need(line, judging, sum(found.others), 1 + len(found.others), round(heaviest.share * config.budget))
+    line, more = fitted(seen, [float(level.bytes) for level in found.levels]), grown(found)
+    judging = found.peak + more if found.peak > heaviest.bytes else 0
+    others = sum(found.others) + more * len(found.others)
+    workers, budget = 1 + len(found.others), round(heaviest.share * config.budget)
+    return Need(Line(line.constant + more, line.slopes), judging, others, workers, budget)
 
 
 def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int) -> int:

@@ -85,6 +85,8 @@ class Measured:
     data: int
     """What it took beside when it had read the corpus."""
     levels: list[Level]
+    growth: float
+    """Bytes by which that grows while the updates become 2.718 times as many: memory is let go of in pieces."""
     peak: int
     """The most memory of the process that leads, to the end; on a GPU, of the GPU."""
     others: list[int]
@@ -93,6 +95,8 @@ class Measured:
     """Of an update, on average."""
     timed: list[tuple[list[float], float]]
     """What each update weighs, and its seconds."""
+    seen: int
+    """Whole updates that were looked at."""
     updates: int
     """Of the whole training."""
     updates_per_epoch: int

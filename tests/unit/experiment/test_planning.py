@@ -32,10 +32,12 @@ MEASURED = Measured(
     program=100 * MIB,
     data=10 * MIB,
     levels=[Level(256 * share, share / 8, (200 + 40 * share) * MIB) for share in (1, 2, 4, 8)],
+    growth=0.0,
     peak=530 * MIB,
     others=[500 * MIB],
     load=Load(900, 1000, 50_000, 800, 900, 900),
     timed=[([100.0 * n, 90.0 * n, 5000.0 * n], 0.1 + 0.02 * n) for n in range(1, 12)],
+    seen=35,
     updates=700,
     updates_per_epoch=100,
     flops=1e9,
@@ -89,6 +91,13 @@ def test_the_parts_of_memory_are_those_of_every_worker_and_add_up():
     assert memory.optimiser == 80 * MIB
     assert memory.total == 1030 * MIB
     assert sum(getattr(memory, field.name) for field in fields(memory)) == 2 * memory.total
+
+
+def test_memory_that_is_let_go_of_in_pieces_grows_with_the_updates():
+    growing = replace(MEASURED, growth=10.0 * MIB)
+    assert memory_of(growing, CONFIG).total == 1030 * MIB + 2 * round(10 * MIB * math.log(20))
+    assert need_of(growing, CONFIG).at(1024) == need_of(MEASURED, CONFIG).at(1024) + 2 * round(10 * MIB * math.log(20))
+    assert memory_of(replace(growing, updates=7), CONFIG).total == 1030 * MIB
 
 
 def test_the_weights_of_many_checkpoints_may_be_the_most_in_the_end():
