@@ -84,9 +84,9 @@ def _let_waiting_threads_sleep() -> None:
 def _keep_few_products() -> None:
     """Have oneDNN keep the code of 64 products for use again, not of 1,024.
 
-    It writes such code for every shape. Hardly two batches of a training are of one shape, so that what is kept from one
-    update to the next is memory alone, in the end more than the training itself takes. PyTorch reads this when it is
-    first imported.
+    It writes such code for every shape. Hardly two batches of a training are of one shape, so that what is kept from
+    one update to the next is memory alone, in the end more than the training itself takes. PyTorch reads this when it
+    is first imported.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
