@@ -47,7 +47,7 @@ class Time:
     """Seconds by part."""
 
     start: float
-    """Until the first update: programs, corpus, tokenizer, network."""
+    """Until the first update, for programs, corpus, tokenizer and network, and until the last process has ended."""
     updates: float
     validations: float
     checkpoints: float
@@ -131,7 +131,7 @@ def time_of(found: Measured, config: TrainingConfig, *, update: float) -> Time:
     """The seconds of a whole training, where an update takes so many; with patience it may end earlier."""
     seconds, epochs = found.seconds, found.updates / found.updates_per_epoch
     count = validations(found.updates, found.updates_per_epoch, config)
-    start = sum(seconds.get(name, 0.0) for name in ("start", "gather", "team", "build", "waiting", "checkpoint"))
+    start = sum(seconds.get(name, 0.0) for name in ("start", "gather", "team", "build", "waiting", "checkpoint", "end"))
     return Time(
         start=start + seconds["epoch"] * max(0.0, math.ceil(epochs) - 1),
         updates=update * found.updates,

@@ -132,7 +132,11 @@ def measure(
                 (folder.path / file.name).write_bytes(file.read_bytes())
         (folder.path / ASKED).write_text(json.dumps(asdict(asked)), encoding="utf-8")
         _run(folder.path, tell)
-        return _read(json.loads((folder.path / ANSWER).read_text(encoding="utf-8")))
+        answer = folder.path / ANSWER
+        end = now() - answer.stat().st_mtime
+        tree = json.loads(answer.read_text(encoding="utf-8"))
+        tree["seconds"]["end"] = max(0.0, end)
+        return _read(tree)
 
 
 def now() -> float:
