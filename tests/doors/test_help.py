@@ -46,6 +46,7 @@ def test_every_verb_explains_itself():
     verbs = [command.callback.__name__ for command in app.registered_commands]
     assert verbs == [
         "demo",
+        "plan",
         "train",
         "translate",
         "generate",

@@ -26,6 +26,7 @@ from dragoman.cli.export import export
 from dragoman.cli.generate import generate
 from dragoman.cli.info import info
 from dragoman.cli.inspect import inspect
+from dragoman.cli.plan import plan
 from dragoman.cli.prune import prune
 from dragoman.cli.reproduce import reproduce
 from dragoman.cli.score import score
@@ -49,7 +50,7 @@ app = typer.Typer(
 USING: Final = (translate, generate, classify, answer, score)
 LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
 MAKING: Final = (prune, export, distill, backtranslate, reproduce)
-for verb in (demo, train, *USING, *LOOKING, *MAKING):
+for verb in (demo, plan, train, *USING, *LOOKING, *MAKING):
     app.command()(verb)
 
 
@@ -59,6 +60,7 @@ def main() -> None:
     if not debug:
         warnings.formatwarning = _one_line
     _let_waiting_threads_sleep()
+    _keep_few_products()
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()
@@ -77,6 +79,16 @@ def _let_waiting_threads_sleep() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+
+
+def _keep_few_products() -> None:
+    """Have oneDNN keep the code of 64 products for use again, not of 1,024.
+
+    It writes such code for every shape. Hardly two batches of a training are of one shape, so that what is kept from
+    one update to the next is memory alone, in the end more than the training itself takes. PyTorch reads this when it
+    is first imported.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 
 def run(arguments: list[str], *, debug: bool) -> int:

@@ -81,18 +81,19 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
     """The finished run of an experiment. Raises RunError where the folder holds one of other settings."""
     from dragoman.cli.train import train_in
     from dragoman.errors import RunError
+    from dragoman.experiment.budget import as_asked
     from dragoman.experiment.run import RunFolder
 
     folder = RunFolder(path)
     if folder.config.is_file():
-        if folder.read_config() != experiment:
+        if not as_asked(folder.read_config(), experiment):
             raise RunError(f"{path}: holds a run with other settings; choose another place by --out")
     else:
         folder.begin()
         folder.write_config(experiment)
     if not folder.weights.exists():
         with folder.gone_unless_begun():
-            train_in(folder, experiment, device=device)
+            train_in(folder, folder.read_config(), device=device)
     return folder
 
 

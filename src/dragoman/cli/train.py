@@ -64,9 +64,9 @@ def train(
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     else:
         folder = _free_folder(out)
-        corpora = _corpora((source, target, valid_source, valid_target), (text, valid_text))
+        corpora = corpora_of((source, target, valid_source, valid_target), (text, valid_text))
         begun = {} if begin is None else {"start": str(begin)}
-        experiment, choices = _asked(config, corpora | begun, data, assignments or [], chosen_device)
+        experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
         folder.begin()
         with folder.gone_unless_begun():
             folder.write_config(experiment)
@@ -129,6 +129,8 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
         with status() as tell:
             materials = task.gather(folder, tell=tell)
         show_materials(materials)
+        if experiment.training.batch_tokens == "auto":
+            experiment = _with_budget(folder, experiment, device=device)
         show_estimate(estimate(experiment, folder, materials, device=device))
         network = blueprint(experiment, folder)
         size = workers_for(experiment.training, network, tokens=materials.tokens, device=device)
@@ -158,6 +160,18 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
                 ) from error
 
 
+def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.device) -> Experiment:
+    """The experiment with the token budget that was found for it, which the folder then says too."""
+    from dragoman.cli.training_display import show_budget, status
+    from dragoman.experiment.budget import with_budget
+
+    with status() as tell:
+        found, sentence = with_budget(experiment, device=device, tell=tell, tokenizer_of=folder)
+    folder.write_config(found)
+    show_budget(sentence)
+    return found
+
+
 def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment]:
     from dragoman.errors import ConfigError, RunError
     from dragoman.experiment.build import task_of
@@ -173,7 +187,7 @@ def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder,
     return folder, experiment
 
 
-def _asked(
+def asked_for(
     config: Path | None,
     given: dict[str, Any],
     data: Path | None,
@@ -210,7 +224,7 @@ def _asked(
         return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 
-def _corpora(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:
+def corpora_of(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:
     """The corpora of the options, as settings. Raises ConfigError where both pairs and texts are given."""
     from dragoman.errors import ConfigError
 

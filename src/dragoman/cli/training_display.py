@@ -60,9 +60,14 @@ def show_workers(workers: int) -> None:
         console.print(f"workers: {workers}, each of which learns from its part of every batch")
 
 
+def show_budget(sentence: str) -> None:
+    """The token budget that was found."""
+    console.print(sentence, markup=False, soft_wrap=True)
+
+
 def show_estimate(seconds: float) -> None:
     """How long it should take."""
-    console.print(f"estimated time: {_minutes(seconds)} at most")
+    console.print(f"estimated time: {minutes(seconds)} at most")
 
 
 def show_materials(materials: Materials) -> None:
@@ -93,7 +98,7 @@ def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
             table.add_row(name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
     console.print(table)
     console.print(
-        f"done in {_minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
+        f"done in {minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
         f"  {command.replace('RUN', str(folder))}",
         markup=False,
         soft_wrap=True,
@@ -156,7 +161,7 @@ class TrainingDisplay:
     def _report(self, event: Updated) -> None:
         update, moment = self._since
         pace = (time.monotonic() - moment) / (event.update - update)
-        left = f", {_minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
+        left = f", {minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
         facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
         self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
@@ -179,7 +184,8 @@ def _scores(scores: Mapping[str, Any]) -> str:
     )
 
 
-def _minutes(seconds: float) -> str:
+def minutes(seconds: float) -> str:
+    """A time as a person reads it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -66,7 +66,7 @@ def training_choices(
 ) -> Iterator[Choice]:
     """How long to learn from so many tokens, in batches of a budget; those that hang on others follow what is given."""
     yield Choice("training.batch_tokens", budget, f"what suits {'a GPU' if budget > SMALL_BUDGET else 'a CPU'}")
-    budget = asked.batch_tokens if given(tree, "training.batch_tokens") else budget
+    budget = asked.budget if isinstance(value(tree, "training.batch_tokens"), int) else budget
     an_update = budget * asked.accumulate
     if given(tree, "training.length"):
         updates = _updates(asked.length, tokens, an_update)

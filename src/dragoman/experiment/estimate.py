@@ -19,9 +19,13 @@ EFFICIENCY = 0.35
 
 def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *, device: torch.device) -> float:
     """The seconds of a whole training on these materials."""
-    passes = 2 if isinstance(getattr(experiment.training, "objective", None), RDrop) else 1
     model = blueprint(experiment, folder)
-    return passes * estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+    return passes_of(experiment) * estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+
+
+def passes_of(experiment: Experiment) -> int:
+    """How often every example goes through the network in an update."""
+    return 2 if isinstance(getattr(experiment.training, "objective", None), RDrop) else 1
 
 
 def blueprint(experiment: Experiment, folder: RunFolder) -> nn.Module:
@@ -33,7 +37,7 @@ def blueprint(experiment: Experiment, folder: RunFolder) -> nn.Module:
 def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:
     """The same of a network, which may be without numbers; `tokens` are those of an epoch."""
     length = config.length
-    seen = length.count * (tokens if isinstance(length, Epochs) else config.batch_tokens * config.accumulate)
+    seen = length.count * (tokens if isinstance(length, Epochs) else config.budget * config.accumulate)
     return seen * training_flops(model) / _speed(device)
 
 

@@ -16,9 +16,10 @@ from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.environment import environment
+from dragoman.experiment.picking import with_picks
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials, Work
-from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, team_joined
+from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, note_peak, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress
@@ -59,7 +60,7 @@ def fit(
     task, config = task_of(experiment), experiment.training
     _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
-    run = _begin(work, config, folder, team, device=device)
+    run = begin_run(work, config, folder, team, device=device)
     observe = all_of([MetricsFile(folder.metrics), *observers])
     train(
         run,
@@ -102,9 +103,11 @@ def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable
         try:
             task = task_of(experiment)
             work = task.work(task.gather(folder, tell=lambda _: None), device=device)
+            if "looked_at" in told:
+                work = with_picks(work, team.agreed(None))
             with watched() as interrupted:
                 train(
-                    _begin(work, experiment.training, folder, team, device=device),
+                    begin_run(work, experiment.training, folder, team, device=device),
                     experiment.training,
                     objective=work.objective,
                     judge=work.judge,
@@ -118,6 +121,8 @@ def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable
         except Exception as error:
             team.leave_note(str(error) or type(error).__name__)
             raise
+        finally:
+            note_peak(team, device)
 
 
 def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
@@ -125,7 +130,10 @@ def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
     return {"folder": str(folder.path.absolute()), "device": device.type}
 
 
-def _begin(work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device) -> Run[Any]:
+def begin_run(
+    work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device
+) -> Run[Any]:
+    """What moves in a training, with batches made ahead, and in shards where they are asked for."""
     sharded = config.sharding == "full" and team.size > 1
     model = copy.deepcopy(work.model) if sharded and team.leads else work.model
     if config.recompute or sharded:

@@ -7,7 +7,7 @@ from dragoman.config import Tree, merge
 from dragoman.data.preparing import prepare
 from dragoman.errors import ConfigError
 from dragoman.experiment.automatic import size_of
-from dragoman.experiment.choices import Choice, given, laid_under
+from dragoman.experiment.choices import SMALL_BUDGET, Choice, given, laid_under
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.materials import cache_folder
 from dragoman.experiment.settings import Translation
@@ -53,7 +53,8 @@ def _translation(tree: Tree) -> Translation:
 
 def _choices(tree: Tree, begun: Translation, asked: Translation, tokens: int) -> Iterator[Choice]:
     training = asked.training
-    an_update = training.batch_tokens * training.accumulate
+    budget = SMALL_BUDGET if training.batch_tokens == "auto" else training.batch_tokens
+    an_update = budget * training.accumulate
     length: Epochs | Updates = Epochs(count=min(max(round(UPDATES_WORTH * an_update / tokens), 1), 10))
     if given(tree, "training.length"):
         length = training.length

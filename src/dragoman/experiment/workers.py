@@ -19,6 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.estimate import training_flops
+from dragoman.experiment.memory import peak_bytes
 from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, LONGEST_WAIT, Notes, Team
 from dragoman.training.loop import Judge
@@ -77,10 +78,10 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
     if device.type == "cuda":
         return torch.cuda.device_count() if device.index is None else 1
     length = config.length
-    seen = length.count * (tokens if isinstance(length, Epochs) else config.batch_tokens * config.accumulate)
+    seen = length.count * (tokens if isinstance(length, Epochs) else config.budget * config.accumulate)
     if device.type != "cpu" or seen * training_flops(model) < WORTH_STARTING:
         return 1
-    return max(1, min(torch.get_num_threads(), config.batch_tokens // FEWEST_TOKENS))
+    return max(1, min(torch.get_num_threads(), config.budget // FEWEST_TOKENS))
 
 
 @contextmanager
@@ -141,6 +142,19 @@ def judging_on_all_cores(judge: Judge, team: Team) -> Judge:
     return replace(judge, validate=validate)
 
 
+def note_peak(team: Team, device: torch.device) -> None:
+    """Have the leader know the most memory that this worker took."""
+    if team.notes is not None:
+        team.notes.set(_peak_of(team.rank), str(peak_bytes(device)))
+
+
+def peaks_of_others(team: Team) -> list[int]:
+    """The bytes that each worker beside this one noted at its end, for which this waits."""
+    if team.notes is None:
+        return []
+    return [int(team.notes.get(_peak_of(rank))) for rank in range(1, team.size)]
+
+
 def _joined(store: Any, rank: int, size: int, *, told: Mapping[str, Any] | None) -> Team:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT)
@@ -197,6 +211,10 @@ def _attempts() -> int:
 
 def _here(rank: int) -> str:
     return f"here/{rank}"
+
+
+def _peak_of(rank: int) -> str:
+    return f"peak/{rank}"
 
 
 def _part(started: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -34,7 +34,13 @@ class TrainingConfig(Config):
 
     seed: NonNegativeInt = Field(1, description="of the first weights, of the order of the data and of dropout")
     length: Span = Field(Epochs(count=30), description="when training ends")
-    batch_tokens: PositiveInt = Field(4096, description="budget of a batch: rows times the longer padded width")
+    batch_tokens: PositiveInt | Literal["auto"] = Field(
+        4096,
+        description=(
+            "budget of a batch: rows times the longer padded width; auto: as many as fit into memory, and at most what "
+            "suits the device"
+        ),
+    )
     accumulate: PositiveInt = Field(1, description="batches an update")
     workers: PositiveInt | Literal["auto"] = Field(
         "auto", description="processes that share each batch; auto: one a GPU, or one a core where that is faster"
@@ -67,6 +73,12 @@ class TrainingConfig(Config):
         None, gt=0.0, lt=1.0, description="decay of an exponential moving average of the weights; none: not kept"
     )
     report: PositiveInt = Field(50, description="updates between two lines of progress")
+
+    @property
+    def budget(self) -> int:
+        """The tokens of a batch, where they are known: `auto` is replaced before anything is learnt."""
+        assert self.batch_tokens != "auto", "a number is found before it is used"
+        return self.batch_tokens
 
 
 class TranslationTraining(TrainingConfig):

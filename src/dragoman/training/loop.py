@@ -213,7 +213,7 @@ def _update(
     except torch.OutOfMemoryError as error:
         raise TrainingError(
             f"update {seeds[1]}: the memory of {device_of(run.model)} is too small for a batch of "
-            f"{config.batch_tokens:,} tokens; train anew with a lower training.batch_tokens, and raise "
+            f"{config.budget:,} tokens; train anew with a lower training.batch_tokens, and raise "
             "training.accumulate to keep the updates as large"
         ) from error
     norm = apply_gradients(run.model, run.optimiser, clip=config.clip)

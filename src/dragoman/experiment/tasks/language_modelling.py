@@ -115,7 +115,7 @@ class LanguageModellingTask:
 
     def _of_texts(self, materials: Texts) -> _Supply:
         config, context = self.experiment.training, self.experiment.data.context
-        cut = {"context": context, "budget": config.batch_tokens}
+        cut = {"context": context, "budget": config.budget}
 
         def once(part: Part) -> Iterable[TextBatch]:
             return windows_in_order(part.store.texts, **cut)
@@ -140,7 +140,7 @@ class LanguageModellingTask:
         assert isinstance(experiment.data, Prompts)
 
         def once(store: TokenStore) -> Iterable[TextBatch]:
-            return prompts_in_order(store, budget=config.batch_tokens)
+            return prompts_in_order(store, budget=config.budget)
 
         def of_test(test: TextStore) -> Iterable[TextBatch]:
             return once(materials.judged.within(test, materials.tokenizer))
@@ -148,7 +148,7 @@ class LanguageModellingTask:
         sets = {"valid": partial(once, materials.valid)}
         store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=config.seed)
         return _Supply(
-            stream=prompt_stream(store, budget=config.batch_tokens, seed=config.seed),
+            stream=prompt_stream(store, budget=config.budget, seed=config.seed),
             sets=sets if texts.test is None else {**sets, "test": partial(of_test, texts.test)},
             characters={},
             way="continuations:alone",

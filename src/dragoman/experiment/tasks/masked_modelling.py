@@ -66,7 +66,7 @@ class MaskedModellingTask:
                 vocabulary=len(materials.tokenizer.source),
                 context=self.experiment.data.context,
                 masking=self.experiment.masking,
-                budget=config.batch_tokens,
+                budget=config.budget,
                 seed=config.seed,
             ),
             objective=masked_tokens(config.label_smoothing, precision=config.precision),
@@ -83,7 +83,7 @@ class MaskedModellingTask:
             vocabulary=vocabulary,
             context=self.experiment.data.context,
             masking=self.experiment.masking,
-            budget=self.experiment.training.batch_tokens,
+            budget=self.experiment.training.budget,
         )
 
     def network(self, folder: RunFolder, *, device: torch.device) -> EncoderTransformer:

@@ -181,14 +181,14 @@ def work_on(
     """The training of a network that reads; `objective` is that for a label smoothing, and `score` judges its use."""
 
     def validate(network: nn.Module) -> Mapping[str, float]:
-        batches = batches_once(examples.valid, budget=training.batch_tokens)
+        batches = batches_once(examples.valid, budget=training.budget)
         loss = likelihood(network, batches, objective(0.0), device=device).loss
         return {"loss": loss} | {one.metric: one.value for one in score(network, examples.parts.valid)}
 
     judge = Judge(validate, deciding=deciding, higher_is_better=True)
     return Work(
         model=model,
-        stream=example_stream(examples.anew or examples.train, budget=training.batch_tokens, seed=training.seed),
+        stream=example_stream(examples.anew or examples.train, budget=training.budget, seed=training.seed),
         objective=objective(training.label_smoothing),
         judge=judge,
         last_judge=judge,

@@ -113,7 +113,7 @@ def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch
     seed = experiment.training.seed
     store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=seed)
     trees = materials.trees.get("train")
-    return pair_stream(store, budget=experiment.training.batch_tokens, seed=seed, trees=trees, times=materials.times)
+    return pair_stream(store, budget=experiment.training.budget, seed=seed, trees=trees, times=materials.times)
 
 
 def translation_scores(
@@ -158,7 +158,7 @@ def _with_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
 def _build_judge(experiment: Translation, materials: Pairs, device: torch.device, *, beam: int) -> Judge:
     """Judge by the loss, and by the first metric of translations found with a beam where they are wanted."""
     metric = experiment.metrics[0] if experiment.training.translate else None
-    budget = experiment.training.batch_tokens
+    budget = experiment.training.budget
     chosen = experiment.decoding.model_copy(update={"beam": beam, "best": 1})
     settings = SearchSettings.model_validate(chosen.model_dump())
     trees = materials.trees.get("valid")

@@ -1,0 +1,93 @@
+"""`dragoman plan` and `training.batch_tokens: auto` as a person uses them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.small_runs import dragoman, hashes, settings, write_corpus
+
+pytestmark = pytest.mark.slow
+
+FILES = ("--source", "train.en", "--target", "train.de")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with a corpus and a recipe."""
+    place = tmp_path_factory.mktemp("plan")
+    write_corpus(place)
+    tree = {"preset": "nano", "data": {"train": {"kind": "files", "source": "train.en", "target": "train.de"}}}
+    (place / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    return place
+
+
+def test_a_plan_says_what_a_training_takes_and_leaves_nothing_behind(place):
+    before = hashes(place)
+    answer = dragoman("plan", "recipe.yaml", "--data", ".", *settings(), "--price", "1.2", "--json", cwd=place)
+    assert answer.returncode == 0, answer.stderr
+    assert hashes(place) == before
+    found = json.loads(answer.stdout)
+    assert found["updates"] == 23
+    assert found["budget"] == 331
+    assert found["fits"]
+    assert found["fitting"] > 331
+    memory, time = found["memory"], found["time"]
+    assert memory["weights"] == 4 * found["parameters"]
+    assert sum(memory.values()) == 2 * memory["total"]
+    assert sum(time.values()) == pytest.approx(2 * time["total"])
+    assert found["cost"] == pytest.approx(1.2 * time["total"] / 3600)
+
+
+def test_two_files_are_enough_and_a_person_reads_it(place):
+    answer = dragoman("plan", *FILES, *settings(), "--devices", "3", "--price", "2", cwd=place)
+    assert answer.returncode == 0, answer.stderr
+    for part in ("parameters", "weights", "activations", "token budget: 331", "23 updates", "cost: ", "× 3"):
+        assert part in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["nothing.yaml"], ["nothing.yaml: cannot be read"]),
+        ([], ["nothing to learn from"]),
+        ([*FILES, *settings(), "--memory", "1MiB"], ["1 MiB is too small for any batch"]),
+        ([*FILES, *settings(), "--memory", "much"], ["no size of a memory"]),
+        (["--source", "train.en", "--target", "absent.de", *settings()], ["absent.de"]),
+        ([*FILES, *settings(training__batch_tokens=3)], ["exceed the budget of 3 tokens"]),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_one_message(place, arguments, parts):
+    answer = dragoman("plan", *arguments, cwd=place)
+    assert answer.returncode == 2, answer.stderr
+    assert answer.stdout == ""
+    [message] = [line for line in answer.stderr.splitlines() if line.startswith("dragoman: ")]
+    assert "Traceback" not in answer.stderr
+    for part in parts:
+        assert part in message
+
+
+def test_a_budget_that_fits_is_found_said_and_written_down(place):
+    asked = settings(training__batch_tokens="auto")
+    answer = dragoman("train", *FILES, "--out", "run", *asked, cwd=place)
+    assert answer.returncode == 0, answer.stderr
+    [said] = [line for line in answer.stderr.splitlines() if line.startswith("training.batch_tokens: ")]
+    assert said.startswith("training.batch_tokens: 4,096, what suits a CPU;")
+    written = yaml.safe_load((place / "run" / "config.yaml").read_text(encoding="utf-8"))
+    assert written["training"]["batch_tokens"] == 4096
+    planned = dragoman("plan", *FILES, *asked, "--memory", "8GiB", "--json", cwd=place)
+    assert planned.returncode == 0, planned.stderr
+    assert json.loads(planned.stdout)["budget"] == 4096
+
+
+def test_a_recipe_with_a_budget_to_be_found_can_be_reproduced_again(place):
+    recipe = (place / "recipe.yaml").read_text(encoding="utf-8")
+    expected = "\nexpected:\n  - {set: valid, metric: BLEU, value: 50, tolerance: 50}\n"
+    (place / "expecting.yaml").write_text(recipe + expected, encoding="utf-8")
+    arguments = ("reproduce", "expecting.yaml", "--data", ".", "--out", "again")
+    arguments += tuple(settings(training__batch_tokens="auto", training__length="{kind: updates, count: 2}"))
+    first, second = (dragoman(*arguments, cwd=place) for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "starting:" in first.stderr
+    assert "starting:" not in second.stderr
