@@ -20,6 +20,9 @@ class DataSettings(Config):
     beside: tuple[Beside, ...] = ()
     """What is learnt from too, such as back-translated text, more or less often than `train`."""
 
+    temperature: float | None = Field(None, ge=1.0, le=1000.0)
+    """Draw pairs of the corpora in shares of n^(1/temperature), n being the pairs of each, in place of `times`."""
+
     valid: Corpus | None = None
     """What training is watched and chosen by; without it a part of `train` is held out."""
 
@@ -50,4 +53,16 @@ class DataSettings(Config):
                 "beside is text of several kinds, of which none should be held out unseen; give valid, text like that "
                 "which is to be translated"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_mix(self) -> Self:
+        if self.temperature is not None and not self.beside:
+            raise ValueError("temperature mixes several corpora, and there is one; give data.beside, or leave it out")
+        for number, one in enumerate(self.beside):
+            if self.temperature is not None and one.times != 1.0:
+                raise ValueError(
+                    f"temperature = {self.temperature:g} says how often each pair is learnt from, and so does "
+                    f"beside.{number}.times = {one.times:g}; leave one of them out"
+                )
         return self

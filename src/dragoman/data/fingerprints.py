@@ -24,7 +24,7 @@ def file_fingerprint(path: Path) -> str:
     """SHA-256 of a file as it lies on the disk. Raises DataError where it cannot be read."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
-        raise DataError(f"{path}: is {kind}; give a file (.gz, .xz and .zst are read as they are)")
+        raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -47,7 +47,9 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
     """
     fingerprints = {str(path): file_fingerprint(path) for path in _paths(settings)}
     # The longest_* limits count tokens, which do not exist yet; noise and times are of an epoch.
-    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target", "noise", "beside"})
+    chosen = settings.model_dump(
+        mode="json", exclude={"longest_source", "longest_target", "noise", "beside", "temperature"}
+    )
     chosen["beside"] = [one.corpus.model_dump(mode="json") for one in settings.beside]
     facts = {"version": _VERSION, "settings": chosen, "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"

@@ -18,6 +18,8 @@ from dragoman.data.corpora.example import Example
 CHUNK = 8192
 """Examples that are held in memory while a store is written."""
 
+_STRIDE = 16
+
 Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets, and where each pair comes from."""
 
@@ -32,27 +34,88 @@ def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
 
 
 @final
-class Ragged:
-    """Sequences of different lengths in one mapped array."""
+class Joined:
+    """Several mapped arrays, one after the other."""
 
-    def __init__(self, values: Numbers, lengths: Numbers) -> None:
-        self.values = values
+    def __init__(self, parts: Sequence[Numbers]) -> None:
+        """There is one part at least; all have numbers of one type."""
+        self._parts = parts
+        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def take(self, places: NDArray[np.int64]) -> Numbers:
+        """The numbers at some places."""
+        if len(self._parts) == 1:
+            return self._parts[0][places]
+        taken = np.empty(places.shape, dtype=self._parts[0].dtype)
+        numbers = np.searchsorted(self._ends, places, side="right")
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            taken[here] = self._parts[number][places[here] - self._start(number)]
+        return taken
+
+    def between(self, start: int, stop: int) -> Numbers:
+        """The numbers from one place up to another, a view of the file where they lie in one."""
+        first, last = np.searchsorted(self._ends, [start, max(start, stop - 1)], side="right").tolist()
+        found = [
+            self._parts[number][max(0, start - self._start(number)) : stop - self._start(number)]
+            for number in range(first, min(last, len(self._parts) - 1) + 1)
+        ]
+        return found[0] if len(found) == 1 else np.concatenate([self._parts[0][:0], *found])
+
+    def _start(self, number: int) -> int:
+        return int(self._ends[number - 1]) if number else 0
+
+
+@final
+class Ragged:
+    """Sequences of different lengths in one mapped array, or in several that follow each other."""
+
+    def __init__(self, values: Numbers | Joined, lengths: Numbers) -> None:
+        self.values = values if isinstance(values, Joined) else Joined([values])
         self.lengths = lengths
-        self._starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
+        self._starts = np.zeros(1 + -(-len(lengths) // _STRIDE), dtype=np.int64)
+        if len(lengths):
+            sums = np.add.reduceat(lengths, np.arange(0, len(lengths), _STRIDE), dtype=np.int64)
+            np.cumsum(sums, out=self._starts[1:])
+        """Where every so manieth row begins: of all rows, that would be more than some corpora leave room for."""
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def row(self, index: int) -> Numbers:
         """One sequence, a view of the file."""
-        return self.values[self._starts[index] : self._starts[index + 1]]
+        start = self._start(index)
+        return self.values.between(start, start + int(self.lengths[index]))
+
+    def rows(self, start: int, stop: int) -> Iterator[Numbers]:
+        """The sequences from one row up to another."""
+        ends = self._start(start) + np.cumsum(self.lengths[start:stop], dtype=np.int64)
+        first = self._start(start)
+        values = self.values.between(first, int(ends[-1]) if len(ends) else first)
+        begin = 0
+        for end in (ends - first).tolist():
+            yield values[begin:end]
+            begin = end
 
     def fill(self, rows: NDArray[np.int64], into: Numbers) -> None:
         """Write each of `rows` from the left into its row of `into`; the rest of `into` stays as it is."""
         lengths = self.lengths[rows]
         columns = np.arange(into.shape[1])
         inside = columns < lengths[:, None]
-        into[inside] = self.values[(self._starts[rows][:, None] + columns)[inside]]
+        into[inside] = self.values.take((self._starts_of(rows)[:, None] + columns)[inside])
+
+    def _start(self, index: int) -> int:
+        first = index // _STRIDE * _STRIDE
+        return int(self._starts[index // _STRIDE]) + int(self.lengths[first:index].sum(dtype=np.int64))
+
+    def _starts_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        places = (rows // _STRIDE * _STRIDE)[:, None] + np.arange(_STRIDE - 1)
+        before = np.where(places < rows[:, None], self.lengths.take(places, mode="clip"), 0)
+        starts: NDArray[np.int64] = self._starts[rows // _STRIDE] + before.sum(axis=1, dtype=np.int64)
+        return starts
 
 
 class _Pairs:
@@ -115,11 +178,16 @@ class TextStore(_Pairs):
 
     def examples(self) -> Iterator[Example]:
         """All pairs with their lines."""
-        return (Example(*self.pair(index), self.line(index)) for index in range(len(self)))
+        return (Example(*pair, self.line(row)) for row, pair in enumerate(self))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """All pairs, read from the disk as they are asked for."""
-        return (self.pair(index) for index in range(len(self)))
+        return (pair for start in range(0, len(self), CHUNK) for pair in self.between(start, start + CHUNK))
+
+    def between(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
+        """The pairs from one row up to another."""
+        sides = (self._source.rows(start, stop), self._target.rows(start, stop))
+        return ((source.tobytes().decode(), target.tobytes().decode()) for source, target in zip(*sides, strict=True))
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All pairs; the method is what `Tokenizer.train` wants, for it may be called many times."""

@@ -6,6 +6,7 @@ from dragoman.data.corpora.files import ParallelFiles
 from dragoman.data.corpora.jsonl import JsonLines
 from dragoman.data.corpora.labelled import Labelled, LabelledCorpus, read_labelled
 from dragoman.data.corpora.opening import lines, lines_of
+from dragoman.data.corpora.parquet import Parquet
 from dragoman.data.corpora.questions import Located, Question, QuestionCorpus, read_questions
 from dragoman.data.corpora.repairs import Repairs
 from dragoman.data.corpora.running import JsonTexts, Passage, Text, TextCorpus, read_texts
@@ -21,6 +22,7 @@ __all__ = [
     "LabelledCorpus",
     "Located",
     "ParallelFiles",
+    "Parquet",
     "Passage",
     "Question",
     "QuestionCorpus",

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+import numpy as np
 from torch import Tensor
 
 from dragoman.data.cleaning import Report
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, ParallelFiles, name_of
-from dragoman.data.mixing import Times, place_of, times_of
+from dragoman.data.corpora.shards import shards
+from dragoman.data.mixing import Times, at_temperature, place_of, row_ends
 from dragoman.data.preparing import Prepared, prepare
 from dragoman.data.segmenting import segment, segment_anew
 from dragoman.data.store import TextStore, TokenStore
@@ -83,9 +85,12 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        written = self.train.target_lengths + 1
-        lengths = written + self.train.source_lengths if self.joined else written
-        return int(lengths.sum() if self.times is None else lengths @ self.times)
+        def of(start: int, stop: int) -> int:
+            written = stop - start + int(self.train.target_lengths[start:stop].sum(dtype=np.int64))
+            read = int(self.train.source_lengths[start:stop].sum(dtype=np.int64)) if self.joined else 0
+            return written + read
+
+        return int(of(0, len(self.train)) if self.times is None else self.times.tokens(of))
 
     def name(self, rows: Sequence[int]) -> str:
         """Which lines of the corpus the rows of a batch are, in words."""
@@ -128,7 +133,7 @@ def gather_pairs(
             _refuse_endless(store, tokenizer, where=name_of(corpus))
     valid, notes = _judged(texts, tokenizer, judged)
     trees = _source_trees(stores, texts, tokenizer)
-    times = times_of(texts.train.origins[train.origins], texts.ends, data.beside) if data.beside else None
+    times = _times(data, texts, train) if data.beside else None
     return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees, times)
 
 
@@ -156,6 +161,14 @@ def store_by_epoch(
     return anew
 
 
+def _times(data: DataSettings, texts: Prepared, train: TokenStore) -> Times:
+    """How often each pair is learnt from, by its corpus."""
+    ends = row_ends(lambda row: texts.train.line(int(train.origins[row])), len(train), texts.ends)
+    if data.temperature is not None:
+        return at_temperature(ends, data.temperature)
+    return Times(ends, np.array([1.0, *(one.times for one in data.beside)]))
+
+
 def _tree_stores(data: DataSettings, cache: Path, *, tell: Callable[[str], None]) -> dict[str, TreeStore]:
     """The trees of each set, by line; a set that is held out of the training corpus has the lines of that."""
     corpora: dict[str, Corpus | None] = {"train": data.train, "valid": data.valid or data.train, "test": data.test}
@@ -163,7 +176,8 @@ def _tree_stores(data: DataSettings, cache: Path, *, tell: Callable[[str], None]
     for name, corpus in corpora.items():
         if isinstance(corpus, ParallelFiles) and corpus.source_trees is not None:
             tell("reading the trees")
-            stores[name] = prepare_trees(corpus.source, corpus.source_trees, cache)
+            (source,) = shards(corpus.source)
+            stores[name] = prepare_trees(source, corpus.source_trees, cache)
     return stores
 
 
