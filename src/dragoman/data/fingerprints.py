@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import final
 
@@ -18,6 +18,12 @@ def text_key(*texts: str, seed: int = 0) -> int:
     salt = seed.to_bytes(8, "little", signed=True)
     digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
     return int.from_bytes(digest, "little")
+
+
+def pair_digest(source: str, target: str) -> bytes:
+    """16 bytes, the same for pairs that differ in nothing but spaces; others share them by a chance of 2**-128."""
+    content = f"{' '.join(source.split())}\t{' '.join(target.split())}"
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def file_fingerprint(path: Path) -> str:
@@ -44,6 +50,9 @@ class KeySet:
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return (key for key in self._slots if key)
 
     def __contains__(self, key: int) -> bool:
         return self._slots[self._slot(key or 1)] != 0

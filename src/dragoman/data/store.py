@@ -4,7 +4,10 @@ A store of pairs is a folder with a column of values and a column of lengths for
 which may be too long to be held in memory, is `dragoman.data.document_store`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar, final
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.columns import ORIGINS, Columns, Numbers, write_columns
 from dragoman.data.corpora.example import Example
+from dragoman.data.permuting import permuted
 
 CHUNK = 8192
 """Examples that are held in memory while a store is written."""
@@ -127,8 +131,11 @@ class _Pairs:
         """Open a store. Raises DataError where it is missing, damaged, cut off or of another version."""
         columns = Columns(folder, self.format)
         self.folder, self.header = folder, columns.header
-        self._source = Ragged(columns.column("source.values"), columns.column("source.lengths"))
-        self._target = Ragged(columns.column("target.values"), columns.column("target.lengths"))
+        shards = [columns] if "shards" not in columns.header else _shards(columns, self.format)
+        self._source, self._target = (
+            Ragged(Joined([one.column(f"{side}.values") for one in shards]), columns.column(f"{side}.lengths"))
+            for side in ("source", "target")
+        )
         self.origins = columns.column(ORIGINS)
         for side in (self._source, self._target):
             if int(side.lengths.sum(dtype=np.int64)) != len(side.values) or len(side) != len(self.origins):
@@ -138,6 +145,34 @@ class _Pairs:
     def open(cls, folder: Path) -> Self:
         """Open a store that was built before."""
         return cls(folder)
+
+    @classmethod
+    def join(cls, folder: Path, shards: Sequence[Path], *, facts: dict[str, Any] | None = None) -> Self:
+        """Write a store of the pairs of other stores, which stay where they are, below the parent of `folder`.
+
+        It holds what there is to know of each pair but its values.
+        """
+        opened = [cls(shard) for shard in shards]
+        names = [[os.path.relpath(shard, folder), one.fingerprint] for shard, one in zip(shards, opened, strict=True)]
+        digest = hashlib.sha256(json.dumps([name[1] for name in names]).encode()).hexdigest()
+        chunks = (
+            {"source.lengths": one.source.lengths, "target.lengths": one.target.lengths, ORIGINS: one.origins}
+            for one in opened
+        )
+        kinds = {"source.lengths": "int32", "target.lengths": "int32", ORIGINS: "int64"}
+        header = {"format": cls.format, "fingerprint": digest, "shards": names, **(facts or {})}
+        write_columns(folder, chunks, kinds=kinds, header=header)
+        return cls(folder)
+
+    @property
+    def source(self) -> Ragged:
+        """The sources."""
+        return self._source
+
+    @property
+    def target(self) -> Ragged:
+        """The targets."""
+        return self._target
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -193,6 +228,13 @@ class TextStore(_Pairs):
         """All pairs; the method is what `Tokenizer.train` wants, for it may be called many times."""
         return iter(self)
 
+    def sample(self, most: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
+        """What gives all pairs, or `most` of them that `seed` draws, in their order."""
+        if len(self) <= most:
+            return self.pairs
+        rows = np.sort(permuted(np.arange(most), len(self), seed=(seed,)))
+        return lambda: (self.pair(row) for row in rows.tolist())
+
 
 @final
 class TokenStore(_Pairs):
@@ -239,19 +281,20 @@ class TokenStore(_Pairs):
         """Ids of each target, without begin and end."""
         return self._target.lengths
 
-    @property
-    def source(self) -> Ragged:
-        """The sources."""
-        return self._source
-
-    @property
-    def target(self) -> Ragged:
-        """The targets."""
-        return self._target
-
     def pair(self, index: int) -> tuple[Numbers, Numbers]:
         """Source and target ids, views of the files."""
         return self._source.row(index), self._target.row(index)
+
+
+def _shards(columns: Columns, wanted: str) -> list[Columns]:
+    """Where the values of a joined store are."""
+    found = []
+    for name, fingerprint in columns.header["shards"]:
+        one = Columns(columns.folder / name, wanted)
+        if one.header["fingerprint"] != fingerprint:
+            raise columns.damaged(f"{name} is another shard than that which was joined")
+        found.append(one)
+    return found
 
 
 def id_type(vocabulary: int | None) -> str:

@@ -1,6 +1,6 @@
 """Readers of corpora, one file a format, streamed in constant memory."""
 
-from dragoman.data.corpora.corpus import Corpus, name_of, paths_of, read
+from dragoman.data.corpora.corpus import Corpus, name_of, parts_of, paths_of, read
 from dragoman.data.corpora.example import Example
 from dragoman.data.corpora.files import ParallelFiles
 from dragoman.data.corpora.jsonl import JsonLines
@@ -35,6 +35,7 @@ __all__ = [
     "lines",
     "lines_of",
     "name_of",
+    "parts_of",
     "paths_of",
     "read",
     "read_labelled",

@@ -11,7 +11,7 @@ from dragoman.data.corpora.files import ParallelFiles, read_files
 from dragoman.data.corpora.jsonl import JsonLines, read_json_lines
 from dragoman.data.corpora.parquet import Parquet, read_parquet
 from dragoman.data.corpora.repairs import Repairs
-from dragoman.data.corpora.shards import shards, shown
+from dragoman.data.corpora.shards import paired, shards, shown
 from dragoman.data.corpora.table import Table, read_table
 
 Corpus = Annotated[ParallelFiles | Table | JsonLines | Parquet, Field(discriminator="kind")]
@@ -32,6 +32,19 @@ def read(corpus: Corpus, repairs: Repairs | None = None) -> Iterator[Example]:
             return read_json_lines(corpus, repairs)
         case Parquet():
             return read_parquet(corpus, repairs)
+        case _:
+            assert_never(corpus)
+
+
+def parts_of(corpus: Corpus) -> tuple[Corpus, ...]:
+    """The corpus as one of each shard, in order. Raises DataError as `shards` and `paired` do."""
+    match corpus:
+        case ParallelFiles(source=source, target=target):
+            return tuple(
+                corpus.model_copy(update={"source": one, "target": other}) for one, other in paired(source, target)
+            )
+        case Table(path=path) | JsonLines(path=path) | Parquet(path=path):
+            return tuple(corpus.model_copy(update={"path": one}) for one in shards(path))
         case _:
             assert_never(corpus)
 
