@@ -20,10 +20,14 @@ VOCABULARY = ("--set", "tokenizer.vocabulary=300")
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """A folder with a corpus in two files a side, one of them compressed, and what was prepared of it."""
+    """A folder with a corpus in two files a side, and what was prepared of it."""
     folder = tmp_path_factory.mktemp("prepared")
     for number in range(2):
         write_corpus(folder, pairs=200, seed=number, name=f"part.{number}")
+    for side in ("en", "de"):  # what came before
+        again = (folder / f"part.0.{side}").read_text(encoding="utf-8").splitlines(keepends=True)[:5]
+        with (folder / f"part.1.{side}").open("a", encoding="utf-8") as file:
+            file.writelines(again)
     answer = dragoman("data", "prepare", *SHARDS, "--out", "ready", *VOCABULARY, "--shard-pairs", 97, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     assert "duplicate" in answer.stderr

@@ -8,7 +8,7 @@ What each function writes follows from its task alone, so that what is whole alr
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, final
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import Tree
-from dragoman.data.cleaning import Cleaning, Report, passes_alone
+from dragoman.data.cleaning import SPECIMENS, Cleaning, Report, passes_alone
 from dragoman.data.columns import Columns, write_columns
 from dragoman.data.corpora import Corpus, Example, Repairs, read
 from dragoman.data.fingerprints import KeySet, pair_digest
@@ -239,7 +239,7 @@ def lowest_keys(task: BlockTask) -> Tree:
 def keep(task: BlockTask) -> Tree:
     """Make a shard of what a block holds for the first time; what is held out goes beside it.
 
-    Gives the number of pairs of both, and what is to be reported of those that came before.
+    Gives the number of pairs of both, and specimens of those that came before.
     """
     done = task.shard / "kept.json"
     if done.is_file():
@@ -248,16 +248,13 @@ def keep(task: BlockTask) -> Tree:
     repeated = _repeated_rows(task)
     dropped = np.zeros(len(texts), dtype=bool)
     dropped[repeated] = True
-    for row in repeated.tolist():
+    for row in repeated[:SPECIMENS].tolist():
         report.note("duplicate", _example(texts, row, task.before), removes=True)
     held = np.zeros(len(texts), dtype=bool)
     if task.seed is not None:
         held = ~dropped & (Columns(task.block / "keys", _KEYS).column("drawn") <= task.last)
     names = {"texts": ~dropped & ~held, "held_out": held}
-    counts = {
-        name: len(TextStore.build(task.shard / name, _chosen(texts, chosen, task.before)))
-        for name, chosen in names.items()
-    }
+    counts = {name: len(texts.choose(task.shard / name, chosen, before=task.before)) for name, chosen in names.items()}
     tree = {**counts, "report": report.to_json()}
     write_atomically(done, json.dumps(tree) + "\n")
     shutil.rmtree(task.block)
@@ -266,9 +263,3 @@ def keep(task: BlockTask) -> Tree:
 
 def _example(texts: TextStore, row: int, before: int) -> Example:
     return Example(*texts.pair(row), before + texts.line(row))
-
-
-def _chosen(texts: TextStore, chosen: NDArray[np.bool_], before: int) -> Iterator[Example]:
-    for example, kept in zip(texts.examples(), chosen.tolist(), strict=True):
-        if kept:
-            yield replace(example, line=before + example.line)

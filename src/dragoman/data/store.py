@@ -104,6 +104,13 @@ class Ragged:
             yield values[begin:end]
             begin = end
 
+    def chosen(self, name: str, start: int, kept: NDArray[np.bool_]) -> dict[str, Numbers]:
+        """Those of the rows from `start` on that are kept, as the columns of a store."""
+        lengths = self.lengths[start : start + len(kept)]
+        first = self._start(start)
+        values = self.values.between(first, first + int(lengths.sum(dtype=np.int64)))
+        return {f"{name}.values": values[np.repeat(kept, lengths)], f"{name}.lengths": lengths[kept]}
+
     def fill(self, rows: NDArray[np.int64], into: Numbers) -> None:
         """Write each of `rows` from the left into its row of `into`; the rest of `into` stays as it is."""
         lengths = self.lengths[rows]
@@ -202,6 +209,22 @@ class TextStore(_Pairs):
 
         _write(folder, encoded(), dtype="uint8", header={"format": cls.format})
         return cls(folder)
+
+    def choose(self, folder: Path, chosen: NDArray[np.bool_], *, before: int = 0) -> Self:
+        """Write the pairs that are chosen into a store of their own; their lines count on from those `before`."""
+
+        def columns() -> Iterator[dict[str, Numbers]]:
+            for start in range(0, len(self), CHUNK):
+                rows = slice(start, start + CHUNK)
+                kept = chosen[rows]
+                yield {
+                    **self._source.chosen("source", start, kept),
+                    **self._target.chosen("target", start, kept),
+                    ORIGINS: before + self.origins[rows][kept],
+                }
+
+        write_columns(folder, columns(), kinds=_kinds("uint8"), header={"format": self.format})
+        return type(self)(folder)
 
     def pair(self, index: int) -> tuple[str, str]:
         """Source and target text."""
@@ -303,7 +326,6 @@ def id_type(vocabulary: int | None) -> str:
 
 
 def _write(folder: Path, columns: Iterable[Chunk], *, dtype: str, header: dict[str, Any]) -> None:
-    kinds = {"source.values": dtype, "source.lengths": "int32", "target.values": dtype, "target.lengths": "int32"}
     chunks = (
         {
             "source.values": _flat(sources, dtype),
@@ -314,7 +336,12 @@ def _write(folder: Path, columns: Iterable[Chunk], *, dtype: str, header: dict[s
         }
         for sources, targets, origins in columns
     )
-    write_columns(folder, chunks, kinds={**kinds, ORIGINS: "int64"}, header=header)
+    write_columns(folder, chunks, kinds=_kinds(dtype), header=header)
+
+
+def _kinds(dtype: str) -> dict[str, str]:
+    sides = {"source.values": dtype, "source.lengths": "int32", "target.values": dtype, "target.lengths": "int32"}
+    return {**sides, ORIGINS: "int64"}
 
 
 def _flat(sequences: Sequence[Sequence[int]], dtype: str) -> Numbers:
