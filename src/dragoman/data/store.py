@@ -6,6 +6,7 @@ which may be too long to be held in memory, is `dragoman.data.document_store`.
 
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -23,6 +24,8 @@ CHUNK = 8192
 """Examples that are held in memory while a store is written."""
 
 _STRIDE = 16
+_MANY = 2**16
+"""Numbers taken here and there after which pages are given back."""
 
 Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets, and where each pair comes from."""
@@ -44,6 +47,8 @@ class Joined:
     def __init__(self, parts: Sequence[Numbers]) -> None:
         """There is one part at least; all have numbers of one type."""
         self._parts = parts
+        self._maps = [found for part in parts if (found := _map_of(part)) is not None]
+        self._taken = 0
         self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -51,6 +56,7 @@ class Joined:
 
     def take(self, places: NDArray[np.int64]) -> Numbers:
         """The numbers at some places."""
+        self._let_go(places.size)
         if len(self._parts) == 1:
             return self._parts[0][places]
         taken = np.empty(places.shape, dtype=self._parts[0].dtype)
@@ -71,6 +77,17 @@ class Joined:
 
     def _start(self, number: int) -> int:
         return int(self._ends[number - 1]) if number else 0
+
+    def _let_go(self, count: int) -> None:
+        """Give pages back from time to time, for what is taken here and there is hardly taken again soon.
+
+        They would be taken back where memory is short; until then, they look like memory of this process.
+        """
+        self._taken += count
+        if self._taken >= _MANY:
+            self._taken = 0
+            for one in self._maps:
+                one.madvise(mmap.MADV_DONTNEED)
 
 
 @final
@@ -127,6 +144,14 @@ class Ragged:
         before = np.where(places < rows[:, None], self.lengths.take(places, mode="clip"), 0)
         starts: NDArray[np.int64] = self._starts[rows // _STRIDE] + before.sum(axis=1, dtype=np.int64)
         return starts
+
+
+def _map_of(numbers: Numbers) -> mmap.mmap | None:
+    """The mapped file that an array is a view of, where the system can be advised about it."""
+    base: Any = numbers
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    return base if hasattr(mmap, "MADV_DONTNEED") else None
 
 
 class _Pairs:
