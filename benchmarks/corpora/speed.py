@@ -1,7 +1,7 @@
 """Lines a second of cleaning, of learning a vocabulary and of turning text into ids, beside SentencePiece.
 
-Both learn 8,000 entries from the same lines, both sides of Multi30k and Tatoeba, and turn them into ids. Each work is done
-alternately, the best time of each counts.
+Both learn 8,000 entries from the same lines, both sides of Multi30k and Tatoeba, and turn them into ids. Each work is
+done in turns, and the best time of each counts.
 
     python benchmarks/corpora/speed.py DATA --out speed.json      (needs sentencepiece)
 """

@@ -61,7 +61,7 @@ def prepare(
     from dragoman.config import merge
     from dragoman.errors import ConfigError
     from dragoman.experiment.config import in_folder, read_tree
-    from dragoman.experiment.preparation import asked_for, prepare_folder
+    from dragoman.experiment.preparation import Preparation, asked_for, prepare_folder
 
     if out is None:
         raise ConfigError("where should the corpus be written? Give a folder by --out, for example --out prepared")
@@ -75,15 +75,8 @@ def prepare(
         raise ConfigError("nothing to prepare; give --source and --target, or a configuration file that names a corpus")
     experiment, choose = asked_for(tree, complete=config is not None)
     with _engine(engine, workers) as chosen, status() as tell:
-        written = prepare_folder(
-            experiment,
-            out,
-            engine=chosen,
-            tell=tell,
-            choose_vocabulary=choose and tokenizer is None,
-            tokenizer=tokenizer,
-            size=shard_pairs,
-        )
+        asked = Preparation(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
+        written = prepare_folder(asked, out, tell=tell)
     _show(written, out)
 
 

@@ -131,7 +131,7 @@ def sweep(work: Path) -> None:
     for name in ("blocks", "repeated"):
         shutil.rmtree(work / name, ignore_errors=True)
     for shard in (work / "shards").iterdir():
-        shutil.rmtree(shard / "held_out")
+        shutil.rmtree(shard / "held_out", ignore_errors=True)
         for name in ("lowest.json", "kept.json"):
             (shard / name).unlink(missing_ok=True)
 

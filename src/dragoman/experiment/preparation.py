@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -62,73 +63,82 @@ def asked_for(tree: Tree, *, complete: bool) -> tuple[Translation, bool]:
     return experiment, learns and not complete and not given(tree, "tokenizer.vocabulary")
 
 
-def prepare_folder(
-    experiment: Translation,
-    out: Path,
-    *,
-    engine: Engine,
-    tell: Callable[[str], None],
-    choose_vocabulary: bool = False,
-    tokenizer: Path | None = None,
-    size: int = BLOCK,
-) -> Written:
-    """Write what trainings of this corpus begin with; the same whatever the engine.
+@final
+@dataclass(frozen=True)
+class Preparation:
+    """How a corpus is to be prepared."""
 
-    `size` pairs of the corpus make a block. What a killed command has done is not done again. Raises RunError where
-    something is at `out` already, DataError where a corpus or `tokenizer` cannot be used.
+    experiment: Translation
+    """Of which `data`, `tokenizer`, `start` and the seed are obeyed."""
+    engine: Engine
+    choose_vocabulary: bool = False
+    """Whether the number of entries follows from that of the pairs."""
+    tokenizer: Path | None = None
+    """One that is there already."""
+    size: int = BLOCK
+    """Pairs of the corpus that make a block."""
+
+
+def prepare_folder(asked: Preparation, out: Path, *, tell: Callable[[str], None]) -> Written:
+    """Write what trainings of a corpus begin with; the same whatever the engine.
+
+    What a killed command has done is not done again. Raises RunError where something is at `out` already, DataError
+    where a corpus or a tokenizer cannot be used.
     """
-    if out.exists():
-        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
+    _require_free(out)
     tell("looking at the files")
-    data, seed = experiment.data, experiment.training.seed
+    data, seed = asked.experiment.data, asked.experiment.training.seed
     corpora = {str(path): file_fingerprint(path) for path in paths_to_read(data)}
-    facts = [FORMAT_VERSION, what_texts_hang_on(data), corpora, seed, size]
+    facts = [FORMAT_VERSION, what_texts_hang_on(data), corpora, seed, asked.size]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    work = out.absolute().with_name(f".{out.name}.{key}.tmp")
+    parent = out.absolute().parent
+    work, lock = parent / f".{out.name}.{key}.tmp", parent / f".{out.name}.lock"
+    made = not parent.exists()
     try:
-        with in_turn(work.with_name(f".{out.name}.lock")):
-            return _prepare(experiment, work, out, corpora, engine, tell, choose_vocabulary, tokenizer, size)
+        with in_turn(lock):
+            _require_free(out)
+            return _prepare(asked, work, out, corpora, tell)
     except DragomanError:
         shutil.rmtree(work, ignore_errors=True)
         raise
+    except OSError as error:
+        raise refused(out, error) from error
     finally:
-        work.with_name(f".{out.name}.lock").unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
+        if made:
+            with suppress(OSError):  # unless something is in it
+                parent.rmdir()
+
+
+def _require_free(out: Path) -> None:
+    if out.exists():
+        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
 
 
 def _prepare(
-    experiment: Translation,
-    work: Path,
-    out: Path,
-    corpora: dict[str, str],
-    engine: Engine,
-    tell: Callable[[str], None],
-    choose_vocabulary: bool,
-    tokenizer: Path | None,
-    size: int,
+    asked: Preparation, work: Path, out: Path, corpora: dict[str, str], tell: Callable[[str], None]
 ) -> Written:
-    for other in out.absolute().parent.glob(f".{glob.escape(out.name)}.*.tmp"):
+    experiment, data = asked.experiment, asked.experiment.data
+    for other in work.parent.glob(f".{glob.escape(out.name)}.*.tmp"):
         if other != work:
             shutil.rmtree(other, ignore_errors=True)
-    try:
-        (work / "blocks").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise refused(out, error) from error
+    (work / "blocks").mkdir(parents=True, exist_ok=True)
     tell("reading and cleaning the corpus")
-    cleaned = clean_in_blocks(experiment.data, work, seed=experiment.training.seed, engine=engine, size=size)
+    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=asked.engine, size=asked.size)
     tell("preparing the tokenizer")
-    made = _tokenizer(experiment, cleaned, tokenizer, choose_vocabulary=choose_vocabulary)
+    made = _tokenizer(asked, cleaned)
     made.save(work / TOKENIZER)
     tell("turning texts into tokens")
-    ids = segment_in_shards(cleaned, work / TOKENIZER, experiment.data, work, engine)
+    ids = segment_in_shards(cleaned, work / TOKENIZER, data, work, asked.engine)
     if not len(ids):
         raise DataError(
             f"every one of the {len(cleaned.texts):,} training pairs is longer than data.longest_source = "
-            f"{experiment.data.longest_source} or data.longest_target = {experiment.data.longest_target} tokens; "
+            f"{data.longest_source} or data.longest_target = {data.longest_target} tokens; "
             "raise them, or split the text into sentences"
         )
-    sweep(work)
     write_atomically(work / INDEX, json.dumps(_index(experiment, cleaned, ids, made, corpora), indent=1) + "\n")
     work.rename(out)
+    sweep(out)
     return Written(
         cleaned.report,
         cleaned.notes,
@@ -141,12 +151,12 @@ def _prepare(
     )
 
 
-def _tokenizer(experiment: Translation, cleaned: Cleaned, given: Path | None, *, choose_vocabulary: bool) -> Tokenizer:
-    if given is not None:
-        return Tokenizer.load(given)
-    if choose_vocabulary:
-        changed = {"vocabulary": vocabulary_for(len(cleaned.texts))}
-        settings = experiment.tokenizer.model_copy(update=changed)
+def _tokenizer(asked: Preparation, cleaned: Cleaned) -> Tokenizer:
+    if asked.tokenizer is not None:
+        return Tokenizer.load(asked.tokenizer)
+    experiment = asked.experiment
+    if asked.choose_vocabulary:
+        settings = experiment.tokenizer.model_copy(update={"vocabulary": vocabulary_for(len(cleaned.texts))})
         experiment = experiment.model_copy(update={"tokenizer": settings})
     sample = cleaned.texts.sample(experiment.data.vocabulary_pairs, seed=experiment.training.seed)
     return first_tokenizer(experiment, sample)
