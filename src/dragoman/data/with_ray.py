@@ -25,7 +25,6 @@ def ray_engine(workers: int | None) -> "Iterator[RayData]":
 
     Raises MissingExtraError without Ray.
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what will be its default
     try:
         import ray
         import ray.data
@@ -37,6 +36,7 @@ def ray_engine(workers: int | None) -> "Iterator[RayData]":
         warnings.simplefilter("ignore")
         ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **own)
         try:
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
             context = ray.data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
@@ -59,7 +59,8 @@ class RayData:
         if not tasks:
             return []
         rows = ray.data.range(len(tasks), override_num_blocks=len(tasks))
-        done = rows.map(functools.partial(_answered, function, list(tasks)), num_cpus=1, concurrency=self._workers)
+        pool = ray.data.TaskPoolStrategy(size=self._workers)
+        done = rows.map(functools.partial(_answered, function, list(tasks)), num_cpus=1, compute=pool)
         answers = sorted(done.take_all(), key=lambda row: int(row["number"]))
         found = [dict(json.loads(row["answer"])) for row in answers]
         if refused := [tree["refused"] for tree in found if "refused" in tree]:
