@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
 
@@ -54,7 +55,7 @@ class ShardTask:
 
 def segment_shard(task: ShardTask) -> Tree:
     """What `segment` does, for a shard: the origins of its ids are rows of the texts of all shards."""
-    texts, tokenizer = TextStore(task.texts), Tokenizer.load(task.tokenizer)
+    texts, tokenizer = TextStore(task.texts), _loaded(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
     facts = segmented_by(texts, tokenizer, task.longest_source, task.longest_target)
     try:
         store = TokenStore.open(task.ids)
@@ -67,6 +68,12 @@ def segment_shard(task: ShardTask) -> Tree:
         )
         store = TokenStore.build_chunks(task.ids, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
     return {"pairs": len(store)}
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, _written: int) -> Tokenizer:
+    """The tokenizer of a file, for all shards: what the library remembers of words outlives each that was used."""
+    return Tokenizer.load(path)
 
 
 def segmented_by(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Tree:
