@@ -81,11 +81,14 @@ def forge(prepared: Path, run: Path) -> dict[str, int]:
     return position
 
 
-def resume(run: Path, work: Path) -> dict[str, float]:
+def resume(run: Path, work: Path, *, workers: int) -> float:
     """Seconds from the start of the command to the end of its first update, in a copy of the run."""
     copy = work / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(run, copy)
+    config = (copy / "config.yaml").read_text(encoding="utf-8")
+    asked = config.replace("workers: auto", f"workers: {workers}")
+    (copy / "config.yaml").write_text(asked, encoding="utf-8")
     began = time.monotonic()
     process = subprocess.Popen([sys.executable, "-m", "dragoman", "train", "--resume", str(copy)])
     while UPDATE + 1 not in updates(copy):
@@ -94,7 +97,7 @@ def resume(run: Path, work: Path) -> dict[str, float]:
     seconds = time.monotonic() - began
     process.send_signal(signal.SIGINT)
     process.wait()
-    return {"seconds_to_first_update": round(seconds, 2)}
+    return round(seconds, 2)
 
 
 def main() -> None:
@@ -120,7 +123,10 @@ def main() -> None:
             "pairs": len(TokenStore(given.folder / "ids")),
             "update": UPDATE,
             "cores": os.cpu_count(),
-            "runs": [resume(run, given.work) for _ in range(given.repeats)],
+            "seconds_to_first_update": {
+                f"{workers} workers": [resume(run, given.work, workers=workers) for _ in range(given.repeats)]
+                for workers in (1, 2)
+            },
         }
         given.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         print(facts)
