@@ -30,7 +30,7 @@ def main() -> int:
         if found := sample(process.pid):
             samples.append({"seconds": round(time.monotonic() - began, 1), **found})
         time.sleep(0.5)
-    Path(out).write_text(json.dumps({"command": command, "samples": samples}) + "\n", encoding="utf-8")
+    Path(out).write_text(json.dumps({"samples": samples}) + "\n", encoding="utf-8")
     return process.returncode
 
 
