@@ -19,6 +19,9 @@ COMPILER := $(shell for name in $(CXX) c++ g++ clang++; do \
 	$$name -std=c++17 -I"$(HEADERS)" -x c++ -fsyntax-only - 2>/dev/null && echo $$name && break; done)
 NATIVE := $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*.*pp native/src/kernels/* native/src/dragoman_cpu/*)
 
+# What is installed for tests and checks; CI adds Ray, which is large.
+EXTRAS := dev
+
 .DEFAULT_GOAL := help
 .PHONY: demo test check sanitize bench docs clean help
 
@@ -67,7 +70,7 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); the first time this takes a few minutes."
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL) -e '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/core.stamp: $(NATIVE) constraints.txt | $(BIN)/python

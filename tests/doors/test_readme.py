@@ -19,6 +19,7 @@ NOT_RUN = {
 }
 SHORTENED = {
     "dragoman train --source ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'",
+    "dragoman train --prepared ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'",
     "dragoman train --text ": " --set preset=gpt-nano --set 'training.length={kind: updates, count: 3}'",
 }
 """What is added to a command so that it takes seconds."""

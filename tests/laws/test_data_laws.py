@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching import collate, fill, pair_stream, plan
+from dragoman.data.batching import _cut, collate, fill, pair_stream, plan
 from dragoman.data.corpora import Example, JsonLines, ParallelFiles, read
 from dragoman.data.fingerprints import KeySet
 from dragoman.data.holding_out import key_of, threshold
-from dragoman.data.store import TextStore, TokenStore
+from dragoman.data.permuting import permuted
+from dragoman.data.store import Joined, Ragged, TextStore, TokenStore
 from dragoman.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Bpe, Characters, Preparation, Side, Tokenizer, Unigram
 
 PAIRS = [
@@ -107,6 +108,82 @@ def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, tak
             assert found.rows.tolist() == expected.rows.tolist()
             assert found.source.equal(expected.source)
             assert found.expected.equal(expected.expected)
+
+
+@settings(max_examples=50)
+@given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), window=st.integers(1, 101))
+def test_seeking_is_replaying_whatever_the_parts_of_an_epoch(sizes, budget: int, seed: int, window: int) -> None:
+    with TemporaryDirectory() as folder:
+        store = TokenStore.build(Path(folder) / "tokens", [([5] * a, [7] * b) for a, b in sizes])
+        whole = pair_stream(store, budget=budget, seed=seed, window=window)
+        replayed: list[list[int]] = []
+        places = []
+        while whole.position["epoch"] < 2:
+            places.append(json.loads(json.dumps(whole.position)))
+            replayed.append(next(whole).rows.tolist())
+        other = pair_stream(store, budget=budget, seed=seed, window=window)
+        for place, rows in list(zip(places, replayed, strict=True))[:: max(1, len(places) // 7)]:
+            other.seek(place)
+            assert other.position == place
+            assert next(other).rows.tolist() == rows
+        for epoch in (0, 1):
+            rows = [
+                row for place, batch in zip(places, replayed, strict=True) if place["epoch"] == epoch for row in batch
+            ]
+            assert sorted(rows) == list(range(len(sizes)))
+
+
+@given(count=st.integers(1, 2000), seed=st.integers(0, 2**31), epoch=st.integers(0, 97))
+def test_an_order_drawn_by_stretches_is_a_permutation(count: int, seed: int, epoch: int) -> None:
+    whole = permuted(np.arange(count), count, seed=(seed, epoch))
+    assert sorted(whole.tolist()) == list(range(count))
+    half = permuted(np.arange(count // 2, count), count, seed=(seed, epoch))
+    assert half.tolist() == whole[count // 2 :].tolist()
+
+
+def cut_one_by_one(order: np.ndarray, widths: np.ndarray, budget: int) -> list[list[int]]:
+    """By the definition: an example is put to those before it while they fit."""
+    batches: list[list[int]] = []
+    widest = 0
+    for row in order.tolist():
+        widest = max(widest, int(widths[row]))
+        if not batches or (len(batches[-1]) + 1) * widest > budget:
+            batches.append([])
+            widest = int(widths[row])
+        batches[-1].append(row)
+    return batches
+
+
+@given(sizes=st.lists(st.integers(1, 41), max_size=97), budget=st.integers(1, 211))
+def test_batches_are_the_longest_stretches_that_fit(sizes: list[int], budget: int) -> None:
+    widths = np.array(sizes, dtype=np.int64)
+    order = np.argsort(widths % 7, kind="stable")
+    assert [rows.tolist() for rows in _cut(order, widths, budget)] == cut_one_by_one(order, widths, budget)
+
+
+@settings(max_examples=50)
+@given(
+    sizes=st.lists(st.integers(0, 23), min_size=1, max_size=61),
+    cuts=st.sets(st.integers(0, 61)),
+    rows=st.lists(st.integers(0, 60), min_size=1),
+)
+def test_sequences_in_several_arrays_are_those_in_one(sizes: list[int], cuts: set[int], rows: list[int]) -> None:
+    values = np.arange(sum(sizes), dtype=np.uint16)
+    ends = [sum(sizes[:cut]) for cut in sorted(cuts)]
+    one, several = (Ragged(part, np.array(sizes, dtype=np.int32)) for part in (values, Joined(np.split(values, ends))))
+    taken = np.array(rows) % len(sizes)
+    filled = [np.full((len(taken), max(sizes) + 1), -1, dtype=np.int64) for _ in range(2)]
+    one.fill(taken, filled[0])
+    several.fill(taken, filled[1])
+    starts = np.cumsum([0, *sizes])
+    for place, row in enumerate(taken.tolist()):
+        expected = list(range(starts[row], starts[row + 1]))
+        assert several.row(row).tolist() == one.row(row).tolist() == expected
+        assert filled[0][place].tolist() == filled[1][place].tolist() == expected + [-1] * (max(sizes) + 1 - sizes[row])
+    middle = len(sizes) // 2
+    assert [row.tolist() for row in several.rows(middle, 97)] == [
+        one.row(row).tolist() for row in range(middle, len(sizes))
+    ]
 
 
 @settings(max_examples=30)

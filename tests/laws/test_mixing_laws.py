@@ -12,7 +12,7 @@ from dragoman.config import parse
 from dragoman.data.batching import pair_stream
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Repairs
-from dragoman.data.mixing import Beside, Mixture, drawn_rows, place_of, times_of
+from dragoman.data.mixing import Mixture, Times, at_temperature, drawn_rows, place_of, row_ends
 from dragoman.data.preparing import prepare
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError
@@ -26,16 +26,16 @@ frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_siz
 @law
 @given(frequencies, seeds, st.integers(0, 97))
 def test_every_row_stands_as_often_as_it_should_or_once_more(times: list[float], seed: int, epoch: int) -> None:
-    rows = drawn_rows(np.array(times), seed=seed, epoch=epoch)
+    rows = drawn_rows(np.array(times), seed=(seed, epoch))
     counts = Counter(rows.tolist())
     for row, wanted in enumerate(times):
         assert int(wanted) <= counts[row] <= -int(-wanted // 1)
-    assert drawn_rows(np.array(times), seed=seed, epoch=epoch).tolist() == rows.tolist()
+    assert drawn_rows(np.array(times), seed=(seed, epoch)).tolist() == rows.tolist()
 
 
 def test_over_many_epochs_they_are_the_mean() -> None:
     times = np.array([0.25, 1.0, 1.5] * 101)
-    drawn = [np.bincount(drawn_rows(times, seed=1, epoch=epoch), minlength=len(times)) for epoch in range(200)]
+    drawn = [np.bincount(drawn_rows(times, seed=(1, epoch)), minlength=len(times)) for epoch in range(200)]
     means = np.mean(drawn, axis=0).reshape(101, 3).mean(axis=0)
     np.testing.assert_allclose(means, [0.25, 1.0, 1.5], atol=0.01)
 
@@ -47,16 +47,44 @@ def test_a_line_is_of_one_corpus(sizes: list[int]) -> None:
     lines = np.arange(1, ends[-1] + 1)
     places = [place_of(line, ends) for line in lines.tolist()]
     assert places == [(corpus, line + 1) for corpus, size in enumerate(sizes) for line in range(size)]
-    beside = [Beside.model_validate({"corpus": CORPUS, "times": number + 2}) for number in range(len(sizes) - 1)]
-    assert times_of(lines, ends, beside).tolist() == [corpus + 1 for corpus, _ in places]
+    found = row_ends(lambda row: int(lines[row]), len(lines), ends)
+    times = Times(found, np.arange(1.0, len(sizes) + 1))
+    assert times.of(np.arange(len(lines))).tolist() == [corpus + 1 for corpus, _ in places]
+
+
+@law
+@given(st.lists(st.integers(1, 10**7), min_size=1, max_size=5), st.sampled_from([1.0, 1.5, 3.0, 5.0, 100.0]))
+def test_temperature_gives_each_corpus_its_share(sizes: list[int], temperature: float) -> None:
+    ends = np.cumsum(sizes)
+    times = at_temperature(ends, temperature)
+    pairs = times.each * sizes
+    powers = np.array(sizes) ** (1 / temperature)
+    np.testing.assert_allclose(pairs / pairs.sum(), powers / powers.sum(), rtol=1e-9)
+    assert pairs.sum() == pytest.approx(sum(sizes))
+    if temperature == 1:
+        assert times.each.tolist() == [1.0] * len(sizes)
+    means = times.tokens(lambda start, end: end - start)
+    assert means == pytest.approx(sum(sizes))
+
+
+def test_what_is_drawn_has_the_shares_of_the_temperature(tmp_path):
+    store = TokenStore.build(tmp_path / "store", [([4 + n % 13], [5]) for n in range(1100)])
+    times = at_temperature(np.array([1000, 1100]), 2.0)
+    stream = pair_stream(store, budget=211, seed=1, times=times, window=307)
+    counts = np.zeros(2)
+    while stream.position["epoch"] < 20:
+        counts += np.bincount(next(stream).rows >= 1000, minlength=2)
+    assert counts.sum() == pytest.approx(20 * 1100, rel=0.01)
+    assert counts[0] / counts[1] == pytest.approx(10**0.5, rel=0.03)
 
 
 CORPUS = {"kind": "files", "source": "back.en", "target": "back.de"}
 PAIRS = [([4 + n % 13] * (1 + n % 5), [4 + n % 11] * (1 + n % 7)) for n in range(43)]
 
 
-def read(store: TokenStore, times: np.ndarray | None) -> list[list[int]]:
+def read(store: TokenStore, each: np.ndarray | None) -> list[list[int]]:
     """The rows of the batches of an epoch."""
+    times = None if each is None else Times(np.arange(1, len(each) + 1), each)
     stream = pair_stream(store, budget=47, seed=3, times=times)
     return [next(stream).rows.tolist() for _ in range(stream.batches_per_epoch())]
 
@@ -68,7 +96,7 @@ def test_once_each_is_the_stream_without_times(tmp_path):
 
 def test_batches_hold_what_was_drawn_within_the_budget(tmp_path):
     store = TokenStore.build(tmp_path / "store", PAIRS)
-    times = np.array([2.0 if row % 2 else 0.5 for row in range(43)])
+    times = Times(np.arange(1, 44), np.array([2.0 if row % 2 else 0.5 for row in range(43)]))
     stream = pair_stream(store, budget=47, seed=3, times=times)
     batches = [next(stream) for _ in range(stream.batches_per_epoch())]
     assert all(len(batch) * max(batch.source.shape[1], batch.target.shape[1]) <= 47 for batch in batches)
@@ -131,6 +159,19 @@ def test_examples_may_be_asked_for_again(tmp_path):
 def test_nothing_of_a_mixture_is_held_out():
     with pytest.raises(ConfigError, match="beside is text of several kinds"):
         parse(DataSettings, {"train": CORPUS, "beside": [{"corpus": CORPUS}]})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"beside": [{"corpus": CORPUS, "times": 2}]}, "temperature = 5 says how often .*beside.0.times = 2"),
+        ({}, "temperature mixes several corpora, and there is one"),
+        ({"beside": [{"corpus": CORPUS}], "temperature": 0.5}, "data|temperature = 0.5"),
+    ],
+)
+def test_there_is_one_way_to_mix(changed, message):
+    with pytest.raises(ConfigError, match=message):
+        parse(DataSettings, {"train": CORPUS, "valid": CORPUS, "temperature": 5, **changed})
 
 
 def test_its_paths_are_taken_from_the_folder_too():

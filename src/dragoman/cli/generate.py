@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 PromptText = Annotated[str | None, typer.Option("--prompt", "-p", help="What to go on with; without it, with nothing.")]
 Input = Annotated[
-    str | None, typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .xz, .zst too); - reads them.")
+    str | None,
+    typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .bz2, .xz, .zst too); - reads them."),
 ]
 Stop = Annotated[
     list[str] | None, typer.Option(help="The text ends before this; may be repeated. A line break is $'\\n'.")

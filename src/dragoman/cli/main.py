@@ -19,6 +19,7 @@ from dragoman.cli.backtranslate import backtranslate
 from dragoman.cli.bench import bench
 from dragoman.cli.classify import classify
 from dragoman.cli.compare import compare
+from dragoman.cli.data import data
 from dragoman.cli.demo import demo
 from dragoman.cli.distill import distill
 from dragoman.cli.evaluate import evaluate
@@ -52,6 +53,7 @@ LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
 MAKING: Final = (prune, export, distill, backtranslate, reproduce)
 for verb in (demo, plan, train, *USING, *LOOKING, *MAKING):
     app.command()(verb)
+app.add_typer(data)
 
 
 def main() -> None:

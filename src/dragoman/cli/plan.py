@@ -24,6 +24,9 @@ def plan(
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
     valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
+    prepared: Annotated[
+        Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")
+    ] = None,
     begin: Annotated[
         Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")
     ] = None,
@@ -55,7 +58,7 @@ def plan(
 
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
-    given = corpora_of((source, target, valid_source, valid_target), (text, valid_text))
+    given = corpora_of((source, target, valid_source, valid_target), (text, valid_text), prepared)
     begun = {} if begin is None else {"start": str(begin)}
     experiment, _ = asked_for(config, given | begun, data, assignments or [], chosen)
     with status() as tell:

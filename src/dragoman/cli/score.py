@@ -42,7 +42,7 @@ class DocumentsName(StrEnum):
 
 
 SourceFile = Annotated[
-    Path | None, typer.Option(help="File of texts, one a line (.gz, .xz, .zst too).", show_default=False)
+    Path | None, typer.Option(help="File of texts, one a line (.gz, .bz2, .xz, .zst too).", show_default=False)
 ]
 TargetFile = Annotated[
     Path, typer.Option(help="File of their translations, one a line; of running text.", show_default=False)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dragoman.data.corpora import Repairs
 
 STANDARD = "-"
-COMPRESSED = (".gz", ".xz", ".zst")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 T = TypeVar("T")
 
 

@@ -30,6 +30,9 @@ def train(
     valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
     valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
+    prepared: Annotated[
+        Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")
+    ] = None,
     begin: Annotated[
         Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")
     ] = None,
@@ -56,7 +59,8 @@ def train(
     if here is not None and here.rank > 0:
         return _assist(here)
     chosen_device = choose_device(device)
-    given = (config, source, target, valid_source, valid_target, text, valid_text, begin, out, data, assignments)
+    texts = (source, target, valid_source, valid_target)
+    given = (config, *texts, text, valid_text, prepared, begin, out, data, assignments)
     resume, given = _restarted(out, resume, given)
     if resume is not None:
         folder, experiment = _continued(resume, given=given)
@@ -64,7 +68,7 @@ def train(
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     else:
         folder = _free_folder(out)
-        corpora = corpora_of((source, target, valid_source, valid_target), (text, valid_text))
+        corpora = corpora_of(texts, (text, valid_text), prepared)
         begun = {} if begin is None else {"start": str(begin)}
         experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
         folder.begin()
@@ -224,13 +228,19 @@ def asked_for(
         return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 
-def corpora_of(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...]) -> dict[str, Any]:
-    """The corpora of the options, as settings. Raises ConfigError where both pairs and texts are given."""
+def corpora_of(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...], prepared: Path | None) -> dict[str, Any]:
+    """The corpora of the options, as settings. Raises ConfigError where they are of several kinds."""
     from dragoman.errors import ConfigError
 
+    if prepared is not None and (any(pairs) or any(texts)):
+        raise ConfigError(
+            "--prepared is text that was prepared, to learn from and to validate on; leave the others out"
+        )
+    if prepared is not None:
+        return {"data": {"train": {"kind": "prepared", "folder": str(prepared)}}}
     if any(pairs) and any(texts):
         raise ConfigError("--text is for a language model, and --source for a translator; leave one of them out")
-    return _pairs(*pairs) or _texts(*texts)
+    return pairs_of(*pairs) or _texts(*texts)
 
 
 def _texts(train: Path | None, valid: Path | None) -> dict[str, Any]:
@@ -244,9 +254,10 @@ def _texts(train: Path | None, valid: Path | None) -> dict[str, Any]:
     return {"data": corpora} if corpora else {}
 
 
-def _pairs(
+def pairs_of(
     source: Path | None, target: Path | None, valid_source: Path | None, valid_target: Path | None
 ) -> dict[str, Any]:
+    """The parallel text of the options, as settings."""
     from dragoman.errors import ConfigError
 
     corpora = {}

@@ -16,6 +16,7 @@ from rich.text import Text
 from dragoman.training.events import Chosen, Event, RolledBack, Saved, Started, Updated, Validated
 
 if TYPE_CHECKING:
+    from dragoman.data.cleaning import Report
     from dragoman.experiment.choices import Choice
     from dragoman.experiment.fit import Outcome
     from dragoman.experiment.work import Materials
@@ -72,20 +73,25 @@ def show_estimate(seconds: float) -> None:
 
 def show_materials(materials: Materials) -> None:
     """What cleaning removed, with specimens, and what is left."""
-    rows = materials.report.rows() if materials.report is not None else []
-    if rows:
-        table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
-        for column in ("rule", "pairs", "number", "for example"):
-            table.add_column(column, overflow="ellipsis", no_wrap=column != "for example")
-        for row in rows:
-            table.add_row(*[Text(cell) for cell in row])
-        console.print(table)
+    if materials.report is not None:
+        show_cleaning(materials.report)
     for remark in materials.remarks:
         console.print(f"note: {remark}", markup=False, soft_wrap=True)
     sides = f"{len(materials.tokenizer.source):,}"
     if not materials.tokenizer.shared:
         sides += f" and {len(materials.tokenizer.target):,}"
     console.print(f"{materials.sizes}; vocabulary {sides}")
+
+
+def show_cleaning(report: Report) -> None:
+    """What cleaning removed, with specimens."""
+    if rows := report.rows():
+        table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
+        for column in ("rule", "pairs", "number", "for example"):
+            table.add_column(column, overflow="ellipsis", no_wrap=column != "for example")
+        for row in rows:
+            table.add_row(*[Text(cell) for cell in row])
+        console.print(table)
 
 
 def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:

@@ -41,7 +41,7 @@ class SplitName(StrEnum):
 
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
-Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .xz, .zst too); - reads them.")]
+Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .bz2, .xz, .zst too); - reads them.")]
 Scores = Annotated[
     bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
 ]

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.epochs import Epoch, EpochStream, Rows
+from dragoman.data.epochs import Epoch, EpochStream, Parted, Rows
 from dragoman.data.mixing import Times, drawn_rows
+from dragoman.data.permuting import permuted
 from dragoman.data.store import Ragged, TokenStore
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD
 from dragoman.data.trees import SourceTrees
@@ -17,6 +18,9 @@ from dragoman.errors import DataError
 from dragoman.shapes import Lengths, SourceIds, Structure, TargetIds
 
 LengthsOfAll = NDArray[np.int32]
+
+WINDOW = 2**20
+"""Examples that are planned at a time: of a larger corpus, an epoch has parts of as many, drawn from all of it."""
 
 
 @final
@@ -69,18 +73,18 @@ class Fill(NamedTuple):
 
 
 def plan(
-    source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int, seed: int, epoch: int
+    source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int, seed: int, epoch: int, part: int = 0
 ) -> list[Rows]:
-    """The batches of an epoch, as indices of examples: every example once.
+    """The batches of an epoch, or of a part of it, as indices of examples: every example once.
 
     Lengths are those of the stores, without symbols. Of each batch, either padded width (END or BEGIN included) times
     the examples is at most `budget`: it bounds the padded source tokens as it bounds the padded target tokens.
 
     Examples are sorted by target length, then source length, ties at random; the sources run up in one target length
     and down in the next, so that a batch that spans two of them fits too. Which way the sorting starts and the order of
-    the batches are drawn from (seed, epoch). Raises DataError where an example is longer than the budget.
+    the batches are drawn from (seed, epoch, part). Raises DataError where an example is longer than the budget.
     """
-    generator = np.random.default_rng([seed, epoch])
+    generator = np.random.default_rng([seed, epoch, part] if part else [seed, epoch])
     widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
     if len(widths) and widths.max() > budget:
         row = int(widths.argmax())
@@ -144,43 +148,67 @@ def pair_stream(
     seed: int,
     trees: SourceTrees | None = None,
     times: Times | None = None,
+    window: int = WINDOW,
 ) -> EpochStream[Batch]:
-    """Batches of pairs for ever, epoch after epoch.
+    """Batches of pairs for ever, epoch after epoch, in parts of at most `window` pairs drawn from all of the store.
 
     `store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs. `budget`
     bounds the padded tokens of a batch on each side. Every pair stands once in an epoch, or as often as `times` say of
     each, on average. Raises DataError where there is no example.
     """
 
-    def epoch(number: int) -> Epoch[Batch]:
+    def epoch(number: int) -> Parted[Batch]:
         own = store(number) if callable(store) else store
-        drawn = np.arange(len(own)) if times is None else drawn_rows(times, seed=seed, epoch=number)
-        batches = plan(own.source_lengths[drawn], own.target_lengths[drawn], budget=budget, seed=seed, epoch=number)
-        return Epoch(batches, lambda _, places: collate(own, drawn[places], trees))
+        parts = max(1, -(-len(own) // window))
+
+        def part_of(part: int) -> Epoch[Batch]:
+            drawn = rows_of_part(len(own), part, parts=parts, seed=seed, epoch=number)
+            if times is not None:
+                place = (seed, number, part) if part else (seed, number)
+                drawn = drawn[drawn_rows(times.of(drawn), seed=place)]
+            lengths = own.source_lengths[drawn], own.target_lengths[drawn]
+            batches = plan(*lengths, budget=budget, seed=seed, epoch=number, part=part)
+            return Epoch(batches, lambda _, places: collate(own, drawn[places], trees))
+
+        return Parted(parts, part_of)
 
     return EpochStream(epoch)
+
+
+def rows_of_part(count: int, part: int, *, parts: int, seed: int, epoch: int) -> Rows:
+    """The rows of a part of an epoch, in their order; every one of `count` is in one part, drawn from (seed, epoch)."""
+    first, last = part * count // parts, (part + 1) * count // parts
+    places = np.arange(first, last)
+    return places if parts == 1 else np.sort(permuted(places, count, seed=(seed, epoch)))
 
 
 def _by_length(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, generator: np.random.Generator) -> Rows:
     shuffled = generator.permutation(len(target_lengths))
     down = generator.random() < 0.5
-    source, target = source_lengths[shuffled].astype(np.int64), target_lengths[shuffled].astype(np.int64)
+    source, target = _narrow(source_lengths[shuffled]), _narrow(target_lengths[shuffled])
     turned = np.where((target % 2 == 1) ^ down, -source, source)
     order: Rows = shuffled[np.lexsort((turned, target))].astype(np.int64)
     return order[::-1].copy() if generator.random() < 0.5 else order
 
 
+def _narrow(lengths: LengthsOfAll) -> NDArray[Any]:
+    """The same numbers in the type that is sorted fastest."""
+    fits = not len(lengths) or int(lengths.max()) <= np.iinfo(np.int16).max
+    return lengths.astype(np.int16 if fits else np.int64)
+
+
 def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
     """Cut a sorted order into the longest stretches whose examples times widest example stay within the budget."""
+    ordered, counts = widths[order], np.arange(1, budget + 1)
     batches: list[Rows] = []
-    start, widest = 0, 0
-    for place, width in enumerate(widths[order].tolist()):
-        widest = max(widest, width)
-        if (place + 1 - start) * widest > budget and place > start:
-            batches.append(order[start:place])
-            start, widest = place, width
-    if start < len(order):
-        batches.append(order[start:])
+    start = 0
+    while start < len(order):
+        most = max(1, budget // int(ordered[start]))  # as many as there are if none is wider than the first
+        widest = np.maximum.accumulate(ordered[start : start + most])
+        beyond = widest * counts[: len(widest)] > budget
+        stop = start + max(1, int(beyond.argmax()) if beyond.any() else len(widest))
+        batches.append(order[start:stop])
+        start = stop
     return batches
 
 

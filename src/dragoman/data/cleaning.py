@@ -1,7 +1,7 @@
 """Rules that keep harmful pairs out of training, and a report of what each of them removed."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -80,6 +80,20 @@ class Report:
         if len(finding.specimens) < SPECIMENS:
             finding.specimens.append(Specimen(example.line, _cut(example.source), _cut(example.target)))
 
+    def add(self, later: "Report", *, before: int) -> None:
+        """Count on with what was met in a later stretch of the corpus, with so many lines `before` it.
+
+        `kept` is left to who knows of duplicates.
+        """
+        self.read += later.read
+        for rule, other in later.findings.items():
+            finding = self.findings[rule]
+            if other.count:
+                finding.removes = other.removes
+                finding.count += other.count
+                moved = [replace(one, line=before + one.line) for one in other.specimens]
+                finding.specimens = [*finding.specimens, *moved][:SPECIMENS]
+
     @property
     def leaks(self) -> int:
         """Training pairs whose source is held-out text, removed or not."""
@@ -119,21 +133,31 @@ def clean(
 
     `held_out` holds `held_out_key` of every text that must not be trained on.
     """
-    held_out, seen = KeySet() if held_out is None else held_out, KeySet()
+    seen = KeySet()
     for example in examples:
-        report.read += 1
-        rule = _form_fault(example, settings)
-        if rule is None and len(held_out) and held_out_key(example) in held_out:
-            report.note("leak", example, removes=settings.leaks)
-            if settings.leaks:
-                continue
-        if rule is None and settings.duplicates and not seen.add(text_key(example.source, example.target)):
-            rule = "duplicate"
-        if rule is None:
-            report.kept += 1
-            yield example
-        else:
-            report.note(rule, example, removes=True)
+        if not passes_alone(example, settings, report=report, held_out=held_out):
+            continue
+        if settings.duplicates and not seen.add(text_key(example.source, example.target)):
+            report.note("duplicate", example, removes=True)
+            continue
+        report.kept += 1
+        yield example
+
+
+def passes_alone(example: Example, settings: Cleaning, *, report: Report, held_out: KeySet | None = None) -> bool:
+    """Whether a pair passes what needs no look at the others; it is counted as read, and under the rule that it meets.
+
+    `held_out` holds `held_out_key` of every text that must not be trained on.
+    """
+    report.read += 1
+    rule = _form_fault(example, settings)
+    if rule is not None:
+        report.note(rule, example, removes=True)
+        return False
+    if held_out and held_out_key(example) in held_out:
+        report.note("leak", example, removes=settings.leaks)
+        return not settings.leaks
+    return True
 
 
 def without_empty(examples: Iterable[Example], *, report: Report) -> Iterator[Example]:

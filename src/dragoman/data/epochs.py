@@ -50,52 +50,85 @@ class Epoch(Generic[B]):
 
 
 @final
-class EpochStream(Generic[B]):
-    """Implements `Stream`: what comes next follows from the position alone."""
+@dataclass(frozen=True)
+class Parted(Generic[B]):
+    """The batches of one pass over a corpus that is too large to be planned at once: part after part."""
 
-    def __init__(self, epoch_of: Callable[[int], Epoch[B]]) -> None:
+    parts: int
+    plan: Callable[[int], Epoch[B]]
+    """The batches of a part, from 0; all parts have about equally many."""
+
+
+@final
+class EpochStream(Generic[B]):
+    """Implements `Stream`: what comes next follows from the position alone.
+
+    Of an epoch in parts, one is planned at a time, so that neither memory nor the way to a place grow with the corpus.
+    """
+
+    def __init__(self, epoch_of: Callable[[int], Epoch[B] | Parted[B]]) -> None:
         """`epoch_of` gives the batches of an epoch, from 0. Raises DataError where it gives none."""
         self._epoch_of = epoch_of
-        self._number = -1
+        self._number = self._part = -1
         self._index = 0
         self._enter(0)
 
     @property
     def position(self) -> dict[str, int]:
-        """The `epoch` and `batch` that come next; after the last batch of an epoch, the first of the next."""
-        if self._index == len(self._epoch):
-            return {"epoch": self._number + 1, "batch": 0}
-        return {"epoch": self._number, "batch": self._index}
+        """The `epoch`, its `part` where that is not the first, and the `batch` that come next.
+
+        After the last batch of an epoch, that is the first of the next.
+        """
+        if self._index < len(self._epoch):
+            return _position(self._number, self._part, self._index)
+        return _position(*self._next_part(), 0)
 
     def seek(self, position: Mapping[str, int]) -> None:
         """Go to a position that the same data and settings gave. Raises DataError where there is no such batch."""
-        epoch, index = position["epoch"], position["batch"]
-        self._enter(epoch)
-        if not 0 <= index < len(self._epoch):
+        epoch, part, index = position["epoch"], position.get("part", 0), position["batch"]
+        self._enter(epoch, part)
+        if not (0 <= part < self._parts.parts and 0 <= index < len(self._epoch)):
+            where = f"epoch {epoch}" if part == 0 else f"part {part} of epoch {epoch}"
             raise DataError(
-                f"the stream has {len(self._epoch)} batches in epoch {epoch}, none with index {index}: the data, "
+                f"the stream has {len(self._epoch)} batches in {where}, none with index {index}: the data, "
                 "the tokenizer or the budget changed since the checkpoint; train in a new run folder"
             )
         self._index = index
 
     def batches_per_epoch(self) -> int:
-        """Batches of this epoch; another one may have a few more or less."""
-        return len(self._epoch)
+        """Batches of this epoch, where it has parts about so many; another one may have a few more or less."""
+        return len(self._epoch) * self._parts.parts
 
     def __iter__(self) -> Iterator[B]:
         return self
 
     def __next__(self) -> B:
         if self._index == len(self._epoch):
-            self._enter(self._number + 1)
+            self._enter(*self._next_part())
         batch = self._epoch[self._index]
         self._index += 1
         return batch
 
-    def _enter(self, number: int) -> None:
+    def _next_part(self) -> tuple[int, int]:
+        """The epoch and the part behind this one."""
+        last = self._part + 1 == self._parts.parts
+        return (self._number + 1, 0) if last else (self._number, self._part + 1)
+
+    def _enter(self, number: int, part: int = 0) -> None:
         if number != self._number:
-            epoch = self._epoch_of(number)
-            if not len(epoch):
+            made = self._epoch_of(number)
+            self._parts = made if isinstance(made, Parted) else _in_one(made)
+            self._number, self._part = number, -1
+        if part != self._part and 0 <= part < self._parts.parts:
+            self._epoch, self._part = self._parts.plan(part), part
+            if not len(self._epoch):
                 raise DataError("there is no example to make batches of; check the corpus")
-            self._epoch, self._number = epoch, number
         self._index = 0
+
+
+def _in_one(epoch: Epoch[B]) -> Parted[B]:
+    return Parted(1, lambda _: epoch)
+
+
+def _position(epoch: int, part: int, batch: int) -> dict[str, int]:
+    return {"epoch": epoch, **({"part": part} if part else {}), "batch": batch}

@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import final
 
@@ -20,11 +20,17 @@ def text_key(*texts: str, seed: int = 0) -> int:
     return int.from_bytes(digest, "little")
 
 
+def pair_digest(source: str, target: str) -> bytes:
+    """16 bytes, the same for pairs that differ in nothing but spaces; others share them by a chance of 2**-128."""
+    content = f"{' '.join(source.split())}\t{' '.join(target.split())}"
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def file_fingerprint(path: Path) -> str:
     """SHA-256 of a file as it lies on the disk. Raises DataError where it cannot be read."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
-        raise DataError(f"{path}: is {kind}; give a file (.gz, .xz and .zst are read as they are)")
+        raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -44,6 +50,9 @@ class KeySet:
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return (key for key in self._slots if key)
 
     def __contains__(self, key: int) -> bool:
         return self._slots[self._slot(key or 1)] != 0

@@ -126,7 +126,7 @@ class Packed:
         """The tokens at these places, and the indices of their documents."""
         documents = self.documents_at(places)
         offsets = places - self._begins[documents]
-        values = self._values[np.clip(self._firsts[documents] + offsets - 1, 0, len(self._values) - 1)]
+        values = self._values.take(np.clip(self._firsts[documents] + offsets - 1, 0, len(self._values) - 1))
         tokens = values.astype(np.int64)
         tokens[offsets == 0] = BEGIN
         tokens[offsets == self._lengths[documents] + 1] = END

@@ -3,23 +3,43 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from dragoman.config import Tree
 from dragoman.data.cleaning import FEWEST, Report, clean, held_out_key, require_enough, without_empty
 from dragoman.data.config import DataSettings
 from dragoman.data.corpora import Corpus, Example, Repairs, name_of, paths_of, read
 from dragoman.data.fingerprints import KeySet, file_fingerprint
 from dragoman.data.holding_out import key_of, size_of_held_out, threshold
 from dragoman.data.mixing import Mixture
-from dragoman.data.store import TextStore
+from dragoman.data.store import TextStore, TokenStore
+from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.files import new_folder
 
 _VERSION = 2
 _SUMMARY = "summary.json"
+
+INDEX = "index.json"
+TOKENIZER = "tokenizer.json"
+FORMAT = "dragoman.prepared"
+FORMAT_VERSION = 1
+
+
+@final
+@dataclass(frozen=True)
+class Ids:
+    """The training text as ids, and what they hang on."""
+
+    folder: Path
+    """Where it was prepared."""
+    tokens: TokenStore
+    tokenizer: Tokenizer
+    times: tuple[float, ...]
+    """How often pairs of each corpus should be learnt from in an epoch."""
 
 
 @final
@@ -38,6 +58,8 @@ class Prepared:
     """SHA-256 of every corpus file, by path."""
     ends: tuple[int, ...]
     """The last line of each corpus that is learnt from; a line of the training text counts on from one to the next."""
+    ids: Ids | None = None
+    """Those of the training text, where they were made before."""
 
 
 def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
@@ -45,11 +67,10 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
 
     `seed` draws the held-out part. Raises DataError where a corpus cannot be read or too little of it is left.
     """
-    fingerprints = {str(path): file_fingerprint(path) for path in _paths(settings)}
-    # The longest_* limits count tokens, which do not exist yet; noise and times are of an epoch.
-    chosen = settings.model_dump(mode="json", exclude={"longest_source", "longest_target", "noise", "beside"})
-    chosen["beside"] = [one.corpus.model_dump(mode="json") for one in settings.beside]
-    facts = {"version": _VERSION, "settings": chosen, "files": fingerprints, "seed": seed}
+    if settings.prepared is not None:
+        return open_prepared(settings.prepared)
+    fingerprints = {str(path): file_fingerprint(path) for path in paths_to_read(settings)}
+    facts = {"version": _VERSION, "settings": what_texts_hang_on(settings), "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"
     try:
         return _open(folder, fingerprints)
@@ -57,6 +78,13 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
         with new_folder(folder) as partial:
             _build(settings, partial, seed=seed)
         return _open(folder, fingerprints)
+
+
+def what_texts_hang_on(settings: DataSettings) -> Tree:
+    """What is said of the texts of a run; the rest counts tokens, which do not exist yet, or is of an epoch."""
+    later = {"longest_source", "longest_target", "vocabulary_pairs", "noise", "temperature"}
+    chosen = settings.model_dump(mode="json", exclude={*later, "beside"})
+    return {**chosen, "beside": [one.corpus.model_dump(mode="json") for one in settings.beside]}
 
 
 def _open(folder: Path, fingerprints: dict[str, str]) -> Prepared:
@@ -71,14 +99,54 @@ def _open(folder: Path, fingerprints: dict[str, str]) -> Prepared:
     return Prepared(train, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends)
 
 
+def open_prepared(folder: Path) -> Prepared:
+    """What `dragoman data prepare` has written. Raises DataError where it is missing, damaged or of another version."""
+    index = read_index(folder)
+    try:
+        report, fingerprints = Report.from_json(index["report"]), _corpora(folder, index["corpora"])
+        wanted = {name: index["stores"][name] for name in ("texts", "ids", "valid")}
+        notes, ends, times = tuple(index["notes"]), tuple(index["ends"]), tuple(index["times"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{folder / INDEX}: damaged ({error!r}); prepare the corpus again") from error
+    texts, valid, tokens = TextStore(folder / "texts"), TextStore(folder / "valid"), TokenStore(folder / "ids")
+    test = TextStore(folder / "test") if (folder / "test").is_dir() else None
+    found = {"texts": texts.fingerprint, "ids": tokens.fingerprint, "valid": valid.fingerprint}
+    if found != wanted:
+        raise DataError(f"{folder}: its stores are not those that {INDEX} names; prepare the corpus again")
+    fingerprints = {str(folder / INDEX): file_fingerprint(folder / INDEX), **fingerprints}
+    ids = Ids(folder, tokens, Tokenizer.load(folder / TOKENIZER), times)
+    return Prepared(texts, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends, ids=ids)
+
+
+def _corpora(folder: Path, corpora: Sequence[Tree]) -> dict[str, str]:
+    """The fingerprint of each file that was prepared, by a name of its own."""
+    return {str(folder / str(number) / one["file"]): one["sha256"] for number, one in enumerate(corpora)}
+
+
+def read_index(folder: Path) -> Tree:
+    """What a prepared folder says of itself. Raises DataError where it is none, or of another version."""
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); give the folder that dragoman data prepare has written"
+        ) from error
+    except ValueError as error:
+        raise DataError(f"{path}: damaged (not valid JSON); prepare the corpus again") from error
+    if not isinstance(index, dict) or index.get("format") != FORMAT or index.get("version") != FORMAT_VERSION:
+        raise DataError(f"{path}: is not of {FORMAT}, version {FORMAT_VERSION}; prepare the corpus with this version")
+    return index
+
+
 def _build(settings: DataSettings, folder: Path, *, seed: int) -> None:
     repairs, report, held_out = Repairs(), Report(), KeySet()
     notes: list[str] = []
     if settings.test is not None:
-        TextStore.build(folder / "test", _noting(read(settings.test, repairs), held_out))
+        TextStore.build(folder / "test", noting(read(settings.test, repairs), held_out))
     if settings.valid is not None:
-        notes += _build_valid(settings.valid, folder / "valid", repairs, held_out)
-    mixture = Mixture([settings.train, *(one.corpus for one in settings.beside)])
+        notes += build_valid(settings.valid, folder / "valid", repairs, held_out)
+    mixture = Mixture(settings.corpora)
     examples = clean(mixture.examples(repairs), settings.cleaning, report=report, held_out=held_out)
     where = mixture.name
     if settings.valid is None:
@@ -86,18 +154,28 @@ def _build(settings: DataSettings, folder: Path, *, seed: int) -> None:
     else:
         TextStore.build(folder / "train", examples)
         require_enough(report, where=where)
-    if report.leaks:
-        notes.append(
-            f"{where}: {report.leaks:,} training pairs have a source that stands in the validation or test text; "
-            f"they were {'removed' if settings.cleaning.leaks else 'kept, so scores on it mean less'}"
-        )
+    notes += leak_notes(report, settings, where=where)
     summary = {"notes": repairs.sentences() + notes, "report": report.to_json(), "ends": mixture.ends}
     (folder / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
-def _build_valid(corpus: Corpus, folder: Path, repairs: Repairs, held_out: KeySet) -> list[str]:
+def leak_notes(report: Report, settings: DataSettings, *, where: str) -> list[str]:
+    """What is to be said of leaks, if there are any."""
+    if not report.leaks:
+        return []
+    return [
+        f"{where}: {report.leaks:,} training pairs have a source that stands in the validation or test text; "
+        f"they were {'removed' if settings.cleaning.leaks else 'kept, so scores on it mean less'}"
+    ]
+
+
+def build_valid(corpus: Corpus, folder: Path, repairs: Repairs, held_out: KeySet) -> list[str]:
+    """Store a validation corpus, noting what must not be trained on; the sentences to be printed.
+
+    Raises DataError where it holds no pair.
+    """
     report = Report()
-    store = TextStore.build(folder, _noting(without_empty(read(corpus, repairs), report=report), held_out))
+    store = TextStore.build(folder, noting(without_empty(read(corpus, repairs), report=report), held_out))
     if not len(store):
         raise DataError(
             f"{name_of(corpus)}: the validation corpus holds no pair of texts; give another, or leave it out"
@@ -117,22 +195,27 @@ def _split(
     valid = (example for example in whole.examples() if key_of(example, seed=seed) <= last)
     train = (example for example in whole.examples() if key_of(example, seed=seed) > last)
     TextStore.build(folder / "valid", valid)
-    kept = len(TextStore.build(folder / "train", train))
-    if kept < FEWEST:
-        raise DataError(
-            f"data.held_out: {size:,} sources held out of {len(whole):,} examples leave {kept:,} to learn from, fewer "
-            f"than {FEWEST}; hold out fewer, give more text, or give data.valid"
-        )
+    require_left(len(TextStore.build(folder / "train", train)), of=len(whole), held_out=size)
     shutil.rmtree(whole.folder)
 
 
-def _noting(examples: Iterable[Example], held_out: KeySet) -> Iterator[Example]:
+def require_left(kept: int, *, of: int, held_out: int) -> None:
+    """Raise DataError where what is held out leaves too little to learn from."""
+    if kept < FEWEST:
+        raise DataError(
+            f"data.held_out: {held_out:,} sources held out of {of:,} examples leave {kept:,} to learn from, fewer "
+            f"than {FEWEST}; hold out fewer, give more text, or give data.valid"
+        )
+
+
+def noting(examples: Iterable[Example], held_out: KeySet) -> Iterator[Example]:
     """The examples, each noted as text that must not be trained on."""
     for example in examples:
         held_out.add(held_out_key(example))
         yield example
 
 
-def _paths(settings: DataSettings) -> list[Path]:
-    corpora = [settings.train, *(one.corpus for one in settings.beside), settings.valid, settings.test]
+def paths_to_read(settings: DataSettings) -> list[Path]:
+    """The files of all corpora of a run."""
+    corpora = [*settings.corpora, settings.valid, settings.test]
     return [path for corpus in corpora if corpus is not None for path in paths_of(corpus)]

@@ -4,11 +4,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
+from dragoman.config import Tree
 from dragoman.data.noise import Noise, noisy
 from dragoman.data.store import CHUNK, Chunk, TextStore, TokenStore
 from dragoman.data.tokenizer import Side, Tokenizer
@@ -26,14 +29,57 @@ def segment(
 
     Pairs with more than `longest_source` or `longest_target` ids are left out: `len(texts) - len(store)` of them.
     """
-    facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
-    limits = {"longest_source": longest_source, "longest_target": longest_target}
-    folder = cache / f"tokens-{_key(facts | limits)}"
+    facts = segmented_by(texts, tokenizer, longest_source, longest_target)
+    folder = cache / f"tokens-{_key(facts)}"
     try:
         return TokenStore.open(folder)
     except DataError:
         columns = _columns(texts, tokenizer, longest_source, longest_target)
-        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts | limits)
+        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+
+
+@final
+@dataclass(frozen=True)
+class ShardTask:
+    """A shard whose texts are to be turned into ids."""
+
+    texts: Path
+    ids: Path
+    """Where they are put."""
+    tokenizer: Path
+    before: int
+    """Texts of the shards before."""
+    longest_source: int
+    longest_target: int
+
+
+def segment_shard(task: ShardTask) -> Tree:
+    """What `segment` does, for a shard: the origins of its ids are rows of the texts of all shards."""
+    texts, tokenizer = TextStore(task.texts), _loaded(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
+    facts = segmented_by(texts, tokenizer, task.longest_source, task.longest_target)
+    try:
+        store = TokenStore.open(task.ids)
+        if not facts.items() <= store.header.items():
+            raise DataError("of other texts, or of another tokenizer")
+    except DataError:
+        columns = (
+            (sources, targets, [task.before + origin for origin in origins])
+            for sources, targets, origins in _columns(texts, tokenizer, task.longest_source, task.longest_target)
+        )
+        store = TokenStore.build_chunks(task.ids, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+    return {"pairs": len(store)}
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, _written: int) -> Tokenizer:
+    """The tokenizer of a file, for all shards: what the library remembers of words outlives each that was used."""
+    return Tokenizer.load(path)
+
+
+def segmented_by(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Tree:
+    """What the ids of texts hang on."""
+    facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
+    return {**facts, "longest_source": longest_source, "longest_target": longest_target}
 
 
 def segment_anew(
@@ -77,7 +123,7 @@ def segment_anew(
 def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:
     for start in range(0, len(texts), CHUNK):
         rows = range(start, min(start + CHUNK, len(texts)))
-        pairs = [texts.pair(row) for row in rows]
+        pairs = list(texts.between(rows.start, rows.stop))
         sources = tokenizer.source.encode_batch([source for source, _ in pairs])
         targets = tokenizer.target.encode_batch([target for _, target in pairs])
         kept = [

@@ -31,7 +31,7 @@ def complete(tree: Tree, *, device: torch.device) -> tuple[Translation, list[Cho
 
     Raises ConfigError, before any corpus is read where that can be, and DataError as reading the corpora does.
     """
-    asked = _check(tree)
+    asked = fitting_a_preset(tree)
     texts = prepare(asked.data, cache_folder(), seed=asked.training.seed)
     choices = [choice for choice in _choices(tree, asked, size_of(texts), device) if not given(tree, choice.key)]
     experiment = _translation(laid_under(choices, tree))
@@ -40,7 +40,7 @@ def complete(tree: Tree, *, device: torch.device) -> tuple[Translation, list[Cho
     return experiment, choices
 
 
-def _check(tree: Tree) -> Translation:
+def fitting_a_preset(tree: Tree) -> Translation:
     """What the tree asks for, laid over the first preset that it fits; raises ConfigError where it fits none."""
     faults: list[ConfigError] = []
     for preset in [tree["preset"]] if given(tree, "preset") else AUTOMATIC:
@@ -66,8 +66,9 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
     preset = tree["preset"] if given(tree, "preset") else _preset(size.pairs, large=large)
     yield Choice("preset", preset, f"{corpus} on {device.type}")
     if isinstance(asked.tokenizer, Bpe | Unigram):
-        vocabulary = min(max(size.pairs // 300 * 100, 1000), 32_000)
-        yield Choice("tokenizer.vocabulary", vocabulary, "a third of the pairs, between 1,000 and 32,000")
+        yield Choice(
+            "tokenizer.vocabulary", vocabulary_for(size.pairs), "a third of the pairs, between 1,000 and 32,000"
+        )
     if _two_vocabularies(tree):
         yield Choice("model.tie", "target", "two vocabularies cannot share one embedding")
     dropout = 0.3 if size.pairs < 100_000 else 0.2 if size.pairs < 500_000 else 0.1
@@ -75,6 +76,11 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
         yield Choice(f"model.dropout.{place}", dropout, "the fewer pairs, the more is dropped")
     budget = 16_384 if large else SMALL_BUDGET
     yield from training_choices(tree, asked.training, preset=preset, tokens=size.tokens, budget=budget)
+
+
+def vocabulary_for(pairs: int) -> int:
+    """The entries of a vocabulary that is learnt from so many pairs."""
+    return min(max(pairs // 300 * 100, 1000), 32_000)
 
 
 def size_of(texts: Prepared) -> Size:

@@ -96,5 +96,8 @@ def _placed_beside(tree: Any, folder: Path) -> Any:
 
 
 def _placed(key: str, value: Any, folder: Path) -> Any:
-    of_file = key in ("source", "target", "source_trees", "path")
-    return str(folder / value) if of_file and isinstance(value, str) else value
+    if key not in ("source", "target", "source_trees", "path", "folder"):
+        return value
+    if isinstance(value, list | tuple):
+        return [_placed(key, one, folder) for one in value]
+    return str(folder / value) if isinstance(value, str) else value

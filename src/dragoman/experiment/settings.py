@@ -92,6 +92,8 @@ class Prompts(DataSettings):
     def _one_corpus(self) -> Self:
         if self.beside:
             raise ValueError("beside is for translation; put all prompts into one corpus")
+        if self.prepared is not None:
+            raise ValueError("a prepared folder is for translation; name the texts themselves")
         return self
 
     @property

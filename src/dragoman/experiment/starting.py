@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dragoman.config import Tree, merge
+from dragoman.data.preparing import read_index
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.fitting import Network
 from dragoman.experiment.presets import DEFAULT_TASK, preset_tree
@@ -25,8 +26,10 @@ Begun = LanguageModelling | MaskedModelling | Translation
 def with_start(tree: Mapping[str, Any]) -> Tree:
     """The tree laid over tokenizer and network of the run that its key `start` names, if any.
 
-    Of a teacher the tokenizer is taken. Raises ConfigError or RunError where that is no run to begin with.
+    Of a teacher, and of a prepared corpus, the tokenizer is taken. Raises ConfigError or RunError where that is no run
+    to begin with, and DataError where a corpus that should be prepared is not.
     """
+    tree = with_prepared(tree)
     task = tree.get("task", DEFAULT_TASK)
     start, teacher = tree.get("start"), _teacher(tree)
     taken: Tree = {}
@@ -43,6 +46,21 @@ def with_start(tree: Mapping[str, Any]) -> Tree:
     below = preset_tree(name, task=tree.get("task")) if name is not None else {}
     rest = {key: value for key, value in tree.items() if key != "preset"}
     return merge(merge(below, taken), rest)
+
+
+def with_prepared(tree: Mapping[str, Any]) -> Tree:
+    """The tree laid over the tokenizer and the limits of the prepared folder that its key `data.train` names, if any.
+
+    Raises DataError where that is none.
+    """
+    data = tree.get("data")
+    train = data.get("train") if isinstance(data, Mapping) else None
+    folder = train.get("folder") if isinstance(train, Mapping) and train.get("kind") == "prepared" else None
+    if not isinstance(folder, str | Path):
+        return dict(tree)
+    index = read_index(Path(folder))
+    said = {key: index[key] for key in ("longest_source", "longest_target", "temperature") if index[key] is not None}
+    return merge({"tokenizer": index["tokenizer"]["settings"], "data": said}, tree)
 
 
 def begun_with(start: Path, *, task: str = "classification") -> Begun:

@@ -28,7 +28,7 @@ def test_documents_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
     assert rows(store) == DOCUMENTS
     assert store.origins.tolist() == [1, 5, 8, 9]
     assert store.tokens == 8
-    assert store.texts.values.dtype == dtype
+    assert store.texts.row(0).dtype == dtype
     assert store.header["corpus"] == "a"
 
 

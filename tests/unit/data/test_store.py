@@ -42,6 +42,27 @@ def test_more_than_a_chunk_comes_back(tmp_path):
         assert tuple(side.tolist() for side in store.pair(index)) == pairs[index]
 
 
+def test_a_sample_is_drawn_in_order_and_all_where_it_is_small(tmp_path):
+    store = TextStore.build(tmp_path / "texts", [Example(f"{n}", f"{2 * n}", n) for n in range(101)])
+    assert list(store.sample(101, seed=1)()) == list(store)
+    drawn = store.sample(23, seed=1)
+    rows = [int(source) for source, _ in drawn()]
+    assert rows == sorted(set(rows))
+    assert len(rows) == 23
+    assert list(drawn()) == [(f"{row}", f"{2 * row}") for row in rows]
+    assert [int(source) for source, _ in store.sample(23, seed=2)()] != rows
+
+
+def test_what_is_taken_again_after_pages_are_given_back_is_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("dragoman.data.store._MANY", 7)
+    pairs = [([n % 101] * (n % 5), [n % 97] * (n % 7)) for n in range(1000)]
+    store = TokenStore.build(tmp_path / "tokens", pairs)
+    for rows in (np.arange(0, 1000, 3), np.arange(999, 0, -7)):
+        into = np.full((len(rows), 7), -1)
+        store.target.fill(rows, into)
+        assert into.tolist() == [pairs[row][1] + [-1] * (7 - len(pairs[row][1])) for row in rows.tolist()]
+
+
 def test_an_empty_store_is_a_store(tmp_path):
     assert len(TokenStore.build(tmp_path / "tokens", [])) == 0
     assert list(TextStore.build(tmp_path / "texts", [])) == []

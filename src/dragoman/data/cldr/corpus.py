@@ -109,15 +109,13 @@ def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", targe
     if endings[0] == endings[1]:
         raise DataError(f"{target_locale}: the source is in this locale too; choose another target")
     named = {"train": parts.train, "valid": parts.valid, "test": parts.test}
-    files = {
-        name: ParallelFiles(source=folder / f"{name}.{endings[0]}", target=folder / f"{name}.{endings[1]}")
-        for name in named
-    }
+    paths = {name: (folder / f"{name}.{endings[0]}", folder / f"{name}.{endings[1]}") for name in named}
+    files = {name: ParallelFiles(source=source, target=target) for name, (source, target) in paths.items()}
     families = folder / "test.family"
     texts = {families: "".join(f"{phrase.family}\n" for phrase in parts.test)}
     for name, part in named.items():
-        texts[files[name].source] = "".join(f"{phrase.source}\n" for phrase in part)
-        texts[files[name].target] = "".join(f"{phrase.target}\n" for phrase in part)
+        texts[paths[name][0]] = "".join(f"{phrase.source}\n" for phrase in part)
+        texts[paths[name][1]] = "".join(f"{phrase.target}\n" for phrase in part)
     _write_new(texts)
     return CorpusFiles(train=files["train"], valid=files["valid"], test=files["test"], families=families)
 

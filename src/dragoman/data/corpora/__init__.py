@@ -1,11 +1,12 @@
 """Readers of corpora, one file a format, streamed in constant memory."""
 
-from dragoman.data.corpora.corpus import Corpus, name_of, paths_of, read
+from dragoman.data.corpora.corpus import Corpus, name_of, parts_of, paths_of, read
 from dragoman.data.corpora.example import Example
 from dragoman.data.corpora.files import ParallelFiles
 from dragoman.data.corpora.jsonl import JsonLines
 from dragoman.data.corpora.labelled import Labelled, LabelledCorpus, read_labelled
 from dragoman.data.corpora.opening import lines, lines_of
+from dragoman.data.corpora.parquet import Parquet
 from dragoman.data.corpora.questions import Located, Question, QuestionCorpus, read_questions
 from dragoman.data.corpora.repairs import Repairs
 from dragoman.data.corpora.running import JsonTexts, Passage, Text, TextCorpus, read_texts
@@ -21,6 +22,7 @@ __all__ = [
     "LabelledCorpus",
     "Located",
     "ParallelFiles",
+    "Parquet",
     "Passage",
     "Question",
     "QuestionCorpus",
@@ -33,6 +35,7 @@ __all__ = [
     "lines",
     "lines_of",
     "name_of",
+    "parts_of",
     "paths_of",
     "read",
     "read_labelled",

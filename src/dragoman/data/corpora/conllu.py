@@ -58,7 +58,7 @@ class Tree:
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
-    """The sentences of a file, plain or .gz, .xz, .zst, streamed.
+    """The sentences of a file, plain or .gz, .bz2, .xz, .zst, streamed.
 
     Raises DataError, with file and line, at what is no CoNLL-U, and at words that do not hang together as a tree.
     """

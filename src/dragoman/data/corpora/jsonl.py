@@ -1,26 +1,25 @@
 """One file with a JSON object a line."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from dragoman.config import Config
 from dragoman.data.corpora.example import Example
 from dragoman.data.corpora.fields import Tree, parse_object, text_from, value_of
-from dragoman.data.corpora.opening import lines
 from dragoman.data.corpora.repairs import Repairs
+from dragoman.data.corpora.shards import Files, lines_of_shards
 
 
 class JsonLines(Config):
-    """A file of JSON objects, one a line, plain or .gz, .xz, .zst.
+    """A file of JSON objects, one a line, plain or .gz, .bz2, .xz, .zst.
 
     A source may be a list of sentences; a target may be a list of texts, each of which is right.
     """
 
     kind: Literal["jsonl"] = "jsonl"
 
-    path: Path
-    """The file."""
+    path: Files
+    """The file, a list of files, or a pattern that their names match."""
 
     source_field: str = "source"
     """The field of the source."""
@@ -34,15 +33,15 @@ def read_json_lines(corpus: JsonLines, repairs: Repairs) -> Iterator[Example]:
 
     Raises DataError at a line that is no object with both texts.
     """
-    for number, line in lines(corpus.path, repairs):
+    for path, number, before, line in lines_of_shards(corpus.path, repairs):
         if not line.strip():
-            yield Example("", "", number)
+            yield Example("", "", before + number)
             continue
-        where = f"{corpus.path}:{number}"
+        where = f"{path}:{number}"
         row = parse_object(line, where)
         source = " ".join(_texts(row, corpus.source_field, where))
         for target in _texts(row, corpus.target_field, where):
-            yield Example(source, target, number)
+            yield Example(source, target, before + number)
 
 
 def _texts(row: Tree, field: str, where: str) -> list[str]:

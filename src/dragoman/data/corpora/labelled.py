@@ -24,7 +24,7 @@ class Labelled:
 
 
 class LabelledLines(Config):
-    """A file with a label, a space and a text on each line, plain or .gz, .xz, .zst."""
+    """A file with a label, a space and a text on each line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["lines"] = "lines"
 
@@ -39,7 +39,7 @@ class LabelledLines(Config):
 
 
 class LabelledTable(Config):
-    """A file of tab-separated columns, plain or .gz, .xz, .zst; quotes have no meaning."""
+    """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotes have no meaning."""
 
     kind: Literal["tsv"] = "tsv"
 
@@ -66,7 +66,7 @@ class LabelledTable(Config):
 
 
 class LabelledJsonLines(Config):
-    """A file of JSON objects, one a line, plain or .gz, .xz, .zst."""
+    """A file of JSON objects, one a line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
 

@@ -1,8 +1,10 @@
 """Lines of a text file, plain or compressed, as UTF-8 without surprises; Latin-1 where it is asked for."""
 
+import bz2
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,12 @@ Encoding = Literal["utf-8", "latin-1"]
 
 _BUFFER = 2**20
 _BOM = b"\xef\xbb\xbf"
-_MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+_MAGIC = {
+    ".gz": re.compile(rb"\x1f\x8b"),
+    ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # or the end at once, of nothing
+    ".xz": re.compile(rb"\xfd7zXZ\x00"),
+    ".zst": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
 
 
 def lines(path: Path, repairs: Repairs | None = None, *, encoding: Encoding = "utf-8") -> Iterator[tuple[int, str]]:
@@ -41,15 +48,15 @@ def lines_of(
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """The uncompressed bytes of a file that may be .gz, .xz or .zst."""
+    """The uncompressed bytes of a file that may be .gz, .bz2, .xz or .zst."""
     try:
         plain = io.BufferedReader(io.FileIO(path), _BUFFER)
-        head = plain.peek(6)[:6]
+        head = plain.peek(10)[:10]
     except IsADirectoryError as error:
         raise DataError(f"{path}: is a folder; give a file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    compression = next((suffix for suffix, magic in _MAGIC.items() if head.startswith(magic)), None)
+    compression = next((suffix for suffix, magic in _MAGIC.items() if magic.match(head)), None)
     if head and path.suffix in _MAGIC and compression != path.suffix:
         plain.close()
         raise DataError(f"{path}: is not compressed as its name says ({path.suffix}); rename it or compress it again")
@@ -60,6 +67,8 @@ def _uncompressed(plain: BinaryIO, compression: str | None) -> BinaryIO:
     match compression:
         case ".gz":
             chunks = _chunks(gzip.GzipFile(fileobj=plain))
+        case ".bz2":
+            chunks = _chunks(bz2.BZ2File(plain))
         case ".xz":
             chunks = _chunks(lzma.LZMAFile(plain))  # noqa: SIM115, it holds nothing open itself
         case ".zst":
@@ -69,12 +78,16 @@ def _uncompressed(plain: BinaryIO, compression: str | None) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_Chunks(chunks, plain), _BUFFER))
 
 
-def _chunks(stream: gzip.GzipFile | lzma.LZMAFile) -> Iterator[bytes]:
+def _chunks(stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> Iterator[bytes]:
     """What a decompressing stream gives. Raises EOFError where it is damaged."""
     try:
         while chunk := stream.read(_BUFFER):
             yield chunk
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise EOFError(str(error)) from error
+    except OSError as error:
+        if error.errno is not None:  # the disk's, and not that of bz2, which has no error of its own
+            raise
         raise EOFError(str(error)) from error
 
 

@@ -53,7 +53,7 @@ class Question:
 
 
 class SquadFile(Config):
-    """A file of SQuAD, version 1.1 or 2, plain or .gz, .xz, .zst."""
+    """A file of SQuAD, version 1.1 or 2, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["squad"] = "squad"
 
@@ -75,7 +75,8 @@ class SquadFile(Config):
 
 
 class QuestionLines(Config):
-    """A file of JSON objects with the fields `question`, `context` and `answers`, an object a line; .gz, .xz, .zst too.
+    """A file of JSON objects with the fields `question`, `context` and `answers`, an object a line;
+    .gz, .bz2, .xz and .zst too.
 
     `answers` holds two lists, `text` and `answer_start`, as data sets on the Hugging Face hub do; `id` may be given.
     """

@@ -35,7 +35,7 @@ class Passage:
 
 
 class Text(Config):
-    """A text file, plain or .gz, .xz, .zst."""
+    """A text file, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["text"] = "text"
 
@@ -47,7 +47,7 @@ class Text(Config):
 
 
 class JsonTexts(Config):
-    """A file of JSON objects, one document a line, plain or .gz, .xz, .zst."""
+    """A file of JSON objects, one document a line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
 

@@ -1,25 +1,24 @@
 """One file with source and target in columns, separated by tabs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.corpora.example import Example
-from dragoman.data.corpora.opening import lines
 from dragoman.data.corpora.repairs import Repairs
+from dragoman.data.corpora.shards import Files, lines_of_shards
 from dragoman.errors import DataError
 
 
 class Table(Config):
-    """A file of tab-separated columns, plain or .gz, .xz, .zst; quotes have no meaning."""
+    """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotes have no meaning."""
 
     kind: Literal["tsv"] = "tsv"
 
-    path: Path
-    """The file."""
+    path: Files
+    """The file, a list of files, or a pattern that their names match."""
 
     source_column: int = Field(1, ge=1)
     """The column of the source, from 1."""
@@ -41,17 +40,17 @@ def read_table(corpus: Table, repairs: Repairs) -> Iterator[Example]:
     """The rows. Raises DataError at a row with too few columns; a blank line is an empty pair."""
     left, right = corpus.source_column - 1, corpus.target_column - 1
     needed = max(left, right) + 1
-    for number, line in lines(corpus.path, repairs):
+    for path, number, before, line in lines_of_shards(corpus.path, repairs):
         if number == 1 and corpus.header:
             continue
         columns = line.split("\t")
         if len(columns) >= needed:
-            yield Example(columns[left], columns[right], number)
+            yield Example(columns[left], columns[right], before + number)
         elif not line.strip():
-            yield Example("", "", number)
+            yield Example("", "", before + number)
         else:
             has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
             raise DataError(
-                f"{corpus.path}:{number}: {has} where column {needed} is needed; "
+                f"{path}:{number}: {has} where column {needed} is needed; "
                 "separate the columns by tabs, or set source_column and target_column"
             )

@@ -27,7 +27,7 @@ class Tagged:
 
 
 class TaggedColumns(Config):
-    """A file with a word and its label on each line and a blank line between sentences, plain or .gz, .xz, .zst.
+    """A file with a word and its label on each line and a blank line between sentences, plain or .gz, .bz2, .xz, .zst.
 
     Columns are separated by tabs where a line holds one, else by white space. Sentences of `-DOCSTART-` alone are
     passed over.
@@ -52,7 +52,7 @@ class TaggedColumns(Config):
 
 
 class TaggedJsonLines(Config):
-    """A file of JSON objects with a list of words and one of labels, an object a line, plain or .gz, .xz, .zst."""
+    """A file of JSON objects with a list of words and one of labels, an object a line; .gz, .bz2, .xz and .zst too."""
 
     kind: Literal["jsonl"] = "jsonl"
 

@@ -7,9 +7,10 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.store import TextStore
+from dragoman.data.preparing import TOKENIZER
 from dragoman.data.tokenizer import Bpe, Side, Tokenizer, TokenizerSettings
 from dragoman.data.tokenizer.extending import extended
+from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.errors import ConfigError
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.settings import Translation
@@ -55,18 +56,27 @@ def begin_network(
     return model.to(device)
 
 
-def first_tokenizer(experiment: Translation, texts: TextStore) -> Tokenizer:
-    """Learnt from the texts, or that of the run to begin with, or to learn from, with what it is extended by.
+def first_tokenizer(experiment: Translation, pairs: Pairs) -> Tokenizer:
+    """Learnt from the pairs; or of a prepared corpus, or of the run to begin with or to learn from, and extended.
 
     Raises ConfigError where the settings are not those of that run.
     """
     begun = _whose_tokenizer(experiment)
     if begun is None:
-        return Tokenizer.train(texts.pairs, experiment.tokenizer)
+        prepared = experiment.data.prepared
+        return Tokenizer.train(pairs, experiment.tokenizer) if prepared is None else _of_prepared(prepared, experiment)
     if _lasting(experiment.tokenizer) != _lasting(begun_with(begun, task="translation").tokenizer):
         raise ConfigError(f"tokenizer: is that of the run in {begun}, whose words the network knows; leave it out")
     tokenizer = RunFolder(begun).read_tokenizer()
-    return extended(tokenizer, texts.pairs, entries=experiment.extend_vocabulary)
+    return extended(tokenizer, pairs, entries=experiment.extend_vocabulary)
+
+
+def _of_prepared(folder: Path, experiment: Translation) -> Tokenizer:
+    """The tokenizer of a prepared corpus. Raises ConfigError where the settings are not those it was learnt with."""
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    if _lasting(experiment.tokenizer) != _lasting(tokenizer.settings):
+        raise ConfigError(f"tokenizer: is that of {folder}, which the corpus was turned into ids with; leave it out")
+    return tokenizer
 
 
 def first_weights(experiment: Translation, tokenizer: Tokenizer, folder: RunFolder) -> dict[str, Tensor] | None:

@@ -74,7 +74,7 @@ class LanguageModellingTask:
         return gather_pairs(
             data,
             folder,
-            learn=lambda texts: Tokenizer.train(texts.pairs, experiment.tokenizer),
+            learn=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
             seed=seed,
             judged=limits,
             joined=True,

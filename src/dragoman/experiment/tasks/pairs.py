@@ -5,18 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+import numpy as np
 from torch import Tensor
 
 from dragoman.data.cleaning import Report
-from dragoman.data.config import DataSettings
+from dragoman.data.config import DataSettings, PreparedFolder
 from dragoman.data.corpora import Corpus, ParallelFiles, name_of
-from dragoman.data.mixing import Times, place_of, times_of
-from dragoman.data.preparing import Prepared, prepare
+from dragoman.data.corpora.shards import shards
+from dragoman.data.mixing import Times, at_temperature, place_of, row_ends
+from dragoman.data.preparing import Ids, Prepared, prepare
 from dragoman.data.segmenting import segment, segment_anew
 from dragoman.data.store import TextStore, TokenStore
 from dragoman.data.tokenizer import Bpe, Tokenizer, TokenizerSettings
+from dragoman.data.tokenizer.tokenizer import Pairs as LearntFrom
 from dragoman.data.trees import SourceTrees, TreeStore, prepare_trees
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.experiment.materials import cache_folder, check_same, listed, own_tokenizer
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import LONGEST_LINE
@@ -83,9 +86,12 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        written = self.train.target_lengths + 1
-        lengths = written + self.train.source_lengths if self.joined else written
-        return int(lengths.sum() if self.times is None else lengths @ self.times)
+        def of(start: int, stop: int) -> int:
+            written = stop - start + int(self.train.target_lengths[start:stop].sum(dtype=np.int64))
+            read = int(self.train.source_lengths[start:stop].sum(dtype=np.int64)) if self.joined else 0
+            return written + read
+
+        return int(of(0, len(self.train)) if self.times is None else self.times.tokens(of))
 
     def name(self, rows: Sequence[int]) -> str:
         """Which lines of the corpus the rows of a batch are, in words."""
@@ -100,7 +106,7 @@ def gather_pairs(
     data: DataSettings,
     folder: RunFolder,
     *,
-    learn: Callable[[TextStore], Tokenizer],
+    learn: Callable[[LearntFrom], Tokenizer],
     seed: int,
     judged: Limits,
     joined: bool = False,
@@ -114,21 +120,25 @@ def gather_pairs(
     texts = prepare(data, cache_folder(), seed=seed)
     check_same(texts.fingerprints, folder)
     stores = _tree_stores(data, cache_folder(), tell=tell)
-    tokenizer = own_tokenizer(folder, lambda: learn(texts.train), tell=tell)
+    sample = texts.train.sample(data.vocabulary_pairs, seed=seed)
+    tokenizer = own_tokenizer(folder, lambda: learn(sample), tell=tell)
     tell("turning texts into tokens")
-    train = Limits(data.longest_source, data.longest_target).within(texts.train, tokenizer)
+    limits = Limits(data.longest_source, data.longest_target)
+    train = _prepared(texts.ids, tokenizer, limits) if texts.ids else limits.within(texts.train, tokenizer)
     if not len(train):
         raise DataError(
             f"every one of the {len(texts.train):,} training pairs is longer than data.longest_source = "
             f"{data.longest_source} or data.longest_target = {data.longest_target} tokens; "
             "raise them, or split the text into sentences"
         )
-    for store, corpus in ((texts.valid, data.valid or data.train), (texts.test, data.test)):
-        if store is not None and corpus is not None:
-            _refuse_endless(store, tokenizer, where=name_of(corpus))
+    for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
+        if store is not None:
+            _refuse_endless(store, tokenizer, where=_named(given))
     valid, notes = _judged(texts, tokenizer, judged)
     trees = _source_trees(stores, texts, tokenizer)
-    times = times_of(texts.train.origins[train.origins], texts.ends, data.beside) if data.beside else None
+    if data.temperature is not None and len(texts.ends) == 1:
+        raise ConfigError("data.temperature mixes several corpora, and one was prepared; leave it out")
+    times = _times(data, texts, train) if len(texts.ends) > 1 else None
     return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees, times)
 
 
@@ -156,14 +166,47 @@ def store_by_epoch(
     return anew
 
 
+def _times(data: DataSettings, texts: Prepared, train: TokenStore) -> Times:
+    """How often each pair is learnt from, by its corpus."""
+    ends = row_ends(lambda row: texts.train.line(int(train.origins[row])), len(train), texts.ends)
+    if data.temperature is not None:
+        return at_temperature(ends, data.temperature)
+    each = texts.ids.times if texts.ids is not None else [1.0, *(one.times for one in data.beside)]
+    return Times(ends, np.array(each))
+
+
+def _prepared(ids: Ids, tokenizer: Tokenizer, limits: Limits) -> TokenStore:
+    """The ids that were prepared. Raises ConfigError where the run has another tokenizer, or other limits."""
+    header = ids.tokens.header
+    if header["tokenizer"] != tokenizer.fingerprint:
+        raise ConfigError(
+            f"{ids.folder}: was prepared with another tokenizer than that of the run; prepare the corpus with the "
+            "run's own: dragoman data prepare --tokenizer RUN/tokenizer.json"
+        )
+    for key, limit in (("longest_source", limits.source), ("longest_target", limits.target)):
+        if header[key] != limit:
+            raise ConfigError(
+                f"data.{key} = {limit}, but {ids.folder} was prepared with {header[key]}; leave it out, or prepare the "
+                "corpus again"
+            )
+    return ids.tokens
+
+
+def _named(corpus: Corpus | PreparedFolder) -> str:
+    return str(corpus.folder) if isinstance(corpus, PreparedFolder) else name_of(corpus)
+
+
 def _tree_stores(data: DataSettings, cache: Path, *, tell: Callable[[str], None]) -> dict[str, TreeStore]:
     """The trees of each set, by line; a set that is held out of the training corpus has the lines of that."""
+    if isinstance(data.train, PreparedFolder):
+        return {}
     corpora: dict[str, Corpus | None] = {"train": data.train, "valid": data.valid or data.train, "test": data.test}
     stores = {}
     for name, corpus in corpora.items():
         if isinstance(corpus, ParallelFiles) and corpus.source_trees is not None:
             tell("reading the trees")
-            stores[name] = prepare_trees(corpus.source, corpus.source_trees, cache)
+            (source,) = shards(corpus.source)
+            stores[name] = prepare_trees(source, corpus.source_trees, cache)
     return stores
 
 

@@ -1,5 +1,6 @@
 """Lines of plain and compressed files, what is repaired and what is refused."""
 
+import bz2
 import gzip
 import io
 import lzma
@@ -17,6 +18,7 @@ TEXT = "Zwei Hunde\nspielen\n"
 COMPRESS = {
     ".txt": lambda content: content,
     ".gz": gzip.compress,
+    ".bz2": bz2.compress,
     ".xz": lzma.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
@@ -38,13 +40,13 @@ def test_every_compression_gives_the_same_numbered_lines(tmp_path, suffix):
     assert list(lines(path)) == [(1, "Zwei Hunde"), (2, "spielen")]
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_compressed_parts_one_after_another_are_one_text(tmp_path, suffix):
     path = written(tmp_path, f"a{suffix}", COMPRESS[suffix](b"a\nb") + COMPRESS[suffix](b"c\nd\n"))
     assert texts(path) == ["a", "bc", "d"]
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_a_file_that_is_cut_off_is_refused(tmp_path, suffix):
     content = COMPRESS[suffix]("".join(f"line {n * n}\n" for n in range(5000)).encode())
     path = written(tmp_path, f"a{suffix}", content[: len(content) // 2])
@@ -52,13 +54,18 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, suffix):
         texts(path)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_a_file_with_damaged_bytes_is_refused(tmp_path, suffix):
     content = bytearray(COMPRESS[suffix]("".join(f"line {n * n}\n" for n in range(5000)).encode()))
     middle = len(content) // 2
     content[middle : middle + 40] = bytes(40)
     with pytest.raises(DataError, match="cut off or damaged"):
         texts(written(tmp_path, f"a{suffix}", bytes(content)))
+
+
+def test_a_text_that_begins_as_the_magic_number_of_bz2_is_a_text(tmp_path):
+    assert texts(written(tmp_path, "a.txt", b"BZh9 is how bzip2 begins\n")) == ["BZh9 is how bzip2 begins"]
+    assert texts(written(tmp_path, "b.bz2", bz2.compress(b""))) == []
 
 
 def test_plain_text_with_the_name_of_a_compressed_file_is_refused(tmp_path):

@@ -1,0 +1,190 @@
+"""A corpus prepared once, for many trainings: cleaned, without duplicates, as ids, in a folder of its own."""
+
+import glob
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from dragoman.config import Tree
+from dragoman.data.blocks import BLOCK
+from dragoman.data.blockwise import Cleaned, Engine, clean_in_blocks, segment_in_shards, sweep
+from dragoman.data.cleaning import Report
+from dragoman.data.fingerprints import file_fingerprint
+from dragoman.data.preparing import FORMAT, FORMAT_VERSION, INDEX, TOKENIZER, paths_to_read, what_texts_hang_on
+from dragoman.data.store import TokenStore
+from dragoman.data.tokenizer import Bpe, Tokenizer, Unigram
+from dragoman.errors import ConfigError, DataError, DragomanError, RunError
+from dragoman.experiment.automatic import fitting_a_preset, vocabulary_for
+from dragoman.experiment.choices import given
+from dragoman.experiment.config import to_experiment
+from dragoman.experiment.settings import Translation
+from dragoman.experiment.starting import with_start
+from dragoman.experiment.tasks.beginning import first_tokenizer
+from dragoman.files import in_turn, refused, write_atomically
+
+
+@final
+@dataclass(frozen=True)
+class Written:
+    """A folder that was prepared, in numbers, and what is to be said of it."""
+
+    report: Report
+    notes: tuple[str, ...]
+    pairs: int
+    """To learn from."""
+    left_out: int
+    """Longer in tokens than the limits."""
+    valid: int
+    test: int | None
+    shards: int
+    vocabulary: int
+
+
+def asked_for(tree: Tree, *, complete: bool) -> tuple[Translation, bool]:
+    """What a tree of settings says of corpus and tokenizer, and whether the vocabulary is to be chosen.
+
+    It is where the tree is no `complete` configuration and does not say. Raises ConfigError where it is about another
+    task, or of what is prepared already.
+    """
+    experiment = to_experiment(with_start(tree)) if complete else fitting_a_preset(with_start(tree))
+    if not isinstance(experiment, Translation):
+        raise ConfigError(f"task = {experiment.task}: dragoman data prepare is for pairs to translate; leave task out")
+    data = experiment.data
+    if data.prepared is not None:
+        raise ConfigError(f"data.train.folder = {data.prepared}: is prepared already; name the texts themselves")
+    if any(getattr(corpus, "source_trees", None) is not None for corpus in data.corpora):
+        raise ConfigError("data.train.source_trees: trees cannot be prepared; train on the texts themselves")
+    learns = isinstance(experiment.tokenizer, Bpe | Unigram) and experiment.start is None
+    return experiment, learns and not complete and not given(tree, "tokenizer.vocabulary")
+
+
+@final
+@dataclass(frozen=True)
+class Preparation:
+    """How a corpus is to be prepared."""
+
+    experiment: Translation
+    """Of which `data`, `tokenizer`, `start` and the seed are obeyed."""
+    engine: Engine
+    choose_vocabulary: bool = False
+    """Whether the number of entries follows from that of the pairs."""
+    tokenizer: Path | None = None
+    """One that is there already."""
+    size: int = BLOCK
+    """Pairs of the corpus that make a block."""
+
+
+def prepare_folder(asked: Preparation, out: Path, *, tell: Callable[[str], None]) -> Written:
+    """Write what trainings of a corpus begin with; the same whatever the engine.
+
+    What a killed command has done is not done again. Raises RunError where something is at `out` already, DataError
+    where a corpus or a tokenizer cannot be used.
+    """
+    _require_free(out)
+    tell("looking at the files")
+    data, seed = asked.experiment.data, asked.experiment.training.seed
+    corpora = {str(path): file_fingerprint(path) for path in paths_to_read(data)}
+    facts = [FORMAT_VERSION, what_texts_hang_on(data), corpora, seed, asked.size]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    parent = out.absolute().parent
+    work, lock = parent / f".{out.name}.{key}.tmp", parent / f".{out.name}.lock"
+    made = not parent.exists()
+    try:
+        with in_turn(lock):
+            _require_free(out)
+            return _prepare(asked, work, out, corpora, tell)
+    except DragomanError:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    except OSError as error:
+        raise refused(out, error) from error
+    finally:
+        lock.unlink(missing_ok=True)
+        if made:
+            with suppress(OSError):  # unless something is in it
+                parent.rmdir()
+
+
+def _require_free(out: Path) -> None:
+    if out.exists():
+        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
+
+
+def _prepare(
+    asked: Preparation, work: Path, out: Path, corpora: dict[str, str], tell: Callable[[str], None]
+) -> Written:
+    experiment, data = asked.experiment, asked.experiment.data
+    for other in work.parent.glob(f".{glob.escape(out.name)}.*.tmp"):
+        if other != work:
+            shutil.rmtree(other, ignore_errors=True)
+    (work / "blocks").mkdir(parents=True, exist_ok=True)
+    tell("reading and cleaning the corpus")
+    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=asked.engine, size=asked.size)
+    tell("preparing the tokenizer")
+    made = _tokenizer(asked, cleaned)
+    made.save(work / TOKENIZER)
+    tell("turning texts into tokens")
+    ids = segment_in_shards(cleaned, work / TOKENIZER, data, work, asked.engine)
+    if not len(ids):
+        raise DataError(
+            f"every one of the {len(cleaned.texts):,} training pairs is longer than data.longest_source = "
+            f"{data.longest_source} or data.longest_target = {data.longest_target} tokens; "
+            "raise them, or split the text into sentences"
+        )
+    write_atomically(work / INDEX, json.dumps(_index(experiment, cleaned, ids, made, corpora), indent=1) + "\n")
+    work.rename(out)
+    sweep(out)
+    return Written(
+        cleaned.report,
+        cleaned.notes,
+        len(ids),
+        len(cleaned.texts) - len(ids),
+        len(cleaned.valid),
+        None if cleaned.test is None else len(cleaned.test),
+        len(cleaned.shards),
+        len(made.source),
+    )
+
+
+def _tokenizer(asked: Preparation, cleaned: Cleaned) -> Tokenizer:
+    if asked.tokenizer is not None:
+        return Tokenizer.load(asked.tokenizer)
+    experiment = asked.experiment
+    if asked.choose_vocabulary:
+        settings = experiment.tokenizer.model_copy(update={"vocabulary": vocabulary_for(len(cleaned.texts))})
+        experiment = experiment.model_copy(update={"tokenizer": settings})
+    sample = cleaned.texts.sample(experiment.data.vocabulary_pairs, seed=experiment.training.seed)
+    return first_tokenizer(experiment, sample)
+
+
+def _index(
+    experiment: Translation, cleaned: Cleaned, ids: TokenStore, tokenizer: Tokenizer, corpora: dict[str, str]
+) -> Tree:
+    """What the folder says of itself."""
+    data = experiment.data
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "pairs": len(ids),
+        "longest_source": data.longest_source,
+        "longest_target": data.longest_target,
+        "tokenizer": {"settings": tokenizer.settings.model_dump(mode="json"), "fingerprint": tokenizer.fingerprint},
+        "times": [1.0, *(one.times for one in data.beside)],
+        "temperature": data.temperature,
+        "ends": list(cleaned.ends),
+        "seed": experiment.training.seed,
+        "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],
+        "stores": {
+            "texts": cleaned.texts.fingerprint,
+            "ids": ids.fingerprint,
+            "valid": cleaned.valid.fingerprint,
+            "shards": [shard.name for shard in cleaned.shards],
+        },
+        "report": cleaned.report.to_json(),
+        "notes": list(cleaned.notes),
+    }
