@@ -32,7 +32,8 @@ def main() -> None:
     draw(places[0], parts["samples"], "in parts", "tab:blue")
     draw(places[0], whole["samples"], "planned whole", "tab:orange")
     places[0].set_title(f"reading batches of {parts['pairs'] / 1e6:.1f} million pairs")
-    running = [{**one, "seconds": 0.5 * number} for number, one in enumerate(made["samples"])]  # it was paused for others
+    # The process was paused for others now and then; a sample was taken every half second of its own time.
+    running = [{**one, "seconds": 0.5 * number} for number, one in enumerate(made["samples"])]
     draw(places[1], running, "data prepare", "tab:green")
     places[1].set_title("reading and cleaning 10 million lines")
     for place in places:
