@@ -31,11 +31,31 @@ struct alignas(64) Configuration {
 static_assert(sizeof(Configuration) == 64);
 constexpr Configuration whole_tiles;
 
+/// What the four tiles of sums hold in the end: tiles 0 to 3, and 4 to 7 are for what is multiplied.
+struct alignas(64) Sums {
+    std::int32_t tiles[4][height][lanes];
+};
+
+void begin() {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+void end(Sums& sums) {
+    constexpr std::size_t stride = sizeof(sums.tiles[0][0]);
+    _tile_stored(0, sums.tiles[0], stride);
+    _tile_stored(1, sums.tiles[1], stride);
+    _tile_stored(2, sums.tiles[2], stride);
+    _tile_stored(3, sums.tiles[3], stride);
+}
+
 /// What the sums of one tile become: `height` rows of 16 outputs.
-void finish(const std::int32_t (&sums)[height][lanes], const Operand& x, std::size_t row, const Packed& weight,
-            std::size_t column, float* y, std::size_t y_stride) {
+void finish(const Sums& sums, std::size_t tile, const Operand& x, std::size_t row, const Packed& weight, std::size_t column,
+            float* y, std::size_t y_stride) {
     __m512i rows[height];
-    for (int r = 0; r < height; r++) rows[r] = _mm512_load_si512(sums[r]);
+    for (int r = 0; r < height; r++) rows[r] = _mm512_load_si512(sums.tiles[tile][r]);
     Int8::finish(rows, height, 1, x.scale + row, weight, column, y, y_stride);
 }
 
@@ -45,10 +65,7 @@ void large_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
     const auto* upper = static_cast<const std::uint8_t*>(x.data) + row * x.depth;
     const auto* lower = upper + height * x.depth;
     const auto* w = static_cast<const std::int8_t*>(weight.data) + group_number * group * x.depth + column * Int8::interleave;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    begin();
     for (std::size_t k = 0; k < x.depth; k += step) {
         _tile_loadd(4, upper + k, x.depth);
         _tile_loadd(6, w + k * group, line);
@@ -59,14 +76,11 @@ void large_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
         _tile_dpbusd(2, 5, 6);
         _tile_dpbusd(3, 5, 7);
     }
-    alignas(64) std::int32_t sums[4][height][lanes];
-    _tile_stored(0, sums[0], sizeof(sums[0][0]));
-    _tile_stored(1, sums[1], sizeof(sums[0][0]));
-    _tile_stored(2, sums[2], sizeof(sums[0][0]));
-    _tile_stored(3, sums[3], sizeof(sums[0][0]));
+    Sums sums;
+    end(sums);
     for (std::size_t part = 0; part < 4; part++) {
         std::size_t below = part / 2 * height, beside = column + part % 2 * lanes;
-        finish(sums[part], x, row + below, weight, group_number * group + beside, y + (row + below) * y_stride + beside,
+        finish(sums, part, x, row + below, weight, group_number * group + beside, y + (row + below) * y_stride + beside,
                y_stride);
     }
 }
@@ -77,10 +91,7 @@ void broad_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
     const auto* numbers = static_cast<const std::uint8_t*>(x.data) + row * x.depth;
     const auto* w = static_cast<const std::int8_t*>(weight.data) + group_number * group * x.depth;
     constexpr std::size_t beside = lanes * Int8::interleave;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    begin();
     for (std::size_t k = 0; k < x.depth; k += step) {
         _tile_loadd(4, numbers + k, x.depth);
         _tile_loadd(5, w + k * group, line);
@@ -92,13 +103,10 @@ void broad_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
         _tile_loadd(5, w + k * group + 3 * beside, line);
         _tile_dpbusd(3, 4, 5);
     }
-    alignas(64) std::int32_t sums[4][height][lanes];
-    _tile_stored(0, sums[0], sizeof(sums[0][0]));
-    _tile_stored(1, sums[1], sizeof(sums[0][0]));
-    _tile_stored(2, sums[2], sizeof(sums[0][0]));
-    _tile_stored(3, sums[3], sizeof(sums[0][0]));
+    Sums sums;
+    end(sums);
     for (std::size_t part = 0; part < 4; part++) {
-        finish(sums[part], x, row, weight, group_number * group + part * lanes, y + row * y_stride + part * lanes, y_stride);
+        finish(sums, part, x, row, weight, group_number * group + part * lanes, y + row * y_stride + part * lanes, y_stride);
     }
 }
 

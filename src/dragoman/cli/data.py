@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dragoman.cli.options import DataFolder, TargetText, ValidSource, ValidTarget
+
 if TYPE_CHECKING:
     from dragoman.data.blockwise import Engine
     from dragoman.experiment.preparation import Written
@@ -34,9 +36,9 @@ def prepare(
     source: Annotated[
         Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
     ] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
-    valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
+    target: TargetText = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write; must not exist yet.")] = None,
     engine: Annotated[EngineName, typer.Option(help="This process, or the workers of Ray.")] = EngineName.SINGLE,
     workers: Annotated[int | None, typer.Option(min=1, help="Of --engine ray; by default one a core.")] = None,
@@ -44,9 +46,7 @@ def prepare(
         Path | None, typer.Option(help="A tokenizer.json to use; without one it is learnt from the corpus.")
     ] = None,
     shard_pairs: Annotated[int, typer.Option(min=1, help="Pairs of the corpus for each shard.")] = 2**17,
-    folder: Annotated[
-        Path | None, typer.Option("--data", help="Folder that the configuration's corpora are relative to.")
-    ] = None,
+    folder: DataFolder = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key, as data.held_out=500. May be repeated.")
     ] = None,

@@ -66,6 +66,20 @@ SourceTrees = Annotated[
         help="CoNLL-U file of the sources' dependency trees, for a run with structural positions.", show_default=False
     ),
 ]
+Settings = Annotated[
+    Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
+]
+SourceText = Annotated[Path | None, typer.Option(help="Text to learn from, one sentence a line.")]
+TargetText = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
+ValidSource = Annotated[Path | None, typer.Option(help="Text to validate on.")]
+ValidTarget = Annotated[Path | None, typer.Option(help="Its translation.")]
+RunningText = Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")]
+ValidText = Annotated[Path | None, typer.Option(help="Text to validate on.")]
+Prepared = Annotated[Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")]
+Begin = Annotated[Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder that the configuration's corpora are relative to.")
+]
 OutputFile = Annotated[str, typer.Option("--output", "-o", help="File to write, there whole or not at all; - prints.")]
 
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import Device
+from dragoman.cli.options import (
+    Begin,
+    DataFolder,
+    Device,
+    Prepared,
+    RunningText,
+    Settings,
+    SourceText,
+    TargetText,
+    ValidSource,
+    ValidTarget,
+    ValidText,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -20,25 +32,19 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Annotated[
-        Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
-    ] = None,
+    config: Settings = None,
     *,
-    source: Annotated[Path | None, typer.Option(help="Text to learn from, one sentence a line.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
-    valid_target: Annotated[Path | None, typer.Option(help="Its translation.")] = None,
-    text: Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")] = None,
-    valid_text: Annotated[Path | None, typer.Option(help="Text to validate on.")] = None,
-    prepared: Annotated[
-        Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")
-    ] = None,
-    begin: Annotated[
-        Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")
-    ] = None,
+    source: SourceText = None,
+    target: TargetText = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    text: RunningText = None,
+    valid_text: ValidText = None,
+    prepared: Prepared = None,
+    begin: Begin = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder that the configuration's corpora are relative to.")] = None,
+    data: DataFolder = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key, as training.seed=2. May be repeated.")
     ] = None,
