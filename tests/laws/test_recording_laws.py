@@ -135,7 +135,7 @@ def test_every_combination_is_recorded_without_a_trace(score: str, positions: st
         if attention.distances is not None and attention.distances.adds_values:
             attended = attended + attention.distances.values(one.weights, before=0)
         joined = attention.output(attended.transpose(1, 2).flatten(2))
-        torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(joined, output, atol=2e-5 + rounding, rtol=1e-5)
 
 
 def check_rows(weights: Tensor, allowed: Tensor) -> None:
@@ -216,8 +216,8 @@ def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int
         torch.testing.assert_close(weights[0, :, 0, place], model.alignment(memory, state)[:, 0], atol=1e-5, rtol=1e-4)
 
 
-def check_weights(trace: Any, called: Called) -> None:
-    """Those of the equation, to 1e-6, and what the network made of them."""
+def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
+    """Those of the equation, to 1e-6, and what the network made of them, to float32 and what rounding its inputs may do."""
     assert len(trace.seen) == len(called.calls)
     for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
         check_rows(one.weights, one.allowed)
@@ -230,7 +230,7 @@ def check_weights(trace: Any, called: Called) -> None:
         torch.testing.assert_close(one.weights, expected, **CLOSE)
         attended = one.weights @ share(inputs[1].values, one.weights.shape[1])
         joined = attention.output(attended.transpose(1, 2).flatten(2))
-        torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(joined, output, atol=2e-5 + rounding, rtol=1e-5)
 
 
 @law
@@ -265,7 +265,8 @@ def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]
         alone, before = model(source, lengths, target), state_of(model)
         with Called(model) as called, record(model) as trace:
             assert torch.equal(model(source, lengths, target), alone)
-            check_weights(trace, called)
+            # Sums in another order may move a number from one rounded value to the next: a step, times a weight.
+            check_weights(trace, called, rounding=0.0 if compute is None else 5e-3)
         assert state_of(model) == before
     assert torch.equal(model(source, lengths, target), plain)
 

@@ -8,6 +8,7 @@ import torch
 from dragoman.config import merge
 from dragoman.data.corpora import Example
 from dragoman.data.store import TextStore
+from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.data.tokenizer import Words
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.config import to_experiment
@@ -34,8 +35,9 @@ def tree_from(begun: RunFolder, **changed: object) -> dict:
     return with_start(merge({"start": str(begun.path), "data": {"train": corpus}}, changed))
 
 
-def texts(tmp_path: Path) -> TextStore:
-    return TextStore.build(tmp_path / "texts", [Example(*pair, line) for line, pair in enumerate(NEW, start=1)])
+def texts(tmp_path: Path) -> Pairs:
+    store = TextStore.build(tmp_path / "texts", [Example(*pair, line) for line, pair in enumerate(NEW, start=1)])
+    return store.pairs
 
 
 def test_tokenizer_network_and_weights_are_those_of_the_run(begun, tmp_path):
