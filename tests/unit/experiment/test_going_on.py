@@ -8,8 +8,8 @@ import torch
 from dragoman.config import merge
 from dragoman.data.corpora import Example
 from dragoman.data.store import TextStore
-from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.data.tokenizer import Words
+from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.going_on import complete_start
