@@ -98,7 +98,10 @@ ASKED = {
         ["data.train.folder = ready: is prepared already"],
     ),
     "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers is for --engine ray"]),
-    "no tokenizer": ((*SHARDS, "--out", "new", "--tokenizer", "index.json"), ["index.json: cannot be read"]),
+    "no tokenizer, which is seen before the texts are read": (
+        ("--source", "x.*", "--target", "y.*", "--out", "new", "--tokenizer", "index.json"),
+        ["index.json: cannot be read"],
+    ),
 }
 
 
@@ -129,3 +132,12 @@ TRAINED = {
 def test_what_it_cannot_be_trained_with_is_one_message(prepared, name):
     refused(dragoman("train", *TRAINED[name][0], "--out", "new", cwd=prepared), *TRAINED[name][1])
     assert not (prepared / "new").exists()
+
+
+def test_a_damaged_shard_is_one_message(prepared, tmp_path):
+    shutil.copytree(prepared / "ready", tmp_path / "ready")
+    header = tmp_path / "ready" / "shards" / "00001" / "ids" / "header.json"
+    header.write_text(header.read_text()[:99])
+    answer = dragoman("train", "--prepared", "ready", "--out", "new", cwd=tmp_path)
+    refused(answer, "ready/shards/00001/ids: damaged store", "by dragoman data prepare if that wrote it")
+    assert not (tmp_path / "new").exists()

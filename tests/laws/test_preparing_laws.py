@@ -38,7 +38,7 @@ def corpus(folder: Path, name: str) -> dict[str, str]:
     return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
 
 
-def differ(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
+def agree(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
     """What is prepared at once, and what in blocks, is the same; or the message that refuses it is."""
     data = parse(DataSettings, tree)
     whole = message = None
@@ -79,7 +79,7 @@ def test_in_blocks_is_at_once(first, second, valid, size: int, duplicates: bool,
             "test": corpus(folder, "valid"),
             "cleaning": {"duplicates": duplicates, "leaks": leaks, "length_ratio": 3},
         }
-        differ(tree, folder, seed=1, size=size)
+        agree(tree, folder, seed=1, size=size)
 
 
 @law
@@ -92,7 +92,7 @@ def test_the_part_that_is_held_out_is_the_same(numbers: list[int], size: int, se
         texts = [(f"what is {number}", f"was ist {number % 31}") for number in numbers]
         write(folder, "part.0", texts[: len(texts) // 2])
         write(folder, "part.1", texts[len(texts) // 2 :])
-        differ({"train": corpus(folder, "part.*"), "held_out": held_out}, folder, seed=seed, size=size)
+        agree({"train": corpus(folder, "part.*"), "held_out": held_out}, folder, seed=seed, size=size)
 
 
 def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):

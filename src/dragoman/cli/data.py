@@ -100,7 +100,8 @@ def _show(written: Written, out: Path) -> None:
     too_long = f"{written.left_out:,} pairs are longer in tokens than the limits and were left out"
     for note in (*written.notes, *((too_long,) if written.left_out else ())):
         console.print(f"note: {note}", markup=False, soft_wrap=True)
-    facts: list[Any] = [f"{written.pairs:,} pairs to learn from in {written.shards:,} shards"]
+    shards = "1 shard" if written.shards == 1 else f"{written.shards:,} shards"
+    facts: list[Any] = [f"{written.pairs:,} pairs to learn from in {shards}"]
     facts += [f"{written.valid:,} to validate"] + ([] if written.test is None else [f"{written.test:,} to test"])
     console.print(
         f"{out}: {', '.join(facts)}; vocabulary {written.vocabulary:,}. Train on it with:\n"

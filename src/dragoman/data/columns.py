@@ -102,7 +102,7 @@ def _read_header(folder: Path, wanted: str) -> dict[str, Any]:
     return header
 
 
-_REMEDY = "remove the folder; it is built again from the corpus"
+_REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
 
 
 def _damaged(folder: Path, reason: str) -> DataError:

@@ -338,7 +338,7 @@ def _shards(columns: Columns, wanted: str) -> list[Columns]:
     """Where the values of a joined store are."""
     found = []
     for name, fingerprint in columns.header["shards"]:
-        one = Columns(columns.folder / name, wanted)
+        one = Columns(Path(os.path.normpath(columns.folder / name)), wanted)
         if one.header["fingerprint"] != fingerprint:
             raise columns.damaged(f"{name} is another shard than that which was joined")
         found.append(one)

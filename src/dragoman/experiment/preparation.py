@@ -86,6 +86,7 @@ def prepare_folder(asked: Preparation, out: Path, *, tell: Callable[[str], None]
     where a corpus or a tokenizer cannot be used.
     """
     _require_free(out)
+    ready = None if asked.tokenizer is None else Tokenizer.load(asked.tokenizer)  # before the work of hours
     tell("looking at the files")
     data, seed = asked.experiment.data, asked.experiment.training.seed
     corpora = {str(path): file_fingerprint(path) for path in paths_to_read(data)}
@@ -97,7 +98,7 @@ def prepare_folder(asked: Preparation, out: Path, *, tell: Callable[[str], None]
     try:
         with in_turn(lock):
             _require_free(out)
-            return _prepare(asked, work, out, corpora, tell)
+            return _prepare(asked, ready, work, out, corpora, tell)
     except DragomanError:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -116,7 +117,12 @@ def _require_free(out: Path) -> None:
 
 
 def _prepare(
-    asked: Preparation, work: Path, out: Path, corpora: dict[str, str], tell: Callable[[str], None]
+    asked: Preparation,
+    ready: Tokenizer | None,
+    work: Path,
+    out: Path,
+    corpora: dict[str, str],
+    tell: Callable[[str], None],
 ) -> Written:
     experiment, data = asked.experiment, asked.experiment.data
     for other in work.parent.glob(f".{glob.escape(out.name)}.*.tmp"):
@@ -126,7 +132,7 @@ def _prepare(
     tell("reading and cleaning the corpus")
     cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=asked.engine, size=asked.size)
     tell("preparing the tokenizer")
-    made = _tokenizer(asked, cleaned)
+    made = _learnt(asked, cleaned) if ready is None else ready
     made.save(work / TOKENIZER)
     tell("turning texts into tokens")
     ids = segment_in_shards(cleaned, work / TOKENIZER, data, work, asked.engine)
@@ -151,9 +157,7 @@ def _prepare(
     )
 
 
-def _tokenizer(asked: Preparation, cleaned: Cleaned) -> Tokenizer:
-    if asked.tokenizer is not None:
-        return Tokenizer.load(asked.tokenizer)
+def _learnt(asked: Preparation, cleaned: Cleaned) -> Tokenizer:
     experiment = asked.experiment
     if asked.choose_vocabulary:
         settings = experiment.tokenizer.model_copy(update={"vocabulary": vocabulary_for(len(cleaned.texts))})
