@@ -17,7 +17,7 @@ from dragoman.training.consistency import r_drop
 from dragoman.training.distributed import Team, whole
 from dragoman.training.events import Updated
 from dragoman.training.loop import Run
-from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.optimisers import Adam, Muon, build_optimiser
 from dragoman.training.schedules import Constant
 from dragoman.training.sharding import compute_again, shard
 from tests.learners import BUDGET, build_run, of, train_small
@@ -43,6 +43,7 @@ class Options:
     sharding: bool = False
     recompute: bool = False
     consistent: bool = False
+    muon: bool = False
 
 
 def main(folder: Path, several: dict[str, Options]) -> None:
@@ -68,7 +69,7 @@ def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
         accumulate=options.accumulate,
         label_smoothing=0.1,
         moving_average=0.9,
-        optimiser=Adam(learning_rate=0.003),
+        optimiser=Muon(learning_rate=0.003) if options.muon else Adam(learning_rate=0.003),
     )
     run = begun(folder, config, options, team)
     objective = r_drop(config.label_smoothing, weight=5.0) if options.consistent else None

@@ -12,6 +12,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.data.tokenizer import Characters, Tokenizer
+from dragoman.decoding import Average, Gnmt, LengthLimit, SearchSettings
 from dragoman.runtime import Translator
 from tests.fakes import PrefixNetwork
 
@@ -51,6 +52,25 @@ def test_as_many_lines_come_out_as_went_in(translator, source, capsys):
     assert out.endswith("\n")
     assert out.split("\n")[:-1] == translator.translate(LINES)
     assert out.split("\n")[1] == ""
+
+
+def test_the_search_is_the_run_s_but_for_what_is_asked(translator, source, capsys):
+    translator.settings = SearchSettings(beam=2, normalisation=Average(alpha=1.7), maximum_length=LengthLimit(offset=5))
+    assert run("translate", "runs/en-de", "-i", source) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == translator.translate(LINES)
+    asked = {
+        ("--beam", 4): {"beam": 4},
+        ("--max-length-factor", 0.5): {"maximum_length": LengthLimit(factor=0.5, offset=5)},
+        ("--length-penalty", 0.3): {"normalisation": Average(alpha=0.3)},
+        ("--normalisation", "gnmt"): {"normalisation": Gnmt()},
+    }
+    for options, changed in asked.items():
+        assert run("translate", "runs/en-de", "-i", source, "--format", "jsonl", *options) == 0
+        printed = [json.loads(line)["translations"] for line in capsys.readouterr().out.splitlines()]
+        found = translator.hypotheses(LINES, translator.settings.model_copy(update=changed))
+        assert [[one["score"] for one in row] for row in printed] == [
+            [one.hypothesis.score for one in row] for row in found
+        ]
 
 
 def test_standard_input_is_read_and_a_file_written_whole(translator, tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import Device
+from dragoman.cli.options import Beam, Device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def analyse(
     source: Annotated[Path, typer.Option(help="The texts of the test set.", show_default=False)],
     reference: Annotated[Path, typer.Option("--reference", "-r", help="Their translations.", show_default=False)],
     train: Train = None,
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses of a run go on at a time.")] = 5,
+    beam: Beam = None,
     worst: Annotated[int, typer.Option(min=0, help="Sentences of lowest chrF that are shown.")] = 10,
     out: Page = None,
     json_: Numbers = None,
@@ -81,14 +81,13 @@ def _analysed(
     references: Sequence[str],
     frequencies: Mapping[str, int] | None,
     *,
-    beam: int,
+    beam: int | None,
     worst: int,
     device: str | None,
 ) -> Analysed:
     """What a run or a file of outputs does."""
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.decoding import SearchSettings
     from dragoman.evaluation.analysis import analyse as analyse_outputs
     from dragoman.experiment.analysing import Analysed, analyse_run
     from dragoman.runtime import Translator
@@ -100,7 +99,7 @@ def _analysed(
             sources=sources,
             references=references,
             frequencies=frequencies,
-            settings=SearchSettings(beam=beam),
+            beam=beam,
             worst=worst,
         )
     outputs = streams.read_all(str(path))

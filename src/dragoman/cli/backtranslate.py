@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.distill import Out
-from dragoman.cli.options import BatchTokens, Device
+from dragoman.cli.options import OWN, BatchTokens, Device, given
 
 if TYPE_CHECKING:
     from dragoman.experiment.synthesis import Rewrite
@@ -34,7 +34,7 @@ def backtranslate(
     method: Annotated[
         MethodName, typer.Option(help="The likeliest source, or one drawn by chance, which teaches more of it.")
     ] = MethodName.BEAM,
-    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses of --method beam.", show_default="5")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses of --method beam.", show_default=OWN)] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Divides the logits of --method sampling.", show_default="1")
     ] = None,
@@ -75,14 +75,14 @@ def _rewriting(
     """The run at work, as a function of texts."""
     from dragoman.cli.loading import load_as, load_to_look_into
     from dragoman.config import parse
-    from dragoman.decoding import SamplingSettings, SearchSettings
+    from dragoman.decoding import SamplingSettings
     from dragoman.experiment.synthesis import searched
     from dragoman.runtime.drawing import drawn_translations
     from dragoman.runtime.translator import Translator
 
     if method is MethodName.BEAM:
-        search = parse(SearchSettings, asked, where="backtranslate")
-        return searched(load_as(Translator, run, device=device, batch_tokens=batch_tokens), search)
+        translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens)
+        return searched(translator, translator.searching(where="backtranslate", **asked))
     sampling = parse(SamplingSettings, asked, where="backtranslate")
     whole = load_to_look_into(Translator, run, device=device, batch_tokens=batch_tokens)
     return lambda texts: drawn_translations(whole, texts, sampling)
@@ -95,7 +95,7 @@ def _asked(method: MethodName, *, beam: int | None, temperature: float | None, s
     if method is MethodName.BEAM:
         if temperature is not None or seed is not None:
             raise ConfigError("--temperature and --seed are for --method sampling; leave them out, or choose that")
-        return {"beam": 5 if beam is None else beam}
+        return given(beam=beam)
     if beam is not None:
         raise ConfigError("--beam is for --method beam; leave it out, or choose that")
     return {"temperature": 1.0 if temperature is None else temperature, "seed": 0 if seed is None else seed}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import BatchTokens, ComputeName, ComputeOption, Device
+from dragoman.cli.options import BatchTokens, Beam, ComputeName, ComputeOption, Device
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
 
@@ -17,7 +17,7 @@ def distill(
     *,
     source: Annotated[str, typer.Option(help="File of texts, one a line; - reads them.", show_default=False)],
     out: Out,
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    beam: Beam = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
@@ -31,14 +31,12 @@ def distill(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.config import parse
     from dragoman.data.corpora import Repairs
-    from dragoman.decoding import SearchSettings
     from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, searched, write_distilled
     from dragoman.runtime.translator import Translator
 
-    settings = parse(SearchSettings, {"beam": beam}, where="distill")
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens)
+    settings = translator.searching(where="distill", beam=beam)
     repairs = Repairs()
     texts = streams.counted(
         streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
@@ -48,7 +46,7 @@ def distill(
             out,
             texts,
             searched(translator, settings),
-            origin=origin_of(teacher, method="beam", beam=beam),
+            origin=origin_of(teacher, method="beam", beam=settings.beam),
         )
     streams.report_repairs(repairs)
     streams.say(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
+from dragoman.cli.options import OWN
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -63,7 +65,9 @@ def evaluate(
     reference: Reference,
     hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="The beam that the run translates with: 5.")] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
+    ] = None,
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
@@ -159,7 +163,7 @@ def _translated(run: Path, sentences: list[str], *, beam: int | None) -> list[st
     from dragoman.runtime.translator import Translator
 
     translator = load_as(Translator, run)
-    return translator.translate(sentences) if beam is None else translator.translate(sentences, beam=beam)
+    return translator.translate(sentences, beam=beam)
 
 
 def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

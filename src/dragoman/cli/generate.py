@@ -19,7 +19,8 @@ from dragoman.cli.options import (
     NormalisationName,
     OutputFile,
     TextFormat,
-    normalisation_of,
+    given,
+    ranking_of,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _settings(
     from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.errors import ConfigError
 
-    drawing, searching = _given(drawing), _given(searching)
+    drawing, searching = given(**drawing), given(**searching)
     if beam is None:
         if searching:
             raise ConfigError(f"{_option(next(iter(searching)))} has no effect without --beam; leave it out")
@@ -144,15 +145,14 @@ def _settings(
         raise ConfigError(
             f"{_option(next(iter(drawing)))} has no effect with --beam, which draws nothing; leave it out"
         )
-    ranking = normalisation_of(
-        searching.get("normalisation", NormalisationName.AVERAGE), searching.get("length_penalty")
-    )
-    asked = {"beam": beam, "best": best, "normalisation": ranking, "minimum_length": minimum_length}
+    ranking = ranking_of(searching.get("normalisation"), searching.get("length_penalty"))
+    asked = {
+        "beam": beam,
+        "best": best,
+        "normalisation": {"kind": "average"} | ranking,
+        "minimum_length": minimum_length,
+    }
     return parse(SearchSettings, asked | {"allow_unknown": False}, where="generate")
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _option(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import Device, SourceTrees
+from dragoman.cli.options import Beam, Device, SourceTrees
 
 if TYPE_CHECKING:
     from dragoman.experiment.inspecting import Inspected
@@ -46,7 +46,7 @@ def inspect(
     target: Targets = None,
     question: Questions = None,
     source_trees: SourceTrees = None,
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    beam: Beam = None,
     tokens: Tokens = 40,
     out: Page = None,
     png: Figures = None,
@@ -59,7 +59,6 @@ def inspect(
     models stand side by side on it.
     """
     from dragoman.cli import streams
-    from dragoman.decoding import SearchSettings
     from dragoman.experiment.inspecting import Wanted, inspect_run, judged
     from dragoman.files import write_atomically
     from dragoman.inspection.page import page, tree_of
@@ -70,7 +69,7 @@ def inspect(
         targets=target,
         questions=question,
         trees=_trees(text, source_trees),
-        settings=SearchSettings(beam=beam),
+        beam=beam,
         tokens=tokens,
     )
     found = [inspect_run(model, wanted, device=device) for model in models]

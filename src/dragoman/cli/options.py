@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from dragoman.decoding import Normalisation
 
 
 class NormalisationName(StrEnum):
@@ -48,16 +45,26 @@ Device = Annotated[
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Most source tokens of a batch, padding included.", show_default="chosen")
 ]
+OWN = "the run's"
+"""What stands for the default of an option that a run's configuration has a value for."""
 NormalisationOption = Annotated[
-    NormalisationName,
+    NormalisationName | None,
     typer.Option(
         "--normalisation",
         help="Divide log-probabilities by length^A (average), by ((5+length)/6)^A (gnmt), or by nothing (raw).",
+        show_default=OWN,
     ),
 ]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(help="The exponent A: greater ones favour longer outputs.", show_default="1 (average), 0.6 (gnmt)"),
+    typer.Option(
+        help="The exponent A: greater ones favour longer outputs.",
+        show_default="the run's, else 1 (average), 0.6 (gnmt)",
+    ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.", show_default=OWN),
 ]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
 SourceTrees = Annotated[
@@ -83,21 +90,15 @@ DataFolder = Annotated[
 OutputFile = Annotated[str, typer.Option("--output", "-o", help="File to write, there whole or not at all; - prints.")]
 
 
-def normalisation_of(name: NormalisationName, exponent: float | None) -> Normalisation:
-    """The settings behind --normalisation and --length-penalty. Raises ConfigError on an option without effect."""
-    from dragoman.config import parse
-    from dragoman.decoding import Average, Gnmt, Raw
+def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[str, Any]:
+    """The keys that --normalisation and --length-penalty give. Raises ConfigError on an option without effect."""
     from dragoman.errors import ConfigError
 
-    given = {} if exponent is None else {"alpha": exponent}
-    match name:
-        case NormalisationName.AVERAGE:
-            return parse(Average, given, where="--length-penalty")
-        case NormalisationName.GNMT:
-            return parse(Gnmt, given, where="--length-penalty")
-        case NormalisationName.RAW:
-            if given:
-                raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
-            return Raw()
-        case _:
-            assert_never(name)
+    if name is NormalisationName.RAW and exponent is not None:
+        raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
+    return given(kind=None if name is None else name.value, alpha=exponent)
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Those that a person gave."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -17,12 +17,11 @@ from dragoman.cli.options import (
     Device,
     FormatOption,
     LengthPenalty,
-    NormalisationName,
     NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    normalisation_of,
+    ranking_of,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def score(
     documents: DocumentsOption = None,
     overlap: Overlap = None,
     output: OutputFile = "-",
-    normalisation: NormalisationOption = NormalisationName.AVERAGE,
+    normalisation: NormalisationOption = None,
     length_penalty: LengthPenalty = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
@@ -81,9 +80,8 @@ def score(
     The log-probability (natural logarithm) counts the end symbol; the score is the one that translate ranks by. With
     --perplexity a language model is asked, and one line tells of all texts together.
     """
-    settings = normalisation_of(normalisation, length_penalty)
-    ranked = length_penalty is not None or normalisation is not NormalisationName.AVERAGE
-    _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=ranked)
+    ranking = ranking_of(normalisation, length_penalty)
+    _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
     _refuse_beside(perplexity, source_trees, compute)
 
     from dragoman.cli import streams
@@ -101,7 +99,8 @@ def score(
         pairs, trees = streams.with_trees(
             _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
         )
-        scored = translator.score_stream(pairs, normalisation=settings, trees=trees)
+        settings = translator.searching(where="score", normalisation=ranking)
+        scored = translator.score_stream(pairs, normalisation=settings.normalisation, trees=trees)
         lines = _lines(totals.counting(scored), format_)
     with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
         for line in counted:

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.options import (
+    OWN,
     BatchTokens,
+    Beam,
     ComputeName,
     ComputeOption,
     Device,
     FormatOption,
     LengthPenalty,
-    NormalisationName,
     NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    normalisation_of,
+    given,
+    ranking_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.decoding import SearchSettings
     from dragoman.runtime import Translation
     from dragoman.runtime.sentences import Split
 
@@ -45,10 +46,17 @@ Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .
 Scores = Annotated[
     bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
 ]
-MaximumLength = Annotated[int | None, typer.Option(min=1, help="Most tokens of an output.", show_default="2000")]
+MinimumLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens of an output.", show_default=OWN)]
+MaximumLength = Annotated[int | None, typer.Option(min=1, help="Most tokens of an output.", show_default=OWN)]
 LengthFactor = Annotated[
     float | None,
-    typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default="2"),
+    typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default=OWN),
+]
+AllowUnknown = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-unknown/--no-allow-unknown", help="Let the unknown symbol stand in an output.", show_default=OWN
+    ),
 ]
 SplitOption = Annotated[
     SplitName | None,
@@ -79,14 +87,14 @@ def translate(
     split: SplitOption = None,
     language: Language = None,
     output: OutputFile = "-",
-    beam: Annotated[int, typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.")] = 5,
+    beam: Beam = None,
     n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
-    normalisation: NormalisationOption = NormalisationName.AVERAGE,
+    normalisation: NormalisationOption = None,
     length_penalty: LengthPenalty = None,
-    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of an output.")] = 0,
+    min_length: MinimumLength = None,
     max_length: MaximumLength = None,
     max_length_factor: LengthFactor = None,
-    allow_unknown: Annotated[bool, typer.Option(help="Let the unknown symbol stand in an output.")] = True,
+    allow_unknown: AllowUnknown = None,
     batch_tokens: BatchTokens = None,
     shortlist: ShortlistOption = False,
     draft: DraftOption = None,
@@ -97,6 +105,8 @@ def translate(
 ) -> None:
     """Translate texts, one a line, in their order; an empty line stays empty.
 
+    What is not said of the search is as the run's configuration has it under decoding.
+
     As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
     score, between bars as Moses and Marian do. With --split a line has one translation and one score all the same:
     log-probabilities are summed over its sentences.
@@ -105,17 +115,15 @@ def translate(
     from dragoman.data.corpora import Repairs
     from dragoman.errors import ConfigError
 
-    settings = _settings(
-        beam=beam,
-        best=n_best,
-        normalisation=normalisation_of(normalisation, length_penalty),
-        minimum_length=min_length,
-        maximum_length=_given(absolute=max_length, factor=max_length_factor),
-        allow_unknown=allow_unknown,
-    )
+    asked = {
+        "beam": beam,
+        "best": n_best,
+        "normalisation": ranking_of(normalisation, length_penalty),
+        "minimum_length": min_length,
+        "maximum_length": given(absolute=max_length, factor=max_length_factor),
+        "allow_unknown": allow_unknown,
+    }
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
-    if draft is not None and beam > 1:
-        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {beam}; add --beam 1")
 
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import STREAM_CHUNK, TranslationWarning, Translator
@@ -123,6 +131,9 @@ def translate(
     # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.
     warnings.simplefilter("always", TranslationWarning)
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
+    settings = translator.searching(where="translate", **asked)
+    if draft is not None and settings.beam > 1:
+        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {settings.beam}; add --beam 1")
     if shortlist or draft is not None:
         from dragoman.experiment.quickening import quickened
         from dragoman.experiment.run import RunFolder
@@ -141,17 +152,6 @@ def translate(
         for line in counted:
             stream.write(line + "\n")
     streams.report_repairs(repairs)
-
-
-def _settings(**asked: Any) -> SearchSettings:
-    from dragoman.config import parse
-    from dragoman.decoding import SearchSettings
-
-    return parse(SearchSettings, asked, where="translate")
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _refuse_without_effect(*, scores: bool, n_best: int, format_: TextFormat) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.tokenizer import Side
-from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Bleu, Paired, compare
 from dragoman.evaluation.analysis import Analysis, analyse
 from dragoman.inspection.page.analysis import Looks
@@ -37,11 +36,11 @@ def analyse_run(
     sources: Sequence[str],
     references: Sequence[str],
     frequencies: Mapping[str, int] | None,
-    settings: SearchSettings,
+    beam: int | None,
     worst: int,
 ) -> Analysed:
     """Translate the sources and analyse the outputs, with the attention of the `worst` sentences."""
-    found = [best for best, *_ in translator.hypotheses(sources, settings)]
+    found = [best for best, *_ in translator.hypotheses(sources, translator.searching(beam=beam))]
     outputs = [one.text for one in found]
     analysis = analyse(name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst)
     looks = {

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from dragoman.config import Tree
+from dragoman.config import Tree, parse
+from dragoman.decoding import SearchSettings
 from dragoman.errors import ConfigError
 from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import Arrays, Compute, read_arrays, restored
@@ -131,7 +132,8 @@ def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, ba
         target_vocabulary=len(tokenizer.target),
         where=str(folder.weights),
     )
-    return Translator(network, tokenizer, batch_tokens=batch_tokens)
+    settings = parse(SearchSettings, tree.get("decoding", {}), where="decoding")
+    return Translator(network, tokenizer, batch_tokens=batch_tokens, settings=settings)
 
 
 def _generator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> "Generator":

@@ -23,12 +23,14 @@ from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, 
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress
+from dragoman.training.compiling import compile_network
 from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, Team, WorkerLostError
 from dragoman.training.events import Observer
 from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
 from dragoman.training.optimisers import build_optimiser
+from dragoman.training.precision import large_products
 from dragoman.training.selection import choose
 
 
@@ -143,11 +145,13 @@ def begin_run(
             compute_again(model)
         if sharded:
             shard(model, team, device=device)
+    if config.compile:
+        compile_network(model, device=device)
     last = config.length.count if isinstance(config.length, Epochs) else None
     return Run(
         model=model,
         judged=work.model if model is not work.model else None,
-        optimiser=build_optimiser(config.optimiser, model),
+        optimiser=build_optimiser(config.optimiser, model, products=large_products(config.precision, device)),
         stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
         checkpoints=Checkpoints(folder.checkpoints, keep=config.keep),
         progress=Progress(),

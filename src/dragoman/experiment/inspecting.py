@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -56,7 +56,8 @@ class Wanted:
     """For a run that answers, one for each text."""
     trees: Sequence[Heads] | None = None
     """For a run with structural positions, one for each text."""
-    settings: SearchSettings = field(default_factory=SearchSettings)
+    beam: int | None = None
+    """Of the search, where it is not to be the run's own."""
     tokens: int = TOKENS
     """The most of a continuation."""
 
@@ -192,7 +193,7 @@ class _Translations:
         ids, trees = _ids_of(tokenizer.source, text), self._trees(wanted, number)
         seen, target = None, wanted.target(number)
         if target is None:
-            seen = self._search(ids, trees, wanted.settings)
+            seen = self._search(ids, trees, self.translator.searching(beam=wanted.beam))
             output: Ids = list(seen.best.tokens)
         else:
             output = tokenizer.target.encode(target)
@@ -276,7 +277,7 @@ class _Continuations:
             return watch_search(
                 Stepping(generator.model),
                 memory,
-                settings=wanted.settings,
+                settings=SearchSettings() if wanted.beam is None else SearchSettings(beam=wanted.beam),
                 limit=min(wanted.tokens, generator.context - len(ids)),
                 symbols=Symbols(),
                 first=ids[-1],

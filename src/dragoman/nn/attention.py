@@ -169,10 +169,13 @@ class MultiHeadAttention(nn.Module):
                 query, key, value, allowed=allowed, causal=causal, before=before, relations=relations
             )
         queries, keys = query.shape[2], key.shape[2]
-        square = causal and allowed is None and self.distances is None and before == 0 and queries == keys
-        if causal and not square:
+        square = False
+        if causal:
             assert before is not None
-            allowed = narrowed(allowed, queries=queries, keys=keys, before=before, device=query.device)
+            if allowed is None and self.distances is None and before == 0 and queries == keys:
+                square = True  # by a branch, which a compiler of networks follows: kernels take no symbol for it
+            else:
+                allowed = narrowed(allowed, queries=queries, keys=keys, before=before, device=query.device)
         bias = self._bias(query, keys=keys, before=before, relations=relations)
         return attend_fused(query, key, value, allowed=allowed, bias=bias, causal=square, scale=self.score.scale)
 

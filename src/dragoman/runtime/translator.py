@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dragoman.config import parse
+from dragoman.config import merge, parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
@@ -50,7 +50,8 @@ class Translator:
     """A network and its tokenizer, for use.
 
     Every text is translated whole or in pieces, never cut short without a `TranslationWarning` that names its line. The
-    result for a text does not depend on the texts beside it.
+    result for a text does not depend on the texts beside it. What a caller does not say of the search is as in
+    `settings`: for a run that was trained, as its configuration has it.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Translator:
         device: Any = "cpu",
         batch_tokens: int = BATCH_TOKENS,
         longest_piece: int = LONGEST_PIECE,
+        settings: SearchSettings = DEFAULTS,
         engine: Engine | None = None,
     ) -> None:
         """`batch_tokens` bounds the source tokens of a batch, padding included.
@@ -71,6 +73,7 @@ class Translator:
         self.model = model
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
+        self.settings = settings
         self._symbols = Symbols()
         self.network = _network_of(model, tokenizer, device)
         """The model as searches and engines ask it."""
@@ -84,10 +87,10 @@ class Translator:
         self,
         texts: Sequence[str],
         *,
-        beam: int = DEFAULTS.beam,
-        normalisation: Normalisation = DEFAULTS.normalisation,
-        minimum_length: int = DEFAULTS.minimum_length,
-        maximum_length: LengthLimit = DEFAULTS.maximum_length,
+        beam: int | None = None,
+        normalisation: Normalisation | None = None,
+        minimum_length: int | None = None,
+        maximum_length: LengthLimit | None = None,
         trees: Trees | None = None,
         split: Split | None = None,
         language: str | None = None,
@@ -101,20 +104,24 @@ class Translator:
         DataError on a text too long to be meant and on trees that are missing or none of their texts, and
         MissingExtraError where the splitter is not installed.
         """
-        asked = {
-            "beam": beam,
-            "normalisation": normalisation,
-            "minimum_length": minimum_length,
-            "maximum_length": maximum_length,
-        }
-        settings = parse(SearchSettings, asked)
+        settings = self.searching(
+            beam=beam, normalisation=normalisation, minimum_length=minimum_length, maximum_length=maximum_length
+        )
         found = self.hypotheses(texts, settings, trees=trees, split=split, language=language)
         return [translations[0].text for translations in found]
+
+    def searching(self, *, where: str = "", **asked: Any) -> SearchSettings:
+        """Its own settings of search with what is asked in their place, and None for what is not.
+
+        Of a group such as `maximum_length` a mapping may give some keys. Raises ConfigError, which begins with `where`.
+        """
+        given = {name: value for name, value in asked.items() if value is not None}
+        return parse(SearchSettings, merge(self.settings.model_dump(), given), where=where)
 
     def hypotheses(
         self,
         texts: Sequence[str],
-        settings: SearchSettings = DEFAULTS,
+        settings: SearchSettings | None = None,
         *,
         first_line: int = 1,
         trees: Trees | None = None,
@@ -127,6 +134,7 @@ class Translator:
         best ones, its second of their second ones, and so on. Messages number the texts from `first_line`. Raises what
         `translate` does.
         """
+        settings = settings or self.settings
         cut = cutting(split, language)
         lines = list(self._lines(texts, self._trees_of(texts, trees, first_line), first_line, cut=cut))
         found = iter(self._search([piece for line in lines for piece in line.pieces()], settings))
@@ -138,7 +146,7 @@ class Translator:
     def stream(
         self,
         lines: Iterable[str],
-        settings: SearchSettings = DEFAULTS,
+        settings: SearchSettings | None = None,
         *,
         chunk: int = STREAM_CHUNK,
         trees: Iterable[Sequence[int]] | None = None,
@@ -150,6 +158,7 @@ class Translator:
         Where sentences may join the batch freely, a line is read whenever one has been given out, and the batch never
         runs empty; else `chunk` lines are translated after the other. Raises in its place what is wrong with a line.
         """
+        settings = settings or self.settings
         beside = None if trees is None else iter(trees)
         cut = cutting(split, language)
         if self._engine is not None or not self.network.joins_freely:
@@ -189,6 +198,7 @@ class Translator:
                 device=self.device,
                 batch_tokens=self.batch_tokens,
                 longest_piece=self._longest_piece,
+                settings=self.settings,
                 engine=engine,
             )
 
@@ -200,6 +210,7 @@ class Translator:
             device=self.device,
             batch_tokens=self.batch_tokens,
             longest_piece=self._longest_piece,
+            settings=self.settings,
         )
 
     def score(
@@ -207,7 +218,7 @@ class Translator:
         sources: Sequence[str],
         targets: Sequence[str],
         *,
-        normalisation: Normalisation = DEFAULTS.normalisation,
+        normalisation: Normalisation | None = None,
         first_line: int = 1,
         trees: Trees | None = None,
     ) -> list[Hypothesis]:
@@ -232,7 +243,7 @@ class Translator:
                 scored = self.network.score(
                     [source_ids[row] for row in rows],
                     [target_ids[row] for row in rows],
-                    normalisation=normalisation,
+                    normalisation=normalisation or self.settings.normalisation,
                     trees=_given([heads[row] for row in rows]),
                 )
                 results |= dict(zip(rows, scored, strict=True))
@@ -242,7 +253,7 @@ class Translator:
         self,
         pairs: Iterable[tuple[str, str]],
         *,
-        normalisation: Normalisation = DEFAULTS.normalisation,
+        normalisation: Normalisation | None = None,
         chunk: int = STREAM_CHUNK,
         trees: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:

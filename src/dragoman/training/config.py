@@ -57,6 +57,9 @@ class TrainingConfig(Config):
     recompute: bool = Field(
         False, description="whether blocks are computed again in the backward pass: less memory, more time"
     )
+    compile: bool = Field(
+        False, description="whether torch.compile fuses the network's operations; on a GPU, at the cost of a minute"
+    )
     precision: PrecisionName = Field(
         "auto",
         description=(

@@ -83,7 +83,7 @@ class Team:
         Where the workers hold shards, gradients are summed as they come.
         """
         found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        gradients = [gradient for gradient in found if not _is_shard(gradient)]
+        gradients = [gradient for gradient in found if not is_shard(gradient)]
         if self.size == 1 or not gradients:
             return
         joined = self.total(torch.cat([gradient.flatten() for gradient in gradients]))
@@ -132,7 +132,7 @@ ALONE: Final = Team()
 
 def is_sharded(model: nn.Module) -> bool:
     """Whether this worker holds a shard of each parameter only."""
-    return _is_shard(next(model.parameters()))
+    return is_shard(next(model.parameters()))
 
 
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -140,13 +140,13 @@ def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: _joined(tensor.detach()).cpu() for name, tensor in tensors.items()}
 
 
-def _is_shard(tensor: Tensor) -> bool:
+def is_shard(tensor: Tensor) -> bool:
     """Whether it is one of PyTorch's distributed tensors, whose module takes long to import."""
     return hasattr(tensor, "full_tensor")
 
 
 def _joined(tensor: Any) -> Tensor:
-    return tensor.full_tensor() if _is_shard(tensor) else tensor
+    return tensor.full_tensor() if is_shard(tensor) else tensor
 
 
 def _note_of(rank: int) -> str:

@@ -17,28 +17,32 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.nn.embedding import Unembedding
+from dragoman.training.distributed import is_shard
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""
 STEPS = 5
 LIKE_ADAMW = 0.2
 
-Matrix = Float[Tensor, "rows columns"]
+Matrices = Float[Tensor, "*count rows columns"]
 
 
-def orthogonalised(matrix: Matrix, *, steps: int = STEPS) -> Matrix:
+def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dtype = torch.float32) -> Matrices:
     r"""Nearly $U V^\top$: from $X = M / \|M\|_F$ on, so often $X \leftarrow a X + b (XX^\top) X + c (XX^\top)^2 X$.
 
     Singular values come to lie between 0.7 and 1.2, but for those that were almost 0; a matrix of zeros stays one.
+    `products` is the number format of the iteration, which bears that of bfloat16.
     """
     a, b, c = COEFFICIENTS
-    wide = matrix.shape[0] <= matrix.shape[1]
-    x = matrix if wide else matrix.t()
-    x = x / (x.norm() + 1e-7)
+    wide = matrices.shape[-2] <= matrices.shape[-1]
+    x = matrices if wide else matrices.mT
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(products)
     for _ in range(steps):
-        square = x @ x.t()
-        x = a * x + (b * square + c * square @ square) @ x
-    return x if wide else x.t()
+        square = x @ x.mT
+        polynomial = (square @ square).mul_(c).add_(square, alpha=b)
+        x = (polynomial @ x).add_(x, alpha=a)
+    x = x.to(matrices.dtype)
+    return x if wide else x.mT
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
@@ -61,7 +65,10 @@ class MuonWithAdamW(torch.optim.Optimizer):
         weight_decay: float,
         betas: tuple[float, float],
         eps: float,
+        products: torch.dtype = torch.float32,
     ) -> None:
+        """`products` is the number format that matrices are made orthogonal in."""
+        self.products = products
         groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
         common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
         super().__init__([group for group in groups if group["params"]], common)
@@ -71,20 +78,34 @@ class MuonWithAdamW(torch.optim.Optimizer):
         """One update of all parameters that have a gradient."""
         assert closure is None, "the loss is computed before"
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    (self._orthogonal if group["muon"] else self._adaptive)(parameter, group)
+            learnt = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if group["muon"]:
+                self._orthogonal(learnt, group)
+            else:
+                for parameter in learnt:
+                    self._adaptive(parameter, group)
 
-    def _orthogonal(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
-        """Nesterov's look ahead along the momentum, made orthogonal."""
-        state, gradient, decay = self.state[parameter], parameter.grad, group["momentum"]
+    def _orthogonal(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once."""
+        alike: dict[object, list[nn.Parameter]] = {}
+        for parameter in parameters:  # shards are products with other workers, each by itself
+            alike.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
+        for some in alike.values():
+            ahead = [self._ahead(parameter, group["momentum"]) for parameter in some]
+            joined = ahead[0][None] if len(some) == 1 else torch.stack(ahead)
+            steps = orthogonalised(joined, products=self.products)
+            rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(some[0].shape))
+            for parameter, step in zip(some, steps, strict=True):
+                parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(step, alpha=-rate)
+
+    def _ahead(self, parameter: nn.Parameter, decay: float) -> Tensor:
+        """The momentum with the newest gradient, looked along once more."""
+        state, gradient = self.state[parameter], parameter.grad
         assert gradient is not None
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
         state["momentum"].mul_(decay).add_(gradient)
-        ahead = gradient + decay * state["momentum"]
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(orthogonalised(ahead), alpha=-group["lr"] * LIKE_ADAMW * math.sqrt(max(parameter.shape)))
+        return gradient + decay * state["momentum"]
 
     def _adaptive(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
         """Algorithm 2 of Loshchilov and Hutter, where nothing decays."""

@@ -50,8 +50,8 @@ OptimiserConfig = Annotated[Adam | AdamW | Muon, Field(discriminator="kind")]
 Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
 
 
-def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimiser:
-    """The optimiser of all parameters of `model`, fused where the device can."""
+def build_optimiser(config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32) -> Optimiser:
+    """The optimiser of all parameters of `model`, fused where the device can; `products` is the format of its own."""
     match config:
         case Adam():
             return torch.optim.Adam(
@@ -76,6 +76,7 @@ def build_optimiser(config: OptimiserConfig, model: nn.Module) -> Optimiser:
                 weight_decay=config.weight_decay,
                 betas=config.betas,
                 eps=config.epsilon,
+                products=products,
             )
         case _:
             assert_never(config)

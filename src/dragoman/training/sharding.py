@@ -24,12 +24,11 @@ from torch.utils.checkpoint import checkpoint
 
 from dragoman.errors import ConfigError
 from dragoman.nn.blocks import CausalBlock, DecoderBlock, EncoderBlock
+from dragoman.training.compiling import ENTRANCES
 from dragoman.training.distributed import Team
 from dragoman.training.optimisers import Optimiser, optimiser_tensors, restore_optimiser
 
 BLOCKS = (EncoderBlock, CausalBlock, DecoderBlock)
-ENTRANCES = ("hidden", "before_unembedding")
-"""The methods, beside `forward`, by which objectives enter a network."""
 
 
 def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:

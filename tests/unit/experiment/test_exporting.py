@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dragoman
+from dragoman.decoding import Average, SearchSettings
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.computing import KEYS, ComputeWarning
 from dragoman.experiment.exporting import export
@@ -45,6 +46,15 @@ def translations(path, **options) -> list[str]:
 def test_a_folder_in_full_precision_translates_as_the_run(run, tmp_path, without_core):
     export(run.path, tmp_path / "model", compute="float32")
     assert translations(tmp_path / "model") == translations(run.path)
+
+
+@pytest.mark.parametrize("computed", ["core", "PyTorch"])
+def test_what_is_loaded_searches_as_the_configuration_has_it(tmp_path, computed, request):
+    request.getfixturevalue("stub" if computed == "core" else "without_core")
+    run = finished_run(tmp_path / "run", {"decoding": {"beam": 3, "normalisation": {"alpha": 1.4}}})
+    export(run.path, tmp_path / "model", compute="float32")
+    for path in (run.path, tmp_path / "model"):
+        assert dragoman.load(path, device="cpu").settings == SearchSettings(beam=3, normalisation=Average(alpha=1.4))
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])

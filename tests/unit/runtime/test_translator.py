@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dragoman.data.tokenizer import Characters, Tokenizer, Words
-from dragoman.decoding import LengthLimit, SearchSettings, score_hypotheses
+from dragoman.decoding import LengthLimit, Raw, SearchSettings, score_hypotheses
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.transformer.build import build_seq2seq
 from dragoman.models.transformer.config import (
@@ -58,6 +58,31 @@ def silently():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         yield
+
+
+@pytest.mark.usefixtures("silently")
+def test_what_is_not_said_of_the_search_is_the_translator_s_own(tokenizer):
+    own, plain = translator(tokenizer, settings=SHORT), translator(tokenizer)
+    assert own.hypotheses(TEXTS) == plain.hypotheses(TEXTS, SHORT)
+    assert list(own.stream(TEXTS)) == plain.hypotheses(TEXTS, SHORT)
+    assert own.translate(TEXTS) == [best.text for best, *_ in plain.hypotheses(TEXTS, SHORT)]
+    assert own.translate(TEXTS) != plain.translate(TEXTS)
+    raw = translator(tokenizer, settings=SearchSettings(normalisation=Raw()))
+    (scored,) = raw.score(TEXTS[:1], ["Hunde"])
+    assert scored.score == scored.log_prob
+    with own.shared() as shared:
+        assert shared.settings == SHORT
+
+
+def test_what_is_said_of_the_search_takes_the_place_of_the_translator_s_own(tokenizer):
+    own = translator(tokenizer, settings=SHORT)
+    assert own.searching(beam=None) == SHORT
+    assert own.searching(beam=4) == SHORT.model_copy(update={"beam": 4})
+    limited = own.searching(maximum_length={"offset": 7}, normalisation={"kind": "raw"})
+    assert limited.maximum_length == LengthLimit(factor=0.5, offset=7)
+    assert limited.normalisation == Raw()
+    with pytest.raises(ConfigError, match="translate: best = 2 is more than a beam of 1"):
+        own.searching(where="translate", beam=1)
 
 
 @pytest.mark.usefixtures("silently")

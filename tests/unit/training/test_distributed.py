@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[3]
 Reached = dict[str, Any]
 CONSISTENT = Options(updates=20, consistent=True)
 """By R-Drop, which enters the network twice before it goes back."""
+ORTHOGONAL = Options(updates=20, muon=True)
+"""By Muon, whose step follows from a whole matrix."""
 
 
 def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict[str, Reached]:
@@ -67,7 +69,12 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(place) -> dict[str, Reached]:
     """By this process: what others are compared with."""
-    several = {"whole": Options(), "accumulated": Options(accumulate=2), "consistent": CONSISTENT}
+    several = {
+        "whole": Options(),
+        "accumulated": Options(accumulate=2),
+        "consistent": CONSISTENT,
+        "orthogonal": ORTHOGONAL,
+    }
     return {name: trained(place / "alone" / name, options, ALONE) for name, options in several.items()}
 
 
@@ -79,6 +86,8 @@ def two(place) -> dict[str, Reached]:
         "shards": Options(sharding=True),
         "accumulated shards": Options(accumulate=2, sharding=True),
         "consistent shards computed again": replace(CONSISTENT, recompute=True, sharding=True),
+        "orthogonal": ORTHOGONAL,
+        "orthogonal shards": replace(ORTHOGONAL, sharding=True),
     }
     return together(place / "two", several, workers=2)
 
@@ -99,6 +108,8 @@ def test_the_trainings_are_worth_comparing(alone, name):
         ("accumulated", "accumulated"),
         ("accumulated shards", "accumulated"),
         ("consistent shards computed again", "consistent"),
+        ("orthogonal", "orthogonal"),
+        ("orthogonal shards", "orthogonal"),
     ],
 )
 def test_two_workers_are_one(alone, two, name, same):

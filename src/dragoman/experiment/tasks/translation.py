@@ -105,7 +105,7 @@ class TranslationTask:
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
         model = with_weights(translation_network(self.experiment, tokenizer, device=device), folder)
-        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens)
+        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens, settings=self.experiment.decoding)
 
 
 def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch]:

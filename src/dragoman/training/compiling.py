@@ -1,0 +1,22 @@
+"""The network as few kernels that fuse its operations: `torch.compile` of what objectives enter it by.
+
+For GPUs. On a CPU what dropout takes follows from each example, by code that a compiler does not see through.
+"""
+
+from typing import Final
+
+import torch
+from torch import nn
+
+from dragoman.errors import ConfigError
+
+ENTRANCES: Final = ("hidden", "before_unembedding")
+"""The methods by which objectives enter a network; one that has none of them is entered by `forward`."""
+
+
+def compile_network(model: nn.Module, *, device: torch.device) -> None:
+    """Have every entrance compiled when it is first entered, once for all shapes. Raises ConfigError on a CPU."""
+    if device.type == "cpu":
+        raise ConfigError("training.compile = true is for GPUs; leave it out on a CPU")
+    for name in [name for name in ENTRANCES if hasattr(model, name)] or ["forward"]:
+        setattr(model, name, torch.compile(getattr(model, name), dynamic=True))
