@@ -39,8 +39,7 @@ def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dt
     x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(products)
     for _ in range(steps):
         square = x @ x.mT
-        polynomial = (square @ square).mul_(c).add_(square, alpha=b)
-        x = (polynomial @ x).add_(x, alpha=a)
+        x = a * x + (b * square + c * square @ square) @ x
     x = x.to(matrices.dtype)
     return x if wide else x.mT
 

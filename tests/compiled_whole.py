@@ -1,0 +1,75 @@
+"""Networks under PyTorch's tracer, which cannot follow the shape checks that tests switch on: a process of its own.
+
+python -m tests.compiled_whole
+"""
+
+import json
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.models.transformer.build import build_causal, build_encoder, build_seq2seq
+from dragoman.models.transformer.config import (
+    AlibiConfig,
+    CausalConfig,
+    DropoutConfig,
+    EncoderConfig,
+    RotaryConfig,
+    TransformerConfig,
+)
+
+CERTAIN = DropoutConfig(embedding=0.0, residual=0.0, feed_forward=0.0, attention=0.0)
+"""What dropout takes is drawn otherwise on a GPU."""
+SMALL = {"size": 16, "heads": 2, "feed_forward": 24, "dropout": CERTAIN}
+WORDS = 19
+SHAPES = ((5, 7), (3, 11), (8, 4))
+"""Rows and width of batches."""
+
+
+def translator(**settings: object) -> nn.Module:
+    config = TransformerConfig(encoder_layers=1, decoder_layers=1, **SMALL, **settings)
+    return build_seq2seq(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
+
+
+NETWORKS = {
+    "translator": translator,
+    "translator with norms before": lambda: translator(norm_position="pre"),
+    "translator, rotary": lambda: translator(positions=RotaryConfig()),
+    "translator, alibi": lambda: translator(positions=AlibiConfig()),
+    "language model": lambda: build_causal(CausalConfig(layers=1, **SMALL), vocabulary=WORDS),
+    "reader": lambda: build_encoder(EncoderConfig(layers=1, **SMALL), vocabulary=WORDS),
+}
+
+
+def batch(name: str, rows: int, width: int) -> tuple[Tensor, ...]:
+    tokens = torch.randint(4, WORDS, (rows, width))
+    lengths = torch.cat([torch.tensor([width]), torch.randint(1, width + 1, (rows - 1,))])
+    if name == "language model":
+        return (tokens,)
+    return (tokens, lengths) if name == "reader" else (tokens, lengths, torch.randint(4, WORDS, (rows, width + 2)))
+
+
+def apart(name: str) -> float:
+    """How far hidden states and gradients of a network and of what became of it are apart at most.
+
+    Raises where it cannot be compiled whole, or has to be compiled again for another shape.
+    """
+    torch.manual_seed(7)
+    network = NETWORKS[name]().train()
+    torch._dynamo.reset()
+    whole = torch.compile(network.hidden, dynamic=True, fullgraph=True, backend="eager")
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        given = [batch(name, rows, width) for rows, width in SHAPES]
+        pairs = [(learnt(whole, network, one), learnt(network.hidden, network, one)) for one in given]
+    return max(float((a - b).abs().max()) for one, other in pairs for a, b in zip(one, other, strict=True))
+
+
+def learnt(entrance, network, given):
+    """The hidden states, and the gradients of the sum of their squares."""
+    hidden = entrance(*given)
+    found = torch.autograd.grad(hidden.square().sum(), list(network.parameters()), allow_unused=True)
+    return [hidden.detach(), *(one for one in found if one is not None)]
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: apart(name) for name in NETWORKS}))
