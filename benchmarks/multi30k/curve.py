@@ -17,14 +17,21 @@ COLOURS = ("#1b6ca8", "#c8553d", "#4f7942", "#7b5ea7")
 
 
 def main() -> None:
-    plot({path.name: read(path / "metrics.jsonl") for path in sorted(HERE.iterdir()) if path.is_dir()})
+    runs = sorted(path.parent for path in HERE.glob("*/metrics.jsonl"))
+    tested = {run.name: json.loads((run / "checkpoints.json").read_text()) for run in runs if known(run)}
+    plot({run.name: read(run / "metrics.jsonl") for run in runs}, tested)
+
+
+def known(run: Path) -> bool:
+    """Whether checkpoints of the run were scored on the test set."""
+    return (run / "checkpoints.json").exists()
 
 
 def read(metrics: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
-def plot(runs: dict[str, list[dict[str, Any]]]) -> None:
+def plot(runs: dict[str, list[dict[str, Any]]], tested: dict[str, list[dict[str, Any]]]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     for (name, events), colour in zip(runs.items(), COLOURS, strict=False):
         updates = [event for event in events if event["event"] == "updated"]
@@ -51,10 +58,20 @@ def plot(runs: dict[str, list[dict[str, Any]]]) -> None:
             linewidth=2,
             marker="o",
             markersize=3,
-            label=name,
+            label=f"{name}, validation, greedy",
         )
+        if name in tested:
+            right.plot(
+                [row["minutes"] for row in tested[name]],
+                [row["moving average"]["test"] for row in tested[name]],
+                color=colour,
+                linestyle="none",
+                marker="*",
+                markersize=9,
+                label=f"{name}, test, beam 5",
+            )
     left.set(xlabel="update", ylabel="negative log-likelihood a token (nats)", ylim=(1, 6.5))
-    right.set(xlabel="minutes of training", ylabel="validation BLEU, greedy", ylim=(0, None))
+    right.set(xlabel="minutes of training", ylabel="BLEU", ylim=(0, None))
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
