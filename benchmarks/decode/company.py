@@ -25,7 +25,7 @@ from typing import Any
 
 import dragoman
 from dragoman.data.corpora import lines
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import Average, SearchSettings
 from dragoman.runtime import Translation, TranslationWarning, Translator
 from dragoman.runtime.compiled import INSTRUCTION_SET, instruction_sets
 from dragoman.runtime.engine import Engine, Request
@@ -98,6 +98,8 @@ def from_file(run: Path, texts: Sequence[str], settings: SearchSettings, *, comp
         source.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
         options = ["--compute", compute, "--beam", settings.beam, "--device", "cpu", "--format", "jsonl"]
         options += ["--max-length-factor", settings.maximum_length.factor]
+        assert isinstance(settings.normalisation, Average), "a run's own may be another"
+        options += ["--normalisation", "average", "--length-penalty", settings.normalisation.alpha]
         command = [sys.executable, "-m", "dragoman", "translate", run, "-i", source, "-o", target, *options]
         subprocess.run([str(part) for part in command], check=True)
         best = [json.loads(line)["translations"][0] for line in target.read_text(encoding="utf-8").splitlines()]

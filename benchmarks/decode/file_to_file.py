@@ -34,10 +34,8 @@ Commands = Mapping[str, Sequence[str]]
 def commands(run: Path, folder: Path, *, beam: int, huggingface: bool) -> dict[str, list[str]]:
     """The programs by name, to which the files to read and to write are still to be added."""
     python, tokenizer = sys.executable, str(run / "tokenizer.json")
-    found = {
-        f"dragoman {compute}": [python, "-m", "dragoman", "translate", str(folder / f"dragoman-{compute}")]
-        for compute in ("int8", "float32")
-    }
+    ours = [python, "-m", "dragoman", "translate", "--length-penalty", "1"]  # which the others have without being asked
+    found = {f"dragoman {compute}": [*ours, str(folder / f"dragoman-{compute}")] for compute in ("int8", "float32")}
     for compute in ("int8", "float32"):
         script = [python, str(SCRIPTS / "with_ctranslate2.py"), str(folder / f"ctranslate2-{compute}"), tokenizer]
         for translators, each in WAYS if compute == "int8" else WAYS[:1]:
