@@ -5,13 +5,12 @@
 namespace dragoman {
 
 Steps Model::followed(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int32_t>& chain,
-                      const std::vector<std::size_t>& lengths, std::size_t first, std::size_t last) const {
+                      const std::vector<std::size_t>& lengths, const Portion& portion) const {
     Steps steps;
     steps.paths.among_rows = true;
     std::vector<std::size_t> starts;
-    std::size_t made = 0;
-    for (std::size_t sentence = 0; sentence < first; sentence++) made += lengths[sentence];
-    for (std::size_t sentence = first; sentence < last; sentence++) {
+    std::size_t made = portion.before;
+    for (std::size_t sentence = portion.first; sentence < portion.last; sentence++) {
         std::size_t age = state.ages()[sentence], start = steps.addresses.size();
         steps.addresses.resize(start + age);
         std::int32_t slot = state.held().numbers()[sentence];
@@ -51,13 +50,12 @@ State Model::follow(const Ids& tokens, const std::vector<std::int64_t>& lengths,
     longest = std::max(longest, most(ages));
     std::vector<std::int32_t> ends = state.held().numbers(), chain = extended(ends, added);
     State next(Held(slots_, std::move(ends)), std::move(ages), 1);
-    std::size_t before = 0;
-    in_portions(added.size(), [&](std::size_t i) { return added[i]; }, [&](std::size_t first, std::size_t last) {
-        Steps steps = followed(tokens, memory, state, chain, added, first, last);
-        space_.reserve(steps.tokens.size(), static_cast<std::size_t>(team_.size()), longest, 0);
-        Best best = best_of(steps, without, k);
-        find(steps, best, log_probs.data + before * k, ids.data + before * k);
-        before += steps.tokens.size();
+    auto count = [&](std::size_t i) { return added[i]; };
+    crews_->in_portions(added.size(), count, [&](Crew& crew, const Portion& portion) {
+        Steps steps = followed(tokens, memory, state, chain, added, portion);
+        crew.space.reserve(steps.tokens.size(), crew.size(), longest, 0);
+        Best best = best_of(crew, steps, without, k);
+        find(crew, steps, best, log_probs.data + portion.before * k, ids.data + portion.before * k);
     });
     return next;
 }

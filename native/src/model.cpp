@@ -54,15 +54,16 @@ Model::Model(const Settings& settings, Weights& weights, Compute compute, int th
       kernels_(kernels_of(instruction_set)),
       heads_(settings_, compute),
       slots_(std::make_shared<Slots>(settings_.keys_in(settings_.decoder_kept, settings_.decoder_layers) * 2 * heads_.width *
-                                     heads_.number_bytes())),
-      team_(checked_threads(threads)) {
+                                     heads_.number_bytes())) {
+    int members = checked_threads(threads);
     check_there(settings_, weights);
     Loading loading{settings_, kernels_, compute, weights};
     unembedding_ = unembedding_of(loading);
     if (!settings_.causal) encoder_.emplace(loading, unembedding_);
     decoder_.emplace(loading, unembedding_);
     weights.finish();
-    space_ = workspace(settings_, heads_, encoder_ ? encoder_->memory_width() : 0);
+    std::size_t memory = encoder_ ? encoder_->memory_width() : 0;
+    crews_.emplace(members, [&] { return workspace(settings_, heads_, memory); });
 }
 
 Memory Model::encode(const Ids& ids, const std::vector<std::int64_t>& lengths) {
@@ -82,7 +83,7 @@ Memory Model::encode_for(const Ids& ids, const std::vector<std::int64_t>& length
     if (settings_.causal) throw std::invalid_argument("candidates are those of sources, and a causal model has none");
     std::vector<std::size_t> checked = checked_lengths(ids, lengths, settings_.source_vocabulary);
     std::lock_guard<std::mutex> lock(busy_);
-    auto words = candidates_of(candidates, checked.size(), unembedding_, settings_.target_vocabulary, team_);
+    auto words = candidates_of(candidates, checked.size(), unembedding_, settings_.target_vocabulary, crews_->team());
     auto sentences = encode_sources(ids, checked);
     for (std::size_t i = 0; i < sentences.size(); i++) sentences[i]->candidates = std::move(words[i]);
     return Memory({sentences.begin(), sentences.end()}, {lengths.begin(), lengths.end()}, nullptr, slots_);
@@ -98,27 +99,27 @@ std::vector<std::shared_ptr<Sentence>> Model::encode_sources(const Ids& ids, con
         written.push_back(sentence.get());
         sentences.push_back(std::move(sentence));
     }
-    in_portions(lengths.size(), [&](std::size_t i) { return lengths[i]; },
-                [&](std::size_t first, std::size_t last) { read_sources(ids, written, first, last); });
+    encoder_->reach(most(lengths));
+    crews_->in_portions(lengths.size(), [&](std::size_t i) { return lengths[i]; },
+                        [&](Crew& crew, const Portion& portion) { read_sources(crew, ids, written, portion); });
     return sentences;
 }
 
-void Model::read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last) {
+void Model::read_sources(Crew& crew, const Ids& ids, const std::vector<Sentence*>& sentences, const Portion& portion) {
     std::vector<std::int32_t> tokens;
     std::vector<Stretch> stretches;
     std::size_t longest = 0;
-    for (std::size_t number = first; number < last; number++) {
+    for (std::size_t number = portion.first; number < portion.last; number++) {
         std::size_t places = sentences[number]->places;
         stretches.push_back({tokens.size(), places});
         longest = std::max(longest, places);
         tokens.insert(tokens.end(), &ids.at(number, 0), &ids.at(number, 0) + places);
     }
-    std::vector<Sentence*> some(sentences.begin() + static_cast<std::ptrdiff_t>(first),
-                                sentences.begin() + static_cast<std::ptrdiff_t>(last));
-    encoder_->reach(longest);
-    space_.reserve(tokens.size(), static_cast<std::size_t>(team_.size()), longest, rounded_up(longest, lanes) * heads_.size);
-    team_.run([&](const Team::Member& member) {
-        Pass pass(settings_, kernels_, compute_, space_, member, tokens.size());
+    std::vector<Sentence*> some(sentences.begin() + static_cast<std::ptrdiff_t>(portion.first),
+                                sentences.begin() + static_cast<std::ptrdiff_t>(portion.last));
+    crew.space.reserve(tokens.size(), crew.size(), longest, rounded_up(longest, lanes) * heads_.size);
+    crew.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, crew.space, member, tokens.size());
         encoder_->read(pass, tokens, stretches, some);
     });
 }
@@ -153,34 +154,33 @@ State Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& length
     decoder_->reach(most(ages));
     std::vector<std::int32_t> ends(lengths.size(), Slots::none), chain = extended(ends, ages);
     State read(Held(slots_, ends), ages, 1);
-    in_portions(ages.size(), [&](std::size_t i) { return ages[i]; },
-                [&](std::size_t first, std::size_t last) { read_prompts(ids, ages, chain, first, last); });
+    crews_->in_portions(ages.size(), [&](std::size_t i) { return ages[i]; },
+                        [&](Crew& crew, const Portion& portion) { read_prompts(crew, ids, ages, chain, portion); });
     return read;
 }
 
-void Model::read_prompts(const Ids& ids, const std::vector<std::size_t>& ages, const std::vector<std::int32_t>& chain,
-                         std::size_t first, std::size_t last) {
-    std::size_t before = 0, longest = 0;
-    for (std::size_t row = 0; row < first; row++) before += ages[row];
+void Model::read_prompts(Crew& crew, const Ids& ids, const std::vector<std::size_t>& ages,
+                         const std::vector<std::int32_t>& chain, const Portion& portion) {
+    std::size_t longest = 0;
     Steps steps;
     steps.paths.among_rows = true;
     std::vector<std::size_t> starts;
-    for (std::size_t row = first; row < last; row++) {
+    for (std::size_t row = portion.first; row < portion.last; row++) {
         std::size_t start = steps.tokens.size();
         longest = std::max(longest, ages[row]);
         for (std::size_t place = 0; place < ages[row]; place++) {
             steps.tokens.push_back(ids.at(row, place));
             steps.paths.places.push_back(place);
-            steps.paths.own.push_back(slots_->data(chain[before + start + place]));
+            steps.paths.own.push_back(slots_->data(chain[portion.before + start + place]));
             steps.addresses.push_back(steps.paths.own.back());
             starts.push_back(start);
         }
     }
     if (steps.tokens.empty()) return;
     for (std::size_t start : starts) steps.paths.slots.push_back(steps.addresses.data() + start);
-    space_.reserve(steps.tokens.size(), static_cast<std::size_t>(team_.size()), longest, 0);
-    team_.run([&](const Team::Member& member) {
-        Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
+    crew.space.reserve(steps.tokens.size(), crew.size(), longest, 0);
+    crew.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, crew.space, member, steps.tokens.size());
         decoder_->go_on(pass, steps);
     });
 }
@@ -218,12 +218,12 @@ void Model::check_step(const Ids& tokens, const Memory& memory, const State& sta
     for (std::size_t i = 0; i < tokens.rows * tokens.columns; i++) checked_token(tokens.data[i], settings_.target_vocabulary);
 }
 
-Steps Model::steps_of(const Ids& tokens, const Memory& memory, const State& next, std::size_t first, std::size_t last) const {
+Steps Model::steps_of(const Ids& tokens, const Memory& memory, const State& next, const Portion& portion) const {
     Steps steps;
     std::size_t beam = next.beam();
     steps.beam = beam;
     std::vector<std::size_t> starts;
-    for (std::size_t sentence = first; sentence < last; sentence++) {
+    for (std::size_t sentence = portion.first; sentence < portion.last; sentence++) {
         std::size_t age = next.ages()[sentence];
         if (!settings_.causal) steps.sentences.push_back(memory.sentences()[sentence].get());
         for (std::size_t row = sentence * beam; row < (sentence + 1) * beam; row++) {
@@ -252,10 +252,11 @@ State Model::go_on(const Ids& tokens, const Memory& memory, const State& state, 
     for (const auto& sentence : memory.sentences()) longest = std::max(longest, sentence->places);
     decoder_->reach(oldest);
     State next(Held(slots_, slots_->after(state.held().numbers())), std::move(ages), beam);
-    in_portions(state.sentences(), [&](std::size_t) { return beam; }, [&](std::size_t first, std::size_t last) {
-        Steps steps = steps_of(tokens, memory, next, first, last);
-        space_.reserve(steps.tokens.size(), static_cast<std::size_t>(team_.size()), std::max(oldest, longest), 0);
-        finish(steps, first * beam);
+    auto rows = [&](std::size_t) { return beam; };
+    crews_->in_portions(state.sentences(), rows, [&](Crew& crew, const Portion& portion) {
+        Steps steps = steps_of(tokens, memory, next, portion);
+        crew.space.reserve(steps.tokens.size(), crew.size(), std::max(oldest, longest), 0);
+        finish(crew, steps, portion.before);
     });
     return next;
 }
@@ -264,13 +265,13 @@ State Model::step(const Ids& tokens, const Memory& memory, const State& state, T
     if (logits.rows != tokens.rows * tokens.columns || logits.columns != settings_.target_vocabulary) {
         throw std::invalid_argument("the logits need one row a token, of the vocabulary's size");
     }
-    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
+    return go_on(tokens, memory, state, [&](Crew& crew, const Steps& steps, std::size_t before) {
         std::size_t rows = steps.tokens.size();
-        space_.logits.reserve(static_cast<std::size_t>(team_.size()) * rows * group);
-        team_.run([&](const Team::Member& member) {
-            Pass pass(settings_, kernels_, compute_, space_, member, rows);
+        crew.space.logits.reserve(crew.size() * rows * group);
+        crew.run([&](const Team::Member& member) {
+            Pass pass(settings_, kernels_, compute_, crew.space, member, rows);
             decoder_->go_on(pass, steps);
-            float* mine = space_.logits.data() + static_cast<std::size_t>(member.number) * rows * group;
+            float* mine = crew.space.logits.data() + static_cast<std::size_t>(member.number) * rows * group;
             auto [first, last] = member.share(unembedding_.groups());
             for (std::size_t number = first; number < last; number++) {
                 unembedding_.group_product(pass.operand(unembedding_.depth()), rows, number, mine, group);
@@ -302,7 +303,7 @@ std::vector<std::int32_t> Model::checked_forbidden(const std::vector<std::int64_
     return without;
 }
 
-Best Model::best_of(const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k) {
+Best Model::best_of(Crew& crew, const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k) const {
     std::vector<Scope> scopes;
     const Candidates* last = nullptr;
     for (std::size_t first = 0; first < steps.tokens.size(); first += steps.beam) {
@@ -313,12 +314,12 @@ Best Model::best_of(const Steps& steps, const std::vector<std::int32_t>& forbidd
         scopes.back().rows += steps.beam;
         last = own;
     }
-    return Best(std::move(scopes), space_, settings_.target_vocabulary, k, forbidden, static_cast<std::size_t>(team_.size()));
+    return Best(std::move(scopes), crew.space, settings_.target_vocabulary, k, forbidden, crew.size());
 }
 
-void Model::find(const Steps& steps, Best& best, float* log_probs, std::int32_t* ids) {
-    team_.run([&](const Team::Member& member) {
-        Pass pass(settings_, kernels_, compute_, space_, member, steps.tokens.size());
+void Model::find(Crew& crew, const Steps& steps, Best& best, float* log_probs, std::int32_t* ids) const {
+    crew.run([&](const Team::Member& member) {
+        Pass pass(settings_, kernels_, compute_, crew.space, member, steps.tokens.size());
         decoder_->go_on(pass, steps);
         best.find(pass, kernels_, log_probs, ids);
     });
@@ -329,9 +330,9 @@ State Model::best(const Ids& tokens, const Memory& memory, const State& state, c
                   Table<float> log_probs, Table<std::int32_t> ids) {
     std::size_t k = ids.columns;
     std::vector<std::int32_t> without = checked_forbidden(forbidden, k);
-    return go_on(tokens, memory, state, [&](const Steps& steps, std::size_t before) {
-        Best best = best_of(steps, without, k);
-        find(steps, best, log_probs.data + before * k, ids.data + before * k);
+    return go_on(tokens, memory, state, [&](Crew& crew, const Steps& steps, std::size_t before) {
+        Best best = best_of(crew, steps, without, k);
+        find(crew, steps, best, log_probs.data + before * k, ids.data + before * k);
     });
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "best.hpp"
+#include "crew.hpp"
 #include "decoder.hpp"
 #include "encoder.hpp"
 #include "hypotheses.hpp"
@@ -38,31 +39,31 @@ public:
 
     const Settings& settings() const { return settings_; }
     const char* instruction_set() const { return kernels_.name; }
-    int threads() const { return team_.size(); }
+    int threads() const { return crews_->size(); }
     /// Bytes of keys and values that are kept for hypotheses.
     std::size_t slot_bytes() const { return slots_->bytes(); }
     std::size_t slots_alive() const { return slots_->alive(); }
 
 private:
     std::vector<std::shared_ptr<Sentence>> encode_sources(const Ids& ids, const std::vector<std::size_t>& lengths);
-    void read_sources(const Ids& ids, const std::vector<Sentence*>& sentences, std::size_t first, std::size_t last);
+    void read_sources(Crew& crew, const Ids& ids, const std::vector<Sentence*>& sentences, const Portion& portion);
     State read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths);
-    void read_prompts(const Ids& ids, const std::vector<std::size_t>& lengths, const std::vector<std::int32_t>& slots,
-                      std::size_t first, std::size_t last);
+    void read_prompts(Crew& crew, const Ids& ids, const std::vector<std::size_t>& lengths,
+                      const std::vector<std::int32_t>& slots, const Portion& portion);
 
     /// Slots for the next places of hypotheses, one after the other; `ends` become those of the last places.
     std::vector<std::int32_t> extended(std::vector<std::int32_t>& ends, const std::vector<std::size_t>& lengths);
     Steps followed(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int32_t>& chain,
-                   const std::vector<std::size_t>& lengths, std::size_t first, std::size_t last) const;
+                   const std::vector<std::size_t>& lengths, const Portion& portion) const;
     /// Of all rows of a pass, those of a sentence after each other.
-    Best best_of(const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k);
+    Best best_of(Crew& crew, const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k) const;
     std::vector<std::int32_t> checked_forbidden(const std::vector<std::int64_t>& forbidden, std::size_t k) const;
-    void find(const Steps& steps, Best& best, float* log_probs, std::int32_t* ids);
+    void find(Crew& crew, const Steps& steps, Best& best, float* log_probs, std::int32_t* ids) const;
 
-    /// Hypotheses with one more place, which `finish(pass, row of the first)` is shown, some sentences at a time.
+    /// Hypotheses with one more place, which `finish(crew, steps, row of the first)` is shown, some sentences at a time.
     template <class Finish>
     State go_on(const Ids& tokens, const Memory& memory, const State& state, const Finish& finish);
-    Steps steps_of(const Ids& tokens, const Memory& memory, const State& next, std::size_t first, std::size_t last) const;
+    Steps steps_of(const Ids& tokens, const Memory& memory, const State& next, const Portion& portion) const;
     void check_state(const Memory& memory, const State& state) const;
     void check_step(const Ids& tokens, const Memory& memory, const State& state) const;
 
@@ -74,8 +75,7 @@ private:
     Linear unembedding_;
     std::optional<Encoder> encoder_;
     std::optional<Decoder> decoder_;
-    Workspace space_;
-    Team team_;
+    std::optional<Crews> crews_;
     std::mutex busy_;
 };
 

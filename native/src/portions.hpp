@@ -1,4 +1,4 @@
-// What is given to a model, checked, and work in portions that a pass takes.
+// What is given to a model, checked, and cut into portions that a pass takes.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,6 @@
 #include "hypotheses.hpp"
 
 namespace dragoman {
-
-/// Rows of one pass: enough to make good use of a weight that was fetched, few enough to stay near the processor.
-constexpr std::size_t rows_at_once = 512;
 
 inline std::size_t checked_token(std::int32_t token, std::size_t vocabulary) {
     if (token < 0 || static_cast<std::size_t>(token) >= vocabulary) {
@@ -40,14 +37,23 @@ inline std::size_t most(const std::vector<std::size_t>& numbers) {
     return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
 }
 
-/// `work(first, last)` for stretches of pieces that have at most so many rows together, or are one piece.
-template <class Rows, class Work>
-void in_portions(std::size_t pieces, const Rows& rows, const Work& work) {
+/// Pieces from `first` to before `last` that go through a pass together; `before` counts the rows of those before them.
+struct Portion {
+    std::size_t first, last, before;
+};
+
+/// Portions of at most so many rows, or of one piece; `rows(piece)` says how many a piece has.
+template <class Rows>
+std::vector<Portion> portions_of(std::size_t pieces, const Rows& rows, std::size_t at_once) {
+    std::vector<Portion> portions;
+    std::size_t before = 0;
     for (std::size_t first = 0, last = 0; first < pieces; first = last) {
         std::size_t together = 0;
-        while (last < pieces && (last == first || together + rows(last) <= rows_at_once)) together += rows(last++);
-        work(first, last);
+        while (last < pieces && (last == first || together + rows(last) <= at_once)) together += rows(last++);
+        portions.push_back({first, last, before});
+        before += together;
     }
+    return portions;
 }
 
 }  // namespace dragoman
