@@ -55,8 +55,9 @@ def test_logits_that_are_not_finite_are_refused(instruction_set: str, compute: s
     made = models.config()
     arrays = models.weights(made)
     arrays["decoder.1.feed_forward.outer.weight"][...] = 3e38
-    core = models.cpu.Model(made, arrays, compute=compute, threads=1, instruction_set=instruction_set)
-    memory = core.encode(*models.texts(2))
-    with pytest.raises(ValueError, match="not finite"):
-        core.best(models.tokens(2, 2), memory, core.start(memory, 2), 3)
-    assert core.cached_places == 0
+    for threads, batch in ((1, 2), (2, 90)):  # of which members of the team take portions of their own
+        core = models.cpu.Model(made, arrays, compute=compute, threads=threads, instruction_set=instruction_set)
+        memory = core.encode(*models.texts(batch))
+        with pytest.raises(ValueError, match="not finite"):
+            core.best(models.tokens(batch, 2), memory, core.start(memory, 2), 3)
+        assert core.cached_places == 0

@@ -55,6 +55,28 @@ def test_sentences_alone_and_together_by_one_and_more_threads(
 
 
 @pytest.mark.parametrize("compute", COMPUTES)
+@pytest.mark.parametrize("kind", ["transformer", "causal"])
+def test_members_of_a_team_that_take_portions_of_their_own_find_the_same(kind: str, compute: str) -> None:
+    """Hundreds of rows, of which each member takes some through the network alone."""
+    count = 151
+    ids, lengths = models.texts(count)
+    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(count, STEPS, 3))
+    lonely = models.model(made=models.config(kind), compute=compute)
+    expected = decoded(lonely, ids, lengths, given)
+    for some in (slice(0, 1), slice(70, 79)):
+        assert_same(decoded(lonely, ids[some], lengths[some], given[some]), [each[some] for each in expected])
+    for threads in (2, 3):
+        team = models.model(made=models.config(kind), compute=compute, threads=threads)
+        assert_same(decoded(team, ids, lengths, given), expected)
+        followed = [
+            core.follow(given[:, :, 0], np.arange(count) % STEPS + 1, memory, core.start(memory, 1), 5)[:2]
+            for core in (lonely, team)
+            for memory in [core.encode(ids, lengths)]
+        ]
+        assert_same(list(followed[1]), list(followed[0]))
+
+
+@pytest.mark.parametrize("compute", COMPUTES)
 def test_beams_of_a_sentence_do_not_mix(compute: str) -> None:
     ids, lengths = models.texts(3)
     given = np.random.default_rng(1).integers(models.VOCABULARY, size=(3, STEPS, 5))
