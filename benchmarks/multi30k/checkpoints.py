@@ -1,4 +1,4 @@
-"""BLEU of the two last checkpoints of a run, on its validation and test set: how good it was after so many minutes.
+"""Scores of the two last checkpoints of a run, on its validation and test set: how good it was after so many minutes.
 
     python benchmarks/multi30k/checkpoints.py runs/multi30k-fast --out benchmarks/multi30k/fast/checkpoints.json
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dragoman
 from dragoman.data.corpora import lines
-from dragoman.evaluation import Bleu, corpus_score
+from dragoman.evaluation import corpus_score
 from dragoman.experiment.run import RunFolder
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints
@@ -26,7 +26,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     run = RunFolder(arguments.run)
-    data = run.read_config().data
+    experiment = run.read_config()
+    data, metric = experiment.data, experiment.metrics[0]
     texts = {
         name: [[text for _, text in lines(Path(file))] for file in (pairs.source, pairs.target)]
         for name, pairs in (("valid", data.valid), ("test", data.test))
@@ -37,14 +38,17 @@ def main() -> None:
         checkpoint = checkpoints.load(update)
         progress = checkpoint.progress
         row = {"update": update, "minutes": round(progress.seconds / 60, 1), "target_tokens": progress.tokens}
-        for kind, weights in (("last", checkpoint.model), ("moving average", checkpoint.average)):
+        candidates = {"last": checkpoint.model, "moving average": checkpoint.average}
+        for kind, weights in candidates.items():
+            if weights is None:
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 at = Path(folder) / "run"
                 shutil.copytree(run.path, at, ignore=shutil.ignore_patterns("checkpoints", "cache"))
                 save_tensors(RunFolder(at).weights, weights)
                 translator = dragoman.load(at)
                 row[kind] = {
-                    name: round(corpus_score(translator.translate(source), [target], Bleu(tokenize="none")).value, 2)
+                    name: round(corpus_score(translator.translate(source), [target], metric).value, 2)
                     for name, (source, target) in texts.items()
                 }
         found.append(row)

@@ -5,7 +5,7 @@
 The training is that of `dragoman train`, a process of its own, stopped after `--updates`; its speed is the median of
 what it reports after the first third, which holds what is done once. Operations are those of the model's weights, once
 forward and twice backward; padding, attention's own products and the optimiser are not counted as work. The peak is
-that of large square products of the same number format, by PyTorch on the same device, just before the training.
+that of large products of the same number format, by PyTorch on the same device, just before the training.
 """
 
 import argparse
@@ -15,8 +15,7 @@ import random
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,19 +26,18 @@ import torch
 from benchmarks.train.workers import processor, stop_after
 from dragoman.experiment.estimate import blueprint, training_flops
 from dragoman.experiment.run import RunFolder
+from dragoman.runtime.machine import operations_per_second
 
 HERE = Path(__file__).parent
 LENGTHS = (10, 40)
 REPORT = 5
-SIZE = {"cuda": 8192}
-"""Rows and columns of the products that the peak is measured with; on other devices 2,048."""
 FORMATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
 def main() -> None:
     arguments = parse()
     device = torch.device(arguments.device)
-    peak = products_per_second(device, FORMATS[arguments.precision])
+    peak = operations_per_second(device, FORMATS[arguments.precision])
     print(f"peak of products: {peak / 1e12:.2f} TFLOP/s", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         speed, operations = trained(arguments, Path(folder))
@@ -73,22 +71,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], help="another setting, as for dragoman train")
     parser.add_argument("--out", type=Path, default=HERE / "utilisation.json")
     return parser.parse_args()
-
-
-def products_per_second(device: torch.device, kind: torch.dtype) -> float:
-    """Operations a second of a square product; a multiplication and an addition are two."""
-    size = SIZE.get(device.type, 2048)
-    left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
-    return 2 * size**3 / least_seconds(lambda: (left @ right)[0, 0].item())
-
-
-def least_seconds(work: Callable[[], object], *, rounds: int = 20) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def trained(arguments: argparse.Namespace, folder: Path) -> tuple[float, float]:

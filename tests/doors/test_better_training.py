@@ -97,8 +97,10 @@ def test_a_student_learns_from_what_its_teacher_writes_and_from_its_distribution
     assert (folder / "student" / "tokenizer.json").read_bytes() == (folder / "run" / "tokenizer.json").read_bytes()
 
 
-@pytest.mark.parametrize("method", ["beam", "sampling"])
-def test_text_without_sources_gets_them(folder, method):
+@pytest.mark.parametrize(
+    ("method", "how"), [("beam", {"beam": 5}), ("sampling", {"temperature": 1.0, "seed": 0})], ids=["beam", "sampling"]
+)
+def test_text_without_sources_gets_them(folder, method, how):
     out = f"back-{method}"
     options = ("--method", method, "--out", out)
     done(folder, "backtranslate", "run", "--monolingual", "more.en", *options)
@@ -106,6 +108,8 @@ def test_text_without_sources_gets_them(folder, method):
     assert len(sources) == len(targets) > 0
     assert all(source.startswith("<bt> ") for source in sources)
     assert set(targets) <= set(lines(folder / "more.en"))
+    origin = json.loads((folder / out / "origin.json").read_text(encoding="utf-8"))
+    assert origin.items() >= ({"method": method} | how).items()
     answer = dragoman("backtranslate", "run", "--monolingual", "more.en", *options, cwd=folder)
     assert answer.returncode == 2
     assert "exists already" in answer.stderr

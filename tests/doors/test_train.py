@@ -124,6 +124,10 @@ ASKED_FOR = {
     ),
     "an unknown preset": (["--set", "preset=tinny"], ["preset: 'tinny' is not known. Did you mean tiny?"]),
     "an unknown device": (["--device", "cuda:77"], ["--device cuda:77: not available here"]),
+    "compiling on a CPU": (
+        ["--set", "training.compile=true"],
+        ["training.compile = true is for GPUs", "set it to false"],
+    ),
     "a budget below a sentence": (["--set", "training.batch_tokens=5"], ["exceed the budget of 5", "raise the budget"]),
     "one side": (["--valid-source", "train.en"], ["the valid corpus needs both sides"]),
     "a folder of data without a file": (["--data", "elsewhere"], ["--data has no effect"]),

@@ -54,14 +54,12 @@ def backtranslate(
     from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, write_backtranslated
 
     asked = _asked(method, beam=beam, temperature=temperature, seed=seed)
-    rewrite = _rewriting(run, method, asked, device=device, batch_tokens=batch_tokens)
+    rewrite, how = _rewriting(run, method, asked, device=device, batch_tokens=batch_tokens)
     repairs = Repairs()
     total = streams.number_of_lines(monolingual)
     texts = streams.counted(streams.read_lines(monolingual, repairs), "lines", out=str(out), total=total)
     with closing(texts):
-        written = write_backtranslated(
-            out, texts, rewrite, tag=tag, origin=origin_of(run, method=method.value, **asked)
-        )
+        written = write_backtranslated(out, texts, rewrite, tag=tag, origin=origin_of(run, method=method.value, **how))
     streams.report_repairs(repairs)
     streams.say(
         f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Name them under data.beside: "
@@ -71,8 +69,8 @@ def backtranslate(
 
 def _rewriting(
     run: Path, method: MethodName, asked: dict[str, Any], *, device: str | None, batch_tokens: int | None
-) -> Rewrite:
-    """The run at work, as a function of texts."""
+) -> tuple[Rewrite, dict[str, Any]]:
+    """The run at work, as a function of texts, and the options that it works by."""
     from dragoman.cli.loading import load_as, load_to_look_into
     from dragoman.config import parse
     from dragoman.decoding import SamplingSettings
@@ -82,10 +80,11 @@ def _rewriting(
 
     if method is MethodName.BEAM:
         translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens)
-        return searched(translator, translator.searching(where="backtranslate", **asked))
+        settings = translator.searching(where="backtranslate", **asked)
+        return searched(translator, settings), {"beam": settings.beam}
     sampling = parse(SamplingSettings, asked, where="backtranslate")
     whole = load_to_look_into(Translator, run, device=device, batch_tokens=batch_tokens)
-    return lambda texts: drawn_translations(whole, texts, sampling)
+    return lambda texts: drawn_translations(whole, texts, sampling), asked
 
 
 def _asked(method: MethodName, *, beam: int | None, temperature: float | None, seed: int | None) -> dict[str, Any]:

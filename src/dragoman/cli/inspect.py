@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import Beam, Device, SourceTrees
+from dragoman.cli.options import BEAM, OWN, Device, SourceTrees
 
 if TYPE_CHECKING:
     from dragoman.experiment.inspecting import Inspected
@@ -46,7 +46,9 @@ def inspect(
     target: Targets = None,
     question: Questions = None,
     source_trees: SourceTrees = None,
-    beam: Beam = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help=BEAM, show_default=f"{OWN}; 5 where a language model writes")
+    ] = None,
     tokens: Tokens = 40,
     out: Page = None,
     png: Figures = None,

@@ -62,10 +62,8 @@ LengthPenalty = Annotated[
         show_default="the run's, else 1 (average), 0.6 (gnmt)",
     ),
 ]
-Beam = Annotated[
-    int | None,
-    typer.Option(min=1, help="How many hypotheses go on at a time; 1 is greedy.", show_default=OWN),
-]
+BEAM = "How many hypotheses go on at a time; 1 is greedy."
+Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
 SourceTrees = Annotated[
     Path | None,

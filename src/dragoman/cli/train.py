@@ -133,6 +133,10 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
     from dragoman.training.loop import InterruptionError
     from dragoman.training.observers import TensorBoard
 
+    if experiment.training.compile:
+        from dragoman.training.compiling import require_compilable
+
+        require_compilable(device)
     observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
     task = task_of(experiment)
     with folder.claimed():

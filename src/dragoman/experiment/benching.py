@@ -198,7 +198,7 @@ def whole_process(run: Path, subject: Subject, *, device: str | None, compute: A
         source = Path(name, "source.txt")
         source.write_text("a\n", encoding="utf-8")
         verb = (
-            ["translate", "--max-length", "1"]
+            ["translate", "--min-length", "0", "--max-length", "1"]
             if isinstance(subject, TimedTranslator)
             else ["generate", "--tokens", "1"]
         )

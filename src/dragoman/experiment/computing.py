@@ -132,7 +132,7 @@ def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, ba
         target_vocabulary=len(tokenizer.target),
         where=str(folder.weights),
     )
-    settings = parse(SearchSettings, tree.get("decoding", {}), where="decoding")
+    settings = parse(SearchSettings, tree.get("decoding", {}), where=f"{folder.config}: decoding")
     return Translator(network, tokenizer, batch_tokens=batch_tokens, settings=settings)
 
 

@@ -17,7 +17,9 @@ BLOCK = 2**26
 """Bytes that a thread reads in a row: more than caches hold."""
 ROUNDS = 7
 SIZE, FEED_FORWARD, ROWS = 1024, 8192, 1024
-"""Of large products: rows of so many numbers by a matrix of so many outputs, and back."""
+"""Of large products on a CPU: rows of so many numbers by a matrix of so many outputs, and back."""
+LARGE = 8192
+"""Rows, numbers and outputs of those on other devices, which smaller ones do not fill."""
 
 
 def bytes_per_second(device: torch.device) -> float:
@@ -29,10 +31,12 @@ def bytes_per_second(device: torch.device) -> float:
     return sum(block.nbytes for block in blocks) / _least_seconds(lambda: _side_by_side(blocks))
 
 
-def operations_per_second(device: torch.device) -> float:
-    """The peak of PyTorch's products in float32; a multiplication and an addition are two operations."""
-    rows, matrix = torch.ones(ROWS, SIZE, device=device), torch.ones(SIZE, FEED_FORWARD, device=device)
-    return 2 * ROWS * SIZE * FEED_FORWARD / _least_seconds(lambda: (rows @ matrix)[0, 0].item())
+def operations_per_second(device: torch.device, kind: torch.dtype = torch.float32) -> float:
+    """The peak of PyTorch's products in a number format; a multiplication and an addition are two operations."""
+    count, size, outputs = (ROWS, SIZE, FEED_FORWARD) if device.type == "cpu" else (LARGE, LARGE, LARGE)
+    rows = torch.ones(count, size, device=device, dtype=kind)
+    matrix = torch.ones(size, outputs, device=device, dtype=kind)
+    return 2 * count * size * outputs / _least_seconds(lambda: (rows @ matrix)[0, 0].item())
 
 
 def operations_per_second_of_the_core(compute: Compute) -> float:

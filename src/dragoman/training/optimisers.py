@@ -51,7 +51,7 @@ Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
 
 
 def build_optimiser(config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32) -> Optimiser:
-    """The optimiser of all parameters of `model`, fused where the device can; `products` is the format of its own."""
+    """The optimiser of all parameters of `model`, fused where the device can; `products` is that of Muon's."""
     match config:
         case Adam():
             return torch.optim.Adam(

@@ -57,6 +57,13 @@ def test_what_is_loaded_searches_as_the_configuration_has_it(tmp_path, computed,
         assert dragoman.load(path, device="cpu").settings == SearchSettings(beam=3, normalisation=Average(alpha=1.4))
 
 
+def test_a_search_that_makes_no_sense_is_told_with_its_file(run, stub):
+    text = run.config.read_text(encoding="utf-8")
+    run.config.write_text(text.replace("beam: 5", "beam: 0"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config\.yaml: decoding: beam = 0"):
+        dragoman.load(run.path, device="cpu")
+
+
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
 def test_the_folder_holds_the_rounded_weights_and_pytorch_takes_them(run, tmp_path, without_core, compute):
     sizes = export(run.path, tmp_path / "model", compute=compute)
