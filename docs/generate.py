@@ -16,7 +16,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from dragoman.config import Config, alternatives, is_config, kinds_of
+from dragoman.config import Config, alternatives, descriptions, is_config, kinds_of
 
 TARGET = Path(__file__).parent / "reference" / "configuration.md"
 COMMAND = "make docs"
@@ -66,7 +66,7 @@ def _group(kind: type[Config], path: str, shown: Shown, *, within: str = "") -> 
     if kind.__doc__:
         yield f"{_paragraphs(kind.__doc__)}\n"
     fields = {name: one for name, one in kind.model_fields.items() if name not in ("kind", "task")}
-    yield _table(fields) if fields else "No further keys.\n"
+    yield _table(fields, descriptions(kind)) if fields else "No further keys.\n"
     for name, field_ in fields.items():
         key = f"{path}.{name}" if path else name
         yield from _below(key, field_.annotation, shown, within=within)
@@ -99,9 +99,9 @@ def _groups_in(annotation: Any) -> list[type[Config]]:
     return found
 
 
-def _table(fields: dict[str, FieldInfo]) -> str:
+def _table(fields: dict[str, FieldInfo], meanings: Mapping[str, str]) -> str:
     rows = [["key", "value", "default", "meaning"], ["---"] * 4]
-    rows += [[f"`{name}`", _value(field), _default(field), field.description or ""] for name, field in fields.items()]
+    rows += [[f"`{name}`", _value(field), _default(field), meanings[name]] for name, field in fields.items()]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
 

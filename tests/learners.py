@@ -38,7 +38,12 @@ SMALL = TransformerConfig(
 
 
 def build_run(
-    folder: Path, config: TrainingConfig, *, model: TransformerConfig = SMALL, store: Path | None = None
+    folder: Path,
+    config: TrainingConfig,
+    *,
+    model: TransformerConfig = SMALL,
+    store: Path | None = None,
+    behind: bool = False,
 ) -> Run:
     """A run at its beginning, or to go on with where `folder` holds its checkpoints."""
     pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
@@ -47,7 +52,7 @@ def build_run(
         model=network,
         optimiser=build_optimiser(config.optimiser, network),
         stream=pair_stream(pairs, budget=BUDGET, seed=config.seed),
-        checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep),
+        checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep, behind=behind),
         progress=Progress(),
     )
 

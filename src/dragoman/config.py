@@ -6,11 +6,14 @@ unions with a `kind`.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -27,13 +30,11 @@ Hint = Callable[[str], str | None]
 class Config(BaseModel):
     """A frozen group of settings; unknown keys are refused, so that no setting is silently not obeyed.
 
-    A key is described by `Field(description=...)` or by the docstring below it. Where a group offers several kinds and
-    none is named, the kind of the default is meant.
+    A key is described by `Field(description=...)` or by the docstring below it: see `descriptions`. Where a group
+    offers several kinds and none is named, the kind of the default is meant.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -51,7 +52,32 @@ class Config(BaseModel):
 C = TypeVar("C", bound=Config)
 
 
-class _Loader(yaml.SafeLoader):
+def descriptions(kind: type[Config]) -> dict[str, str]:
+    """What each key of a group means, empty where nothing is said.
+
+    Docstrings are read from the source here and not by pydantic when a class is made: every command would wait for it.
+    """
+    groups = [group for group in reversed(kind.__mro__) if is_config(group)]
+    below = {name: text for group in groups for name, text in _docstrings(group)}
+    return {name: field.description or below.get(name, "") for name, field in kind.model_fields.items()}
+
+
+def _docstrings(group: type[Config]) -> Iterator[tuple[str, str]]:
+    (made,) = ast.parse(textwrap.dedent(inspect.getsource(group))).body
+    assert isinstance(made, ast.ClassDef)
+    for statement, after in pairwise(made.body):
+        match statement, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text)
+
+
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Written in C where PyYAML was built with it, ten times as fast."""
+DEEPEST = 100
+"""Groups and lists inside each other that a file may have; what is written in C has no other limit than its stack."""
+
+
+class _Loader(_SAFE):  # type: ignore[misc]
     """The safe loader, which here refuses a key written twice: YAML forbids it, and PyYAML would keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -65,10 +91,20 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def _load(text: str) -> Any:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            place: Any = event.start_mark  # C has a class of its own for it
+            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} deep", problem_mark=place)
+    return yaml.load(text, Loader=_Loader)  # noqa: S506  # it is a safe loader
+
+
 def read_yaml(path: Path) -> Tree:
     """The mapping in a YAML file, read by the safe loader; an empty file is an empty mapping."""
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # it is a safe loader
+        tree = _load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     except UnicodeDecodeError as error:
@@ -125,7 +161,7 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
         if not equals or not all(parts):
             raise ConfigError(f"--set {assignment}: expected KEY=VALUE, for example training.seed=2")
         try:
-            value = yaml.load(text, Loader=_Loader)  # noqa: S506  # it is a safe loader
+            value = _load(text)
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML ({_problem(error)})") from error
         for part in reversed(parts):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, PositiveInt
 
-from dragoman.config import Config, alternatives, is_config
+from dragoman.config import Config, alternatives, descriptions, is_config
 
 GENERATOR = Path(__file__).parents[2] / "docs" / "generate.py"
 
@@ -125,9 +125,10 @@ def test_the_committed_page_is_what_the_models_say(generate):
 
 
 def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
+    meanings = descriptions(kind)
     for name, field in kind.model_fields.items():
         groups = [group for group in alternatives(field.annotation) if is_config(group)]
-        if not groups and not field.description and name not in ("kind", "task"):
+        if not groups and not meanings[name] and name not in ("kind", "task"):
             yield f"{prefix}{name}"
         for group in groups:
             yield from undescribed(group, f"{prefix}{name}.")

@@ -63,6 +63,7 @@ def main() -> None:
         warnings.formatwarning = _one_line
     _let_waiting_threads_sleep()
     _keep_few_products()
+    _load_no_plugins()
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()
@@ -91,6 +92,11 @@ def _keep_few_products() -> None:
     is first imported.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+
+
+def _load_no_plugins() -> None:
+    """Have pydantic look for no plugins of its own: it would read what every installed distribution says of itself."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def run(arguments: list[str], *, debug: bool) -> int:

@@ -95,15 +95,17 @@ def counted(items: Iterable[str], label: str, *, out: str, total: int | None = N
 
     With their `total`, the time left is shown too.
     """
+    if not sys.stderr.isatty() or (out == STANDARD and sys.stdout.isatty()):
+        yield from items
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    watched = sys.stderr.isatty() and not (out == STANDARD and sys.stdout.isatty())
     known = "" if total is None else f" of {total:,}"
     columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {label}"), TimeElapsedColumn()]
     columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {label}/s")]
     columns += [] if total is None else [TextColumn("left:"), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total, rate=0.0)
         begun = time.monotonic()
         for number, item in enumerate(items, start=1):

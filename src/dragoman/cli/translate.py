@@ -112,9 +112,11 @@ def translate(
     log-probabilities are summed over its sentences.
     """
     from dragoman.cli import streams
+    from dragoman.cli.loading import collect_seldom, load_as
     from dragoman.data.corpora import Repairs
     from dragoman.errors import ConfigError
 
+    collect_seldom()
     asked = {
         "beam": beam,
         "best": n_best,
@@ -125,7 +127,6 @@ def translate(
     }
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
-    from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import STREAM_CHUNK, TranslationWarning, Translator
 
     # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.

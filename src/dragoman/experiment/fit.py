@@ -153,7 +153,7 @@ def begin_run(
         judged=work.model if model is not work.model else None,
         optimiser=build_optimiser(config.optimiser, model, products=large_products(config.precision, device)),
         stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
-        checkpoints=Checkpoints(folder.checkpoints, keep=config.keep),
+        checkpoints=Checkpoints(folder.checkpoints, keep=config.keep, behind=device.type != "cpu"),
         progress=Progress(),
         name=work.name,
     )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.experiment.computing import Asked, by_the_core
-from dragoman.experiment.quickening import quickened
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS
 
@@ -36,6 +35,10 @@ def load(
         loaded = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
     if loaded is None:
         loaded = load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
+    if not shortlist and draft is None:
+        return loaded
+    from dragoman.experiment.quickening import quickened
+
     return quickened(loaded, folder, shortlist=shortlist, draft=draft, device=device)
 
 

@@ -24,8 +24,6 @@ def quickened(
 
     Raises ConfigError where it is no translator, and as `with_shortlist` and `with_draft` do.
     """
-    if not shortlist and draft is None:
-        return loaded
     if not isinstance(loaded, Translator):
         raise ConfigError(f"{folder.path}: shortlists and drafts are for translators, and this is none; leave them out")
     if shortlist:

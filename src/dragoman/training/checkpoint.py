@@ -9,7 +9,8 @@ checkpoints/000012000/model.safetensors      weights
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -72,6 +73,15 @@ class Checkpoint:
     optimiser: dict[str, Tensor]
     average: dict[str, Tensor] | None
 
+    def apart(self) -> "Checkpoint":
+        """The same in memory of its own, so that it stays what it is while training goes on."""
+        return replace(
+            self,
+            model=_copies(self.model),
+            optimiser=_copies(self.optimiser),
+            average=None if self.average is None else _copies(self.average),
+        )
+
 
 @final
 class Checkpoints:
@@ -81,16 +91,32 @@ class Checkpoints:
     regular ones for the average, and the best.
     """
 
-    def __init__(self, folder: Path, *, keep: int) -> None:
+    def __init__(self, folder: Path, *, keep: int, behind: bool = False) -> None:
+        """Where they are written `behind` the training, it goes on meanwhile; whoever reads them waits."""
         self.folder = folder
         self.keep = keep
+        self._behind = ThreadPoolExecutor(max_workers=1) if behind else None
+        self._writing: Future[None] | None = None
 
     def save(self, checkpoint: Checkpoint, *, write_shards: Callable[[Path], None] | None = None) -> None:
         """Write atomically, then let go of what is no longer needed. Raises RunError where the disk refuses.
 
-        Where the optimiser's memory is in shards, `write_shards` writes it into the folder that it is given.
+        Where they are written behind the training, it is `finish` or the next `save` that raises. Where the optimiser's
+        memory is in shards, `write_shards` writes it into the folder that it is given, which nothing goes on beside.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.finish()
+        if self._behind is None or write_shards is not None:
+            self._write(checkpoint, write_shards)
+        else:
+            self._writing = self._behind.submit(self._write, checkpoint.apart())
+
+    def finish(self) -> None:
+        """Wait until what was saved is on disk. Raises RunError where that refused."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _write(self, checkpoint: Checkpoint, write_shards: Callable[[Path], None] | None = None) -> None:
         with new_folder(self._place(checkpoint.progress.update)) as folder:
             save_tensors(folder / "model.safetensors", checkpoint.model)
             if write_shards is None:
@@ -105,6 +131,10 @@ class Checkpoints:
 
     def updates(self) -> list[int]:
         """The updates at which a checkpoint stands, oldest first."""
+        self.finish()
+        return self._updates()
+
+    def _updates(self) -> list[int]:
         if not self.folder.is_dir():
             return []
         return sorted(int(place.name) for place in self.folder.iterdir() if place.name.isdigit())
@@ -116,6 +146,7 @@ class Checkpoints:
 
     def load(self, update: int) -> Checkpoint:
         """The checkpoint at `update`; raises RunError where it is damaged."""
+        self.finish()
         place = self._place(update)
         average = place / "average.safetensors"
         try:
@@ -133,11 +164,13 @@ class Checkpoints:
 
     def shards(self, update: int) -> Path | None:
         """Where the optimiser's memory is in shards, if it is."""
+        self.finish()
         place = self._place(update) / SHARDS
         return place if place.is_dir() else None
 
     def weights(self, update: int) -> dict[str, Tensor]:
         """The weights of one checkpoint; raises RunError where they are damaged."""
+        self.finish()
         place = self._place(update)
         try:
             return load_tensors(place / "model.safetensors")
@@ -160,12 +193,12 @@ class Checkpoints:
         return RunError(f"{place}: the checkpoint is damaged ({_reason(error)}); {remedy}")
 
     def _let_go(self, progress: Progress) -> None:
-        before = [update for update in self.updates() if update < progress.update]
+        before = [update for update in self._updates() if update < progress.update]
         resumable = {progress.update, *before[-1:]}
         wanted = resumable | set(progress.regular[-self.keep :])
         if progress.best is not None:
             wanted.add(progress.best.update)
-        for update in self.updates():
+        for update in self._updates():
             if update not in wanted:
                 self._remove(update)
             elif update not in resumable:  # what goes with the weights is twice as large
@@ -187,6 +220,10 @@ def mean_weights(several: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         name: (sum(weights[name].double() for weights in several) / len(several)).to(tensor.dtype)  # type: ignore[union-attr]
         for name, tensor in several[0].items()
     }
+
+
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
 def moved_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], *, decay: float) -> dict[str, Tensor]:

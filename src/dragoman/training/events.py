@@ -41,7 +41,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint was written."""
+    """A checkpoint was written, or is being written behind the training."""
 
     update: int
 

@@ -104,7 +104,10 @@ def train(
     _begin(run, config, team)
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
-    _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+    try:
+        _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+    finally:
+        run.checkpoints.finish()
     return run.progress
 
 

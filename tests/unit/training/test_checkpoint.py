@@ -1,9 +1,14 @@
 """Checkpoints: which are kept, that they hold all, and what a damaged one says."""
 
+from functools import partial
+from threading import Event
+
 import pytest
 import torch
 
 from dragoman.errors import RunError
+from dragoman.models.weights import save_tensors
+from dragoman.training import checkpoint as checkpoint_module
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums
 
 
@@ -25,12 +30,51 @@ def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None =
     )
 
 
-@pytest.fixture
-def checkpoints(tmp_path) -> Checkpoints:
-    return Checkpoints(tmp_path / "checkpoints", keep=2)
+@pytest.fixture(params=[False, True], ids=["at once", "behind"])
+def checkpoints(tmp_path, request) -> Checkpoints:
+    return Checkpoints(tmp_path / "checkpoints", keep=2, behind=request.param)
+
+
+def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monkeypatch):
+    """The network learns on while a checkpoint of it is being written."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2, behind=True)
+    began, go_on = Event(), Event()
+
+    def slowly(path, tensors):
+        began.set()
+        assert go_on.wait(timeout=30)
+        save_tensors(path, tensors)
+
+    monkeypatch.setattr(checkpoint_module, "save_tensors", slowly)
+    saved = checkpoint(17, average=True)
+    checkpoints.save(saved)
+    assert began.wait(timeout=30)
+    assert not (checkpoints.folder / "000000017").exists()
+    for part in (saved.model, saved.optimiser, saved.average):
+        for tensor in part.values():
+            tensor.zero_()
+    go_on.set()
+    found = checkpoints.latest()
+    assert torch.equal(found.model["weight"], torch.full((3, 5), 17.0))
+    assert torch.equal(found.optimiser["weight/step"], torch.tensor(17.0))
+    assert torch.equal(found.average["weight"], torch.full((3, 5), 17.0))
+
+
+@pytest.mark.parametrize("then", ["finish", "save", "read"])
+def test_a_disk_that_refuses_behind_is_heard_of_next(tmp_path, then):
+    (tmp_path / "checkpoints").mkdir()
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2, behind=True)
+    (tmp_path / "checkpoints").rmdir()
+    (tmp_path / "checkpoints").write_text("in the way")
+    checkpoints.save(checkpoint(3))
+    done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.latest}
+    with pytest.raises(RunError, match="cannot be written"):
+        done[then]()
+    checkpoints.finish()  # it is said once
 
 
 def files(checkpoints: Checkpoints, update: int) -> set[str]:
+    checkpoints.finish()
     return {path.stem for path in (checkpoints.folder / f"{update:09d}").iterdir()}
 
 
@@ -83,6 +127,7 @@ def test_the_mean_is_that_of_the_weights(checkpoints):
 def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name, harm):
     checkpoints.save(checkpoint(3))
     checkpoints.save(checkpoint(5))
+    checkpoints.finish()
     path = checkpoints.folder / "000000005" / name
     match harm:
         case "cut":
@@ -103,6 +148,7 @@ def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name
 
 def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
     checkpoints.save(checkpoint(3))
+    checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match="train anew in another folder"):
         checkpoints.latest()
@@ -110,6 +156,7 @@ def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
 
 def test_damaged_older_weights_can_be_left_out(checkpoints):
     checkpoints.save(checkpoint(3))
+    checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match="delete this folder to choose and average without it"):
         checkpoints.weights(3)
@@ -117,6 +164,7 @@ def test_damaged_older_weights_can_be_left_out(checkpoints):
 
 def test_what_lies_beside_is_no_checkpoint(checkpoints):
     checkpoints.save(checkpoint(3))
+    checkpoints.finish()
     for name in (".000000009.77.tmp", "notes"):
         (checkpoints.folder / name).mkdir()
     assert checkpoints.updates() == [3]

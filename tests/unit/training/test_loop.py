@@ -142,12 +142,14 @@ def test_too_little_memory_is_answered_with_the_setting_to_lower(tmp_path):
         train_small(build_run(tmp_path, config()), config(), objective=objective)
 
 
-def test_an_interruption_saves_and_says_where(tmp_path):
-    run = build_run(tmp_path, config())
+@pytest.mark.parametrize("behind", [False, True], ids=["written at once", "written behind"])
+def test_an_interruption_saves_and_says_where(tmp_path, behind):
+    run = build_run(tmp_path, config(), behind=behind)
     asked = iter([False, False, True])
     with pytest.raises(InterruptionError, match="stopped after update 3; everything is saved") as raised:
         train_small(run, config(), interrupted=lambda: next(asked))
     assert raised.value.update == 3
+    assert (run.checkpoints.folder / "000000003" / "progress.json").exists(), "it is there when it is said to be"
     assert run.checkpoints.updates() == [0, 3]
     latest = run.checkpoints.latest()
     assert latest is not None
@@ -155,6 +157,7 @@ def test_an_interruption_saves_and_says_where(tmp_path):
     assert latest.progress.regular == ()  # saved between two validations, it takes no part in the average
 
 
+@pytest.mark.parametrize("behind", [False, True], ids=["written at once", "written behind"])
 @pytest.mark.parametrize(
     "choices",
     [
@@ -164,12 +167,12 @@ def test_an_interruption_saves_and_says_where(tmp_path):
     ],
     ids=["plain", "accumulated and averaged", "epochs"],
 )
-def test_going_on_is_as_never_having_stopped(tmp_path, choices):
+def test_going_on_is_as_never_having_stopped(tmp_path, choices, behind):
     chosen = config(**choices)
     whole = build_run(tmp_path / "whole", chosen)
     metrics = MetricsFile(tmp_path / "whole.jsonl")
     train_small(whole, chosen, observe=metrics)
-    broken, broken_metrics = go_on_again_and_again(tmp_path / "broken", chosen)
+    broken, broken_metrics = go_on_again_and_again(tmp_path / "broken", chosen, behind=behind)
     assert same_weights(whole, broken)
     if whole.average is not None:
         assert broken.average is not None
@@ -178,11 +181,11 @@ def test_going_on_is_as_never_having_stopped(tmp_path, choices):
     assert timeless(broken_metrics) == timeless(metrics.path)
 
 
-def go_on_again_and_again(folder, chosen):
+def go_on_again_and_again(folder, chosen, *, behind):
     """Interrupted after three updates of four; every sitting begins with nothing but what is on the disk."""
     metrics = MetricsFile(folder.parent / "broken.jsonl")
     for _ in range(100):
-        run = build_run(folder, chosen)
+        run = build_run(folder, chosen, behind=behind)
         try:
             train_small(run, chosen, observe=metrics, interrupted=lambda at=run: at.progress.update % 4 != 0)
         except InterruptionError:
