@@ -121,8 +121,8 @@ def _mended(repairs: Repairs) -> list[str]:
 def _leaks(count: int, corpora: Corpora[InFile]) -> list[str]:
     if not count:
         return []
-    what = "they were removed" if corpora.leaks else "they were kept, so scores on it mean less"
-    return [f"{corpora.train.path}: {count:,} training examples stand in the validation or test text; {what}"]
+    what = "removed" if corpora.leaks else "kept, so that scores on it mean less"
+    return [f"{corpora.train.path}: training examples that stand in the validation or test text: {count:,}, {what}"]
 
 
 def _fingerprints(corpora: Corpora[InFile]) -> dict[str, str]:

@@ -164,8 +164,8 @@ def leak_notes(report: Report, settings: DataSettings, *, where: str) -> list[st
     if not report.leaks:
         return []
     return [
-        f"{where}: {report.leaks:,} training pairs have a source that stands in the validation or test text; "
-        f"they were {'removed' if settings.cleaning.leaks else 'kept, so scores on it mean less'}"
+        f"{where}: training pairs whose source stands in the validation or test text: {report.leaks:,}, "
+        f"{'removed' if settings.cleaning.leaks else 'kept, so that scores on it mean less'}"
     ]
 
 
@@ -181,7 +181,7 @@ def build_valid(corpus: Corpus, folder: Path, repairs: Repairs, held_out: KeySet
             f"{name_of(corpus)}: the validation corpus holds no pair of texts; give another, or leave it out"
         )
     empty = report.findings["empty"].count
-    return [f"{name_of(corpus)}: {empty:,} pairs with an empty side left out of validation"] if empty else []
+    return [f"{name_of(corpus)}: pairs with an empty side left out of validation: {empty:,}"] if empty else []
 
 
 def _split(

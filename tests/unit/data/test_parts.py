@@ -69,11 +69,9 @@ def test_leaks_are_removed_or_told(tmp_path):
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x y"])
     removed, kept = (read(Corpora(train, valid, test, leaks=leaks)) for leaks in (True, False))
     assert texts(removed.train) == [f"t{n}" for n in range(11)]
-    assert removed.notes == (
-        f"{train.path}: 2 training examples stand in the validation or test text; they were removed",
-    )
+    assert removed.notes == (f"{train.path}: training examples that stand in the validation or test text: 2, removed",)
     assert len(kept.train) == 13
-    assert kept.notes[0].endswith("they were kept, so scores on it mean less")
+    assert kept.notes[0].endswith(": 2, kept, so that scores on it mean less")
 
 
 def test_what_was_mended_is_told(tmp_path):
