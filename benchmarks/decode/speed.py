@@ -165,6 +165,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to see that this runs")
     asked = parser.parse_args()
+    if "float32" not in asked.computes:
+        parser.error("--computes without float32: the outputs that are compared first are those of float32; add it")
     folders = prepared(asked.folder, tiny=asked.tiny)
     texts = sources(99 if asked.tiny else 32000, max(sentences for sentences, _ in WORK))
     with ExitStack() as stack:
