@@ -92,6 +92,10 @@ class _Loader(_SAFE):  # type: ignore[misc]
 
 
 def _load(text: str) -> Any:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # bytes of a command line that are no text
+        raise yaml.MarkedYAMLError(problem="not UTF-8") from error
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

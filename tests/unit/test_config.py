@@ -260,7 +260,14 @@ def test_assignments_override_keys(assignments, expected):
     assert tree == {"seed": 1, "training": {"schedule": {"kind": "constant"}}}
 
 
-@pytest.mark.parametrize("assignment", ["seed", "=3", "training..warmup=3", ".seed=3", "seed=[1", "seed={a: 1, a: 2}"])
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        *("seed", "=3", "training..warmup=3", ".seed=3", "seed=[1", "seed={a: 1, a: 2}"),
+        *("seed=\udcff", "seed=" + "[" * 3000),
+    ],
+    ids=ascii,
+)
 def test_an_assignment_that_cannot_be_read_is_refused(assignment):
     with pytest.raises(ConfigError) as caught:
         override({}, [assignment])

@@ -134,7 +134,7 @@ def _go_on(
                 _save(run, observe)  # nothing of an update is applied before all workers have done their part
             raise
         if not step.finite:
-            _roll_back(run, batches, observe)
+            _roll_back(run, batches, observe, team)
             continue
         clock.worked(step.tokens, since=began)
         _advance(run, step, clock)
@@ -152,14 +152,20 @@ def _go_on(
 
 def _begin(run: Run[Any], config: TrainingConfig, team: Team) -> None:
     """Go on from the latest checkpoint, or write the first one, so that there is always one to go back to."""
-    latest = team.agreed(max(run.checkpoints.updates(), default=-1) if team.leads else None)
-    if latest >= 0:
-        _restore(run, run.checkpoints.load(latest))
+    latest = _latest(run, team)
+    if latest is not None:
+        _restore(run, latest)
         return
     if config.moving_average is not None:
         run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
     run.progress = run.progress.but(position=run.stream.position)
     _write(run, team)
+
+
+def _latest(run: Run[Any], team: Team) -> Checkpoint | None:
+    """The newest checkpoint, by the leader's word: it alone knows when what it writes is there."""
+    update = team.agreed(max(run.checkpoints.updates(), default=-1) if team.leads else None)
+    return run.checkpoints.load(update) if update >= 0 else None
 
 
 def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
@@ -247,7 +253,7 @@ def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
     return peak * factor(config.schedule, progress.update + 1, total=total)
 
 
-def _roll_back(run: Run[B], batches: list[B], observe: Observer) -> None:
+def _roll_back(run: Run[B], batches: list[B], observe: Observer, team: Team) -> None:
     """Back to the latest checkpoint with half the learning rate, at most three times."""
     failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
     rows = tuple(row for batch in batches for row in batch.rows.tolist())
@@ -258,7 +264,7 @@ def _roll_back(run: Run[B], batches: list[B], observe: Observer) -> None:
             f"times did not help. Look at the texts of its batch ({examples}), or train anew with a lower "
             "training.optimiser.learning_rate, a longer training.schedule.warmup or a lower training.clip"
         )
-    checkpoint = run.checkpoints.latest()
+    checkpoint = _latest(run, team)
     assert checkpoint is not None, "the first checkpoint is written before the first update"
     _restore(run, replace(checkpoint, progress=checkpoint.progress.but(rate_scale=scale, rollbacks=count)))
     observe(RolledBack(failed, rows, examples, run.progress.update, scale))

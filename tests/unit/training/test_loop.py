@@ -9,6 +9,7 @@ import torch
 from dragoman.errors import TrainingError
 from dragoman.models.weights import weights
 from dragoman.training.config import Epochs, TrainingConfig, Updates
+from dragoman.training.distributed import Team
 from dragoman.training.events import RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.loop import InterruptionError, Judge, total_updates
 from dragoman.training.observers import MetricsFile
@@ -124,6 +125,19 @@ def test_before_the_first_validation_it_goes_back_to_the_beginning(tmp_path):
     events = train_small(run, config(), objective=failing_at(teacher_forced(0.1), lambda call: call == 1))
     assert [(event.failed_update, event.update) for event in of(RolledBack, events)] == [(1, 0)]
     assert run.progress.update == 13
+
+
+def test_everybody_goes_back_to_what_the_leader_says_is_written(tmp_path, monkeypatch):
+    """A worker that looked by itself might see one that is older, or not whole, while the leader still writes."""
+    train_small(build_run(tmp_path, config()), config(length=Updates(count=5)))
+    said = iter([5, 0, {"quality": 0.0}])
+    monkeypatch.setattr(Team, "agreed", lambda self, value: next(said))
+    monkeypatch.setattr(Team, "leads", False)
+    chosen = config(length=Updates(count=8), interval=Updates(count=100))
+    run, objective = build_run(tmp_path, chosen), failing_at(teacher_forced(0.1), lambda call: call == 1)
+    [rolled_back] = of(RolledBack, train_small(run, chosen, objective=objective))
+    assert (rolled_back.failed_update, rolled_back.update) == (6, 0)
+    assert run.progress.update == 8
 
 
 def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):
