@@ -58,7 +58,7 @@ void look_around(const Pass& pass, const Kernels& kernels, const Heads& heads, c
             }
         }
         float* scores = pass.scratch();
-        float* blocks = scores + 4 * rounded_up(places, lanes);
+        float* blocks = scores + queries_together * rounded_up(places, lanes);
         transpose(kernels.in_float32, keys, width, places, heads.size, blocks);
         BlockKeys<float> seen = {blocks, keys + heads.key_width(), width, places, heads.size};
         std::size_t attended_stride = static_cast<std::size_t>(pass.attended(1) - pass.attended(0));

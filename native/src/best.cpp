@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 
@@ -12,36 +11,6 @@ namespace {
 
 std::size_t all_rows(const std::vector<Scope>& scopes) { return scopes.empty() ? 0 : scopes.back().first + scopes.back().rows; }
 
-constexpr std::uint32_t sign = 0x80000000u;
-
-Candidate candidate_of(float logit, std::int32_t token) {
-    logit += 0.0f;  // of two zeros none is better
-    std::uint32_t bits;
-    std::memcpy(&bits, &logit, sizeof(bits));
-    bits = (bits & sign) != 0 ? ~bits : bits ^ sign;
-    return static_cast<Candidate>(bits) << 32 | ~static_cast<std::uint32_t>(token);
-}
-
-float logit_of(Candidate candidate) {
-    auto bits = static_cast<std::uint32_t>(candidate >> 32);
-    bits = (bits & sign) != 0 ? bits ^ sign : ~bits;
-    float logit;
-    std::memcpy(&logit, &bits, sizeof(logit));
-    return logit;
-}
-
-std::int32_t token_of(Candidate candidate) { return static_cast<std::int32_t>(~static_cast<std::uint32_t>(candidate)); }
-
-/// Among the k best, best first: each gives way to a better one and moves on. Without branches, because they would be guessed
-/// wrong; the next one may enter before the last has found its place.
-void insert(Candidate* found, std::size_t k, Candidate one) {
-    for (std::size_t i = 0; i < k; i++) {
-        Candidate here = found[i];
-        found[i] = std::max(here, one);
-        one = std::min(here, one);
-    }
-}
-
 }  // namespace
 
 Best::Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, std::size_t k,
@@ -50,9 +19,10 @@ Best::Best(std::vector<Scope> scopes, Workspace& space, std::size_t vocabulary, 
       space_(space),
       vocabulary_(vocabulary),
       k_(k),
+      kept_(rounded_up(k, ranks)),
       rows_(all_rows(scopes_)),
       forbidden_(std::move(forbidden)),
-      found_(rows_ * members * k),
+      found_(rows_ * members * kept_),
       limits_(rows_ * members, -std::numeric_limits<float>::infinity()) {
     std::size_t summaries = 0;
     for (const Scope& scope : scopes_) summaries += scope.rows * scope.words->groups();
@@ -129,10 +99,7 @@ void Best::search(const Scope& scope, const Kernels& kernels, const float* logit
                   float* limit) const {
     std::size_t here = std::min(group, words(scope) - number * group);
     std::uint64_t left = ~std::uint64_t{0} >> (group - here) & kernels.above(logits, *limit);
-    for (; left != 0; left &= left - 1) {
-        auto i = static_cast<std::size_t>(__builtin_ctzll(left));
-        insert(found, k_, candidate_of(logits[i], scope.token(number * group + i)));
-    }
+    kernels.enter(logits, left, scope.names(number * group), found, kept_);
     if (found[k_ - 1] != 0) *limit = logit_of(found[k_ - 1]);
 }
 

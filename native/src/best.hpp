@@ -8,13 +8,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "buffer.hpp"
 #include "candidates.hpp"
 #include "pass.hpp"
 
 namespace dragoman {
-
-/// A logit and its token in one number that is larger for the better of two; ties go to the lower token. None is zero.
-using Candidate = std::uint64_t;
 
 /// Rows that go on with the same words: with all, or with the candidates of their sentence.
 struct Scope {
@@ -23,8 +21,9 @@ struct Scope {
     const std::vector<std::int32_t>* tokens;
     std::size_t first, rows;
 
-    std::int32_t token(std::size_t place) const {
-        return tokens == nullptr ? static_cast<std::int32_t>(place) : (*tokens)[place];
+    /// Which tokens the words are from this place on.
+    Names names(std::size_t place) const {
+        return {tokens == nullptr ? nullptr : tokens->data() + place, static_cast<std::int32_t>(place)};
     }
 };
 
@@ -43,8 +42,8 @@ public:
     bool broken() const { return broken_.load(); }
 
 private:
-    /// What a member has found for a row: k candidates, best first.
-    Candidate* found(std::size_t member, std::size_t row) { return found_.data() + (member * rows_ + row) * k_; }
+    /// What a member has found for a row: k candidates, best first, and what fills the last of the registers they come in.
+    Candidate* found(std::size_t member, std::size_t row) { return found_.data() + (member * rows_ + row) * kept_; }
     std::size_t words(const Scope& scope) const { return scope.tokens == nullptr ? vocabulary_ : scope.tokens->size(); }
     void look(const Scope& scope, std::size_t number, const Operand& x, const Kernels& kernels, float* logits,
               GroupSummary* summaries, std::size_t hand);
@@ -57,9 +56,9 @@ private:
 
     const std::vector<Scope> scopes_;
     Workspace& space_;
-    const std::size_t vocabulary_, k_, rows_;
+    const std::size_t vocabulary_, k_, kept_, rows_;
     const std::vector<std::int32_t> forbidden_;
-    std::vector<Candidate> found_;
+    Buffer<Candidate> found_;
     /// For each member and row, the logit that a word must exceed to be among the k best so far.
     std::vector<float> limits_;
     std::atomic<bool> broken_{false};

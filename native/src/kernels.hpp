@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ranked.hpp"
 #include "shapes.hpp"
 
 namespace dragoman {
@@ -75,6 +76,9 @@ struct ScoreBias {
     std::ptrdiff_t stride;
 };
 
+/// So many queries of one head, and no more, read a key or value together.
+constexpr std::size_t queries_together = 6;
+
 struct Queries {
     const float* first;
     std::size_t stride, count;
@@ -119,6 +123,8 @@ struct Kernels {
     void (*summarise)(const float* logits, std::size_t rows, GroupSummary* summaries, std::size_t stride);
     /// One bit for each logit of a group that is above the limit.
     std::uint64_t (*above)(const float* logits, float limit);
+    /// Puts those logits of a group whose bit is set among the best; `count` is a multiple of `ranks`.
+    void (*enter)(const float* logits, std::uint64_t which, const Names& names, Candidate* best, std::size_t count);
     /// log of the sum of exponentials over all groups; NaN or infinite where a logit is.
     float (*normaliser)(const GroupSummary* summaries, std::size_t groups);
 };

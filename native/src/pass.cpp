@@ -14,7 +14,7 @@ void Workspace::reserve(std::size_t rows, std::size_t members, std::size_t place
     projected.reserve(rows * widest_product);
     attended.reserve(rows * attended_width);
     update.reserve(rows * width);
-    scores = rounded_up(4 * rounded_up(places, lanes) + scratch_per_member, lanes);
+    scores = rounded_up(queries_together * rounded_up(places, lanes) + scratch_per_member, lanes);
     scratch.reserve(members * scores);
 }
 

@@ -76,15 +76,19 @@ def test_members_of_a_team_that_take_portions_of_their_own_find_the_same(kind: s
         assert_same(list(followed[1]), list(followed[0]))
 
 
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 @pytest.mark.parametrize("compute", COMPUTES)
-def test_beams_of_a_sentence_do_not_mix(compute: str) -> None:
+def test_beams_of_a_sentence_do_not_mix(compute: str, instruction_set: str) -> None:
+    """However many of them look at the source together, which is in parts of like size."""
+    widest = 13
     ids, lengths = models.texts(3)
-    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(3, STEPS, 5))
-    core = models.model(compute=compute)
-    together = decoded(core, ids, lengths, given)
-    for beam in range(5):
-        alone = decoded(core, ids, lengths, given[:, :, beam : beam + 1])
-        assert_same(alone, [all_[:, :, beam : beam + 1] for all_ in together])
+    given = np.random.default_rng(1).integers(models.VOCABULARY, size=(3, STEPS, widest))
+    core = models.model(compute=compute, instruction_set=instruction_set)
+    alone = [decoded(core, ids, lengths, given[:, :, beam : beam + 1]) for beam in range(widest)]
+    for width in (2, 3, 4, 5, 6, 7, widest):
+        together = decoded(core, ids, lengths, given[:, :, :width])
+        for beam in range(width):
+            assert_same([all_[:, :, beam : beam + 1] for all_ in together], alone[beam])
 
 
 @pytest.mark.parametrize("compute", ["int8", "bfloat16"])

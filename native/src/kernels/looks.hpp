@@ -93,19 +93,32 @@ void look_at_blocks_together(const float* query, std::size_t query_stride, const
     });
 }
 
+/// As many together as may be, in parts of like size.
+template <class Number, int queries>
+void look_at_blocks_by(std::size_t together, const float* query, std::size_t query_stride, const BlockKeys<Number>& seen,
+                       float scale, ScoreBias bias, float* scores, float* attended, std::size_t attended_stride,
+                       std::size_t head_width) {
+    if constexpr (queries > 1) {
+        if (together < queries) {
+            return look_at_blocks_by<Number, queries - 1>(together, query, query_stride, seen, scale, bias, scores, attended,
+                                                          attended_stride, head_width);
+        }
+    }
+    look_at_blocks_together<Number, queries>(query, query_stride, seen, scale, bias, scores, attended, attended_stride,
+                                             head_width);
+}
+
 template <class Number>
 void look_at_blocks(const Queries& queries, const BlockKeys<Number>& seen, float scale, ScoreBias bias, float* scratch,
                     float* attended, std::size_t attended_stride, std::size_t head_width) {
-    std::size_t q = 0;
-    for (; q + 4 <= queries.count; q += 4) {
-        look_at_blocks_together<Number, 4>(queries.first + q * queries.stride, queries.stride, seen, scale, bias, scratch,
-                                           attended + q * attended_stride, attended_stride, head_width);
-        if (bias.first != nullptr) bias.first += 4 * bias.stride;
-    }
-    for (; q < queries.count; q++) {
-        look_at_blocks_together<Number, 1>(queries.first + q * queries.stride, queries.stride, seen, scale, bias, scratch,
-                                           attended + q * attended_stride, attended_stride, head_width);
-        if (bias.first != nullptr) bias.first += bias.stride;
+    std::size_t parts = (queries.count + queries_together - 1) / queries_together;
+    for (std::size_t part = 0; part < parts; part++) {
+        std::size_t q = queries.count * part / parts, together = queries.count * (part + 1) / parts - q;
+        ScoreBias bias_of_part = bias;
+        if (bias.first != nullptr) bias_of_part.first = bias.first + static_cast<std::ptrdiff_t>(q) * bias.stride;
+        look_at_blocks_by<Number, queries_together>(together, queries.first + q * queries.stride, queries.stride, seen, scale,
+                                                    bias_of_part, scratch, attended + q * attended_stride, attended_stride,
+                                                    head_width);
     }
 }
 

@@ -29,6 +29,7 @@ constexpr Kernels table(const char* name) {
             looks<Bfloat16>(),
             summarise,
             group_above,
+            enter,
             normaliser};
 }
 

@@ -42,6 +42,51 @@ std::uint64_t group_above(const float* logits, float limit) {
     return bits;
 }
 
+/// That of the lowest bit set.
+inline Candidate candidate_at(const float* logits, std::uint64_t which, const Names& names) {
+    int place = __builtin_ctzll(which);
+    return candidate_of(logits[place], names.listed == nullptr ? names.first + place : names.listed[place]);
+}
+
+typedef Candidate Ranks __attribute__((vector_size(ranks * sizeof(Candidate)), may_alias));
+
+/// Each of the best becomes the larger of itself and of what moves on from the place before: the smaller of the best there
+/// and the new one. So all places are computed at once, and no branch is guessed wrong.
+inline void enter_one(Candidate one, Ranks* best, std::size_t parts) {
+    Ranks entering = one - Ranks{}, before = ~Ranks{};
+    for (std::size_t part = 0; part < parts; part++) {
+        Ranks here = best[part];
+#ifdef __clang__
+        Ranks moved = __builtin_shufflevector(before, here, 7, 8, 9, 10, 11, 12, 13, 14);
+#else
+        Ranks moved = __builtin_shuffle(before, here, Ranks{7, 8, 9, 10, 11, 12, 13, 14});
+#endif
+        moved = moved < entering ? moved : entering;
+        best[part] = here > moved ? here : moved;
+        before = here;
+    }
+}
+
+template <std::size_t parts>
+inline void enter_few(const float* logits, std::uint64_t which, const Names& names, Ranks* best) {
+    Ranks kept[parts];
+    for (std::size_t part = 0; part < parts; part++) kept[part] = best[part];
+    for (; which != 0; which &= which - 1) enter_one(candidate_at(logits, which, names), kept, parts);
+    for (std::size_t part = 0; part < parts; part++) best[part] = kept[part];
+}
+
+void enter(const float* logits, std::uint64_t which, const Names& names, Candidate* best, std::size_t count) {
+    Ranks* places = reinterpret_cast<Ranks*>(best);
+    switch (count / ranks) {  // few stay in registers
+        case 1:
+            return enter_few<1>(logits, which, names, places);
+        case 2:
+            return enter_few<2>(logits, which, names, places);
+        default:
+            for (; which != 0; which &= which - 1) enter_one(candidate_at(logits, which, names), places, count / ranks);
+    }
+}
+
 /// log sum exp, from the largest group down; comparisons let no NaN pass, which the totals keep.
 float normaliser(const GroupSummary* summaries, std::size_t groups) {
     float most = summaries[0].largest;
