@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Self, final
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from dragoman.axes import Bool, Int
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import (
     IMPOSSIBLE,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.axes import Float, Int
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import IMPOSSIBLE, forbidden
 from dragoman.decoding.greedy import one_step

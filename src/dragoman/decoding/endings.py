@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.continuations import IMPOSSIBLE, Continuations
 from dragoman.decoding.hypothesis import Hypothesis
@@ -154,9 +154,7 @@ class Trail:
     def _follow(self, slot: int, endings: Endings, row: int, best: int) -> list[Hypothesis]:
         ages, beams = endings.ages[row].tolist(), endings.beams[row].tolist()
         longest = max(ages[:best])
-        tokens, parents, log_probs = (
-            part[slot, :longest].tolist() for part in (self._tokens, self._parents, self._log_probs)
-        )
+        parents = self._parents[slot, :longest].tolist()
         scores, totals = endings.scores[row].tolist(), endings.log_probs[row].tolist()
         ends, finished = endings.end_log_probs[row].tolist(), endings.finished[row].tolist()
         found = []
@@ -165,15 +163,16 @@ class Trail:
                 break
             beam, path = beams[place], []
             for age in reversed(range(ages[place])):
-                path.append((tokens[age][beam], log_probs[age][beam]))
+                path.append(beam)
                 beam = parents[age][beam]
+            way = slot, np.arange(ages[place]), path[::-1]
             end = (ends[place],) if finished[place] else ()
             found.append(
                 Hypothesis(
-                    tokens=tuple(token for token, _ in reversed(path)),
+                    tokens=tuple(self._tokens[way].tolist()),
                     log_prob=totals[place],
                     score=scores[place],
-                    token_log_probs=(*(log_prob for _, log_prob in reversed(path)), *end),
+                    token_log_probs=(*self._log_probs[way].tolist(), *end),
                     finished=finished[place],
                 )
             )

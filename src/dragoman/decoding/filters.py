@@ -7,9 +7,9 @@ one), so that something is left to draw. Of tokens that are equal the lower one 
 import math
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.decoding.logits import largest
 
 Logits = Float[Tensor, "rows vocabulary"]

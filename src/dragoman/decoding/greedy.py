@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Generic, final
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import IMPOSSIBLE, ask
 from dragoman.decoding.hypothesis import Hypothesis

@@ -3,9 +3,9 @@
 import math
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.models.searched import not_finite
 from dragoman.shapes import StepLogits
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from dragoman.axes import Bool, Int
 from dragoman.decoding.continuations import Continuations
 
 

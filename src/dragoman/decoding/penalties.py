@@ -3,8 +3,8 @@
 from typing import assert_never
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.axes import Float, Int
 from dragoman.decoding.config import Average, Gnmt, Normalisation, Raw
 
 

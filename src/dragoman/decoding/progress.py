@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.models.searched import M_contra
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, Self, final
 
 import numpy as np
-from jaxtyping import Bool, Int
 
+from dragoman.axes import Bool, Int
 from dragoman.decoding.config import Normalisation, SearchSettings
 from dragoman.decoding.continuations import first_tokens
 from dragoman.decoding.hypothesis import Hypothesis

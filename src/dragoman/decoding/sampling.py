@@ -13,10 +13,10 @@ from typing import Generic, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.config import Config
 from dragoman.decoding import filters
 from dragoman.decoding.config import Average

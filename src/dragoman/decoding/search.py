@@ -1,8 +1,8 @@
 """The search that settings ask for."""
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.decoding.beam import BeamSearch
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.drafting import Drafting, DraftingSearch

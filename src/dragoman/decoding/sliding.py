@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Generic, Self, final
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
+from dragoman.axes import Bool, Int
 from dragoman.models.interfaces import M, Prompted, S
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 

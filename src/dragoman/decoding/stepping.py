@@ -7,9 +7,9 @@ from typing import Generic, Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.decoding.logits import largest, log_sum_exp
 from dragoman.models.interfaces import M, S, Stepper
 from dragoman.models.searched import Best, not_finite

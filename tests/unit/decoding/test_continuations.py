@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from dragoman.decoding.continuations import Continuations, begin, best_continuations, forbidden, going_on
 from dragoman.decoding.logits import largest
@@ -36,6 +39,21 @@ def test_equals_go_by_the_lower_token_and_then_by_the_lower_parent():
     best = continuations(torch.zeros(1, 2, 5), np.zeros((1, 2), dtype=np.float32), width=6)
     pairs = list(zip(best.tokens[0].tolist(), best.parents[0].tolist(), strict=True))
     assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+@given(
+    totals=arrays(np.float32, (7, 2, 3), elements=st.sampled_from([-math.inf, -3.0, -2.5, -1.0, 0.0])),
+    tokens=arrays(np.int32, (7, 2, 3), elements=st.integers(0, 3)),
+    width=st.integers(1, 6),
+)
+def test_the_order_is_that_of_a_sort_by_total_token_and_parent(totals, tokens, width):
+    best = best_continuations(totals, tokens, np.zeros((7, 2), dtype=np.float32), width=width)
+    for row in range(7):
+        candidates = [
+            (-totals[row, parent, place], tokens[row, parent, place], parent) for parent in (0, 1) for place in range(3)
+        ]
+        found = zip(-best.log_probs[row], best.tokens[row], best.parents[row], strict=True)
+        assert list(found) == sorted(candidates)[:width]
 
 
 def test_forbidden_tokens_keep_their_share_of_the_probability():
