@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
+
+from dragoman.axes import Float, Int
 
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]

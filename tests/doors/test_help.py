@@ -41,9 +41,9 @@ def test_help_imports_nothing_heavy():
 
 
 def test_every_verb_explains_itself():
-    from dragoman.cli.main import app
+    from dragoman.cli.main import command
 
-    verbs = [command.callback.__name__ for command in app.registered_commands]
+    verbs = [verb.callback.__name__ for verb in command().registered_commands]
     assert verbs == [
         "demo",
         "plan",

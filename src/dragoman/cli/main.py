@@ -9,30 +9,12 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Final
 
 import typer
 
-from dragoman.cli.analyse import analyse
-from dragoman.cli.answer import answer
-from dragoman.cli.backtranslate import backtranslate
-from dragoman.cli.bench import bench
-from dragoman.cli.classify import classify
-from dragoman.cli.compare import compare
-from dragoman.cli.data import data
-from dragoman.cli.demo import demo
-from dragoman.cli.distill import distill
-from dragoman.cli.evaluate import evaluate
-from dragoman.cli.export import export
-from dragoman.cli.generate import generate
-from dragoman.cli.info import info
-from dragoman.cli.inspect import inspect
-from dragoman.cli.plan import plan
-from dragoman.cli.prune import prune
-from dragoman.cli.reproduce import reproduce
-from dragoman.cli.score import score
-from dragoman.cli.train import train
-from dragoman.cli.translate import translate
 from dragoman.errors import DragomanError
 
 MENDABLE: Final = 2
@@ -41,19 +23,30 @@ INTERRUPTED: Final = 130
 READER_LEFT: Final = 141
 """128 + SIGPIPE, as the shell reports other programs whose reader went away (`dragoman ... | head`)."""
 
-app = typer.Typer(
-    name="dragoman",
-    help="From a parallel corpus to a translator: train, run and look into Transformer models.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-USING: Final = (translate, generate, classify, answer, score)
-LOOKING: Final = (evaluate, compare, analyse, inspect, bench, info)
-MAKING: Final = (prune, export, distill, backtranslate, reproduce)
-for verb in (demo, plan, train, *USING, *LOOKING, *MAKING):
-    app.command()(verb)
-app.add_typer(data)
+USING: Final = ("translate", "generate", "classify", "answer", "score")
+LOOKING: Final = ("evaluate", "compare", "analyse", "inspect", "bench", "info")
+MAKING: Final = ("prune", "export", "distill", "backtranslate", "reproduce")
+VERBS: Final = ("demo", "plan", "train", *USING, *LOOKING, *MAKING, "data")
+"""Each is what a module of this room defines by this name."""
+
+
+def command(verbs: Sequence[str] = VERBS) -> typer.Typer:
+    """The command with these verbs."""
+    app = typer.Typer(
+        name="dragoman",
+        help="From a parallel corpus to a translator: train, run and look into Transformer models.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in verbs:
+        verb = getattr(import_module(f"dragoman.cli.{name}"), name)
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb)
+        else:
+            app.command()(verb)
+    return app
 
 
 def main() -> None:
@@ -64,6 +57,7 @@ def main() -> None:
     _let_waiting_threads_sleep()
     _keep_few_products()
     _load_no_plugins()
+    _start_no_idle_threads()
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()
@@ -99,10 +93,17 @@ def _load_no_plugins() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
+def _start_no_idle_threads() -> None:
+    """Have numpy's OpenBLAS start no threads: they spin for a moment at first, and nothing large is multiplied there."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def run(arguments: list[str], *, debug: bool) -> int:
     """Run one command and return its exit code; the message of an error goes to standard error."""
+    asked = arguments[:1]
     try:
-        app(arguments, prog_name="dragoman")
+        # To build all verbs where one is asked for would take a sixth of the start.
+        command(asked if asked and asked[0] in VERBS else VERBS)(arguments, prog_name="dragoman")
     except (
         SystemExit
     ) as ending:  # typer ends this way, with 0, with 2 for wrong usage, or with the code of `typer.Exit`
@@ -158,7 +159,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     *,
     show_version: Annotated[

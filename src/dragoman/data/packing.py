@@ -12,10 +12,10 @@ from typing import Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dragoman.axes import Bool, Int
 from dragoman.data.epochs import Epoch, EpochStream, Rows
 from dragoman.data.store import Ragged
 from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD

@@ -11,11 +11,11 @@ from typing import NamedTuple, Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from dragoman.axes import Int
 from dragoman.config import Config
 from dragoman.data.batching import LengthsOfAll
 from dragoman.data.corpora.questions import Located, Question, QuestionCorpus, Skipped, read_questions

@@ -11,10 +11,10 @@ from typing import NamedTuple, Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from dragoman.axes import Int
 from dragoman.config import Config
 from dragoman.data.batching import LengthsOfAll
 from dragoman.data.corpora.tagged import Tagged, TaggedCorpus, read_tagged

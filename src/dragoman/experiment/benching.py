@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.config import parse
 from dragoman.decoding import LengthLimit, SearchSettings
 from dragoman.errors import ConfigError, DataError, RunError

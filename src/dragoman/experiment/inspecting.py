@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.corpora.questions import Located
 from dragoman.data.labelling import between_symbols

@@ -6,9 +6,9 @@ from itertools import combinations
 from typing import Any, Self, final
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
+from dragoman.axes import Float
 from dragoman.data.batching import Batch
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from dragoman.axes import Float
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.build import task_of
 from dragoman.experiment.inventory import count_parameters

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, agreement

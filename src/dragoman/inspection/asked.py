@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.inspection.passes import Ids, Reading, at_least_single, module_of
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.symbols import Symbols

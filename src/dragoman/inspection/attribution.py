@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.inspection.asked import Asked
 from dragoman.inspection.passes import without_dropout
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.data.tokenizer import Side
 from dragoman.inspection.asked import Asked, masked, repeated
 from dragoman.inspection.passes import Ids, Pass, module_of, of_one_text, without_dropout

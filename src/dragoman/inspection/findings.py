@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.data.tokenizer import Side
 from dragoman.errors import DataError
 from dragoman.inspection.asked import Asked, as_they_are, masked, repeated

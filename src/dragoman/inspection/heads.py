@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.errors import DataError
 from dragoman.inspection.recorder import Kind, attentions_of
 from dragoman.nn.attention import MultiHeadAttention

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dragoman.axes import Bool, Float
 from dragoman.nn.attend import Allowed, Attended, Values, narrowed
 from dragoman.nn.attention import Look, MultiHeadAttention, Places, Reachable, Relations
 from dragoman.nn.cache import KeysValues

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from dragoman.axes import Bool, Float
 from dragoman.inspection.recorder import Kind, record
 from dragoman.inspection.statistics import Maps
 from dragoman.models.interfaces import Seq2Seq

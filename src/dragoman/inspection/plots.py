@@ -5,9 +5,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dragoman.axes import Bool, Float
 from dragoman.errors import MissingExtraError
 from dragoman.inspection.study import Contribution, Study
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Shaped
 from dragoman.errors import DataError
 from dragoman.inspection.looking import Visible, Weights, attention_mask, attention_weights, looks_at_mixtures
 from dragoman.nn.attention import MultiHeadAttention

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, assert_never
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.inspection.recorder import attentions_of
 from dragoman.models.arrays import Compute
 from dragoman.nn.cache import KeysValues

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dragoman.axes import Bool, Float
 from dragoman.inspection.recorder import Kind
 
 Maps = Float[Tensor, "layers heads queries keys"]

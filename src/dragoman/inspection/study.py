@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links

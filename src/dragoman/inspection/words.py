@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.data.tokenizer import Side
 from dragoman.data.tokenizer.preparation import SPACE
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float32, Int8, UInt16
 from safetensors import SafetensorError, deserialize, safe_open
 
+from dragoman.axes import Float32, Int8, UInt16
 from dragoman.errors import RunError
 from dragoman.files import write_atomically
 

@@ -2,9 +2,9 @@
 
 from typing import Any, Protocol, assert_never, final, runtime_checkable
 
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.nn.heads import Head, SequenceHead, SpanHead, SpanLogits, TokenHead
 from dragoman.shapes import Lengths
 

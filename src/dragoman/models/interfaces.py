@@ -6,9 +6,9 @@ is handed over: `step` returns the state that comes next and leaves the one it w
 
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.axes import Float, Int
 from dragoman.errors import RunError
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any, final
 
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.errors import DataError
 from dragoman.models.interfaces import ReadsTrees
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Literal, final
 
 import torch
-from jaxtyping import Float
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from dragoman.axes import Float
 from dragoman.config import Config
 from dragoman.errors import ConfigError
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from dragoman.axes import Bool, Float
 from dragoman.nn.dropout import dropout
 from dragoman.nn.masks import causal as causal_mask
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, scaled_dot, share

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, Protocol, final, runtime_checkable
 
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.config import Config
 from dragoman.nn.attend import Allowed, Attended, Bias, Values, attend, attend_fused, in_chunks, narrowed, weights_of
 from dragoman.nn.cache import KeysValues

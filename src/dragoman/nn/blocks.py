@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Literal, final
 
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float
 from dragoman.nn.attention import MultiHeadAttention, Places, Reachable, Relations
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.dropout import Dropout

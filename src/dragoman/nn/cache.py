@@ -5,8 +5,9 @@ from typing import Self
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
 from torch import Tensor
+
+from dragoman.axes import Float, Int
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from typing import Final, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Int, Shaped
 from torch import Tensor, nn
+
+from dragoman.axes import Bool, Int, Shaped
 
 _LEVELS: Final = 2**16
 # Odd numbers whose bits look like chance: the golden ratio of 64 bits, and two of the finishers of SplitMix64

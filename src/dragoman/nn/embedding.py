@@ -5,9 +5,9 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.positions.learned import LearnedPositions
 from dragoman.nn.positions.sinusoidal import Sinusoids

@@ -3,9 +3,9 @@ r"""The position-wise network, $W_2\,f(W_1 x)$ (Vaswani et al., 2017, eq. 2), pl
 from typing import Literal, assert_never, final
 
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.nn.dropout import Dropout
 
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]

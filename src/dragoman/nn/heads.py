@@ -8,10 +8,10 @@ or that of the last token, the only one that has seen the whole text where a dec
 from typing import Literal, NamedTuple, assert_never, final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.config import Config
 from dragoman.nn.dropout import Dropout
 from dragoman.shapes import Lengths

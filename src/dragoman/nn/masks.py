@@ -1,8 +1,9 @@
 """Who may look at whom. Masks are boolean and `True` means: may look."""
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
+
+from dragoman.axes import Bool, Int
 
 
 def distances(

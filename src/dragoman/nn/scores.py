@@ -19,10 +19,10 @@ from typing import Annotated, Literal, Protocol, assert_never, final, runtime_ch
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.config import Config
 from dragoman.errors import ConfigError
 

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.axes import Float, Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis

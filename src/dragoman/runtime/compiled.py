@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.axes import Float, Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis

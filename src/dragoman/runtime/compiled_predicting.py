@@ -7,9 +7,9 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.decoding import score_by_steps
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Searched

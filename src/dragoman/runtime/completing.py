@@ -6,9 +6,9 @@ from typing import Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
+from dragoman.axes import Int
 from dragoman.data.tokenizer import Side
 from dragoman.decoding import (
     Average,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.drafting import Acceptance, Draft
 from dragoman.models.symbols import Symbols

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
 
+from dragoman.axes import Bool, Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Side
 from dragoman.data.trees import Starts, structure_of, word_starts

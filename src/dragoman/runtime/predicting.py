@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.decoding import Stepping, score_tokens
 from dragoman.models.interfaces import Causal, Prompted
 from dragoman.models.searched import Searched

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from dragoman.axes import Int
 from dragoman.models.symbols import Symbols
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.shortlist import Shortlist
 from dragoman.runtime.around import Around

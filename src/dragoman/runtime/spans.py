@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
 from torch import Tensor
+
+from dragoman.axes import Bool, Float
 
 
 class Found(NamedTuple):

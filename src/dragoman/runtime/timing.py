@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
+from dragoman.axes import Int
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.search import search_of
 from dragoman.models.searched import Searched

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.training import objectives
 from dragoman.training.objectives import Loss
 

@@ -5,9 +5,9 @@ answer over all places where it may stand.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.data.labelling import LabelBatch
 from dragoman.data.questions import SpanBatch
 from dragoman.data.tagging import TagBatch

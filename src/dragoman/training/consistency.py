@@ -13,10 +13,10 @@ from functools import partial
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.config import Config
 from dragoman.data.batching import Batch
 from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient

@@ -2,9 +2,9 @@
 
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.data.packing import TextBatch
 from dragoman.shapes import Lengths
 from dragoman.training.objectives import Loss, unembedding_loss

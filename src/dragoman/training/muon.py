@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
 from dragoman.training.distributed import is_shard
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.axes import Float, Int
 from dragoman.training.precision import ALIKE, filled_up
 
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk

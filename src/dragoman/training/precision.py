@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, assert_never, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from dragoman.axes import Float
 
 SMALLEST: Final = 64 * 64
 """Weights of a linear map below which rounding them takes longer than it gains."""

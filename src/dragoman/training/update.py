@@ -7,10 +7,10 @@ from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.data.batching import Batch
 from dragoman.models.with_trees import with_trees
 from dragoman.nn.dropout import rows_known_by

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
 from torch import Tensor
 
+from dragoman.axes import Shaped
 from dragoman.data.tokenizer import Side
 from dragoman.inspection.beam_tree import SearchSeen
 from dragoman.inspection.study import Step, Study, WordAlignment

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import within

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.nn.blocks import EncoderBlock, longest_sequence
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feedforward import ActivationName, activate

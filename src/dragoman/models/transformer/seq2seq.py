@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.errors import DataError
 from dragoman.models.transformer.state import DecoderState, Layers
 from dragoman.nn.attention import Places, Relations

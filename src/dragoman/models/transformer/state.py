@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
+from dragoman.axes import Bool, Int
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.cache import KeysValues
 from dragoman.nn.masks import latest

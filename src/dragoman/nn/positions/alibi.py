@@ -7,9 +7,9 @@ we take the same formula, the authors' code interleaves two sequences. Where bot
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.distances import Weights
 from dragoman.nn.scores import MappedQueries

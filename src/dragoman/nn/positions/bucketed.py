@@ -8,9 +8,9 @@ import math
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.distances import Weights
 from dragoman.nn.scores import MappedQueries

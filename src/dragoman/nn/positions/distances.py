@@ -2,9 +2,9 @@
 
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.axes import Float
 from dragoman.nn.scores import MappedQueries
 
 Weights = Float[Tensor, "rows heads queries keys"]

@@ -2,9 +2,9 @@
 
 from typing import final
 
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Float, Int
 from dragoman.errors import DataError
 
 

@@ -8,8 +8,9 @@ halves are the layout of GPT-NeoX and Llama, and the same network with its rows 
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from dragoman.axes import Float, Int
 
 PerHead = Float[Tensor, "rows heads places head_size"]
 

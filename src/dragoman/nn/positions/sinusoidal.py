@@ -3,8 +3,9 @@ r"""$PE(p, 2i) = \sin(p / 10000^{2i/d})$, $PE(p, 2i+1) = \cos(p / 10000^{2i/d})$
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from dragoman.axes import Float, Int
 
 
 def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:

@@ -14,9 +14,9 @@ other distances, relations run from query to key; those of the paper run from ke
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float, Int
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.sinusoidal import sinusoids
 from dragoman.nn.scores import MappedQueries

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dragoman.axes import Bool, Float
 from dragoman.nn.attend import Allowed, Attended, attend, attend_fused, in_chunks, weigh
 from dragoman.nn.attention import CHUNK
 from dragoman.nn.cache import KeysValues

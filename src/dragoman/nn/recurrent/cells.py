@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple, Self, assert_never
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
+
+from dragoman.axes import Float
 
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.recurrent.attention import SourceAttention, SourceView
 from dragoman.nn.recurrent.cells import (

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from dragoman.axes import Float
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.recurrent.cells import CellName, Cells, CellState, CellWeights, advance, build_layer, from_input
 from dragoman.shapes import Lengths

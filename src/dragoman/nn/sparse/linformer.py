@@ -9,10 +9,10 @@ can be mixed in.
 from typing import Literal, final
 
 import torch
-from jaxtyping import Float
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from dragoman.axes import Float
 from dragoman.config import Config
 from dragoman.errors import DataError
 from dragoman.nn.attend import Attended, Values

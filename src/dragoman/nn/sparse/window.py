@@ -10,10 +10,10 @@ from typing import Literal, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
+from dragoman.axes import Bool, Float
 from dragoman.config import Config
 from dragoman.nn.attend import Attended, Values
 from dragoman.nn.attention import Look, Reachable
