@@ -22,6 +22,11 @@ constexpr std::size_t step = 64;
 /// Bytes from one line of a packed weight to the next.
 constexpr std::size_t line = group * Int8::interleave;
 
+/// Bytes of a group that a step reads.
+constexpr std::size_t step_bytes = step * group;
+/// Rows that make it worth while to read half of a group at a time, so that it stays near: fewer read all of it as one stream.
+constexpr std::size_t rows_to_halve_for = 64;
+
 /// What `ldtilecfg` reads: every tile has 16 rows of 64 bytes.
 struct alignas(64) Configuration {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -59,6 +64,15 @@ void finish(const Sums& sums, std::size_t tile, const Operand& x, std::size_t ro
     Int8::finish(rows, height, 1, x.scale + row, weight, column, y, y_stride);
 }
 
+/// Asks for so many tiles of the next step: the processor guesses too little of what tiles read by itself.
+template <int tiles>
+void ask_for_next(const std::int8_t* w) {
+#pragma GCC unroll 64
+    for (std::size_t i = 0; i < height * tiles; i++) {
+        _mm_prefetch(w + step_bytes + i / tiles * line + i % tiles * sizeof(__m512i), _MM_HINT_T1);
+    }
+}
+
 /// 32 rows times 32 columns: four tiles of sums, so that what is read serves twice.
 void large_tile(const Operand& x, std::size_t row, const Packed& weight, std::size_t group_number, std::size_t column,
                 float* y, std::size_t y_stride) {
@@ -67,6 +81,7 @@ void large_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
     const auto* w = static_cast<const std::int8_t*>(weight.data) + group_number * group * x.depth + column * Int8::interleave;
     begin();
     for (std::size_t k = 0; k < x.depth; k += step) {
+        if (row == 0) ask_for_next<2>(w + k * group);  // what comes after finds the weights near
         _tile_loadd(4, upper + k, x.depth);
         _tile_loadd(6, w + k * group, line);
         _tile_dpbusd(0, 4, 6);
@@ -93,6 +108,7 @@ void broad_tile(const Operand& x, std::size_t row, const Packed& weight, std::si
     constexpr std::size_t beside = lanes * Int8::interleave;
     begin();
     for (std::size_t k = 0; k < x.depth; k += step) {
+        if (row == 0) ask_for_next<4>(w + k * group);
         _tile_loadd(4, numbers + k, x.depth);
         _tile_loadd(5, w + k * group, line);
         _tile_dpbusd(0, 4, 5);
@@ -115,14 +131,11 @@ void tiled_product(const Operand& x, std::size_t rows, const Packed& weight, std
                    std::size_t y_stride) {
     if (rows < height) return product<Int8>(x, rows, weight, group_number, y, y_stride);
     _tile_loadconfig(&whole_tiles);
-    std::size_t row = 0, paired = rows / (2 * height) * (2 * height);
+    std::size_t row = 0, paired = rows < rows_to_halve_for ? 0 : rows / (2 * height) * (2 * height);
     for (std::size_t column = 0; column < group; column += 2 * lanes) {  // outside: half of the group's weights stay near
         for (row = 0; row < paired; row += 2 * height) large_tile(x, row, weight, group_number, column, y, y_stride);
     }
-    if (row + height < rows) {
-        broad_tile(x, row, weight, group_number, y, y_stride);
-        row += height;
-    }
+    for (; row + height < rows; row += height) broad_tile(x, row, weight, group_number, y, y_stride);
     if (row < rows) broad_tile(x, rows - height, weight, group_number, y, y_stride);
     _tile_release();
 }
