@@ -94,7 +94,7 @@ def _load_no_plugins() -> None:
 
 
 def _start_no_idle_threads() -> None:
-    """Have numpy's OpenBLAS start no threads: they spin for a moment at first, and nothing large is multiplied there."""
+    """Have OpenBLAS, for numpy, start no threads: they spin for a moment at first, and multiply nothing large here."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
