@@ -32,7 +32,7 @@ def test_errors_become_codes_and_one_message(error, code, message, monkeypatch, 
     def failing(*_arguments: object, **_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(main, "app", failing)
+    monkeypatch.setattr(main, "command", lambda _verbs: failing)
     assert main.run(["demo"], debug=False) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -44,7 +44,7 @@ def test_debug_adds_the_traceback(monkeypatch, capsys):
     def failing(*_arguments: object, **_options: object) -> None:
         raise ConfigError("wrong")
 
-    monkeypatch.setattr(main, "app", failing)
+    monkeypatch.setattr(main, "command", lambda _verbs: failing)
     assert main.run([], debug=True) == 2
     assert "Traceback" in capsys.readouterr().err
 
