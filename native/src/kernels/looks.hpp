@@ -93,7 +93,7 @@ void look_at_blocks_together(const float* query, std::size_t query_stride, const
     });
 }
 
-/// As many together as may be, in parts of like size.
+/// The function for so many queries, from `queries` down.
 template <class Number, int queries>
 void look_at_blocks_by(std::size_t together, const float* query, std::size_t query_stride, const BlockKeys<Number>& seen,
                        float scale, ScoreBias bias, float* scores, float* attended, std::size_t attended_stride,
@@ -108,6 +108,7 @@ void look_at_blocks_by(std::size_t together, const float* query, std::size_t que
                                              head_width);
 }
 
+/// As many together as may be, in parts of like size.
 template <class Number>
 void look_at_blocks(const Queries& queries, const BlockKeys<Number>& seen, float scale, ScoreBias bias, float* scratch,
                     float* attended, std::size_t attended_stride, std::size_t head_width) {
