@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from dragoman.experiment.workers import place, team_joined, team_of
+from dragoman.experiment.assistants import place
+from dragoman.experiment.workers import team_joined, team_of
 from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
 from dragoman.training.config import TrainingConfig, Updates
 from dragoman.training.consistency import r_drop

@@ -49,12 +49,16 @@ def listen(process: subprocess.Popen[str], until: str) -> str:
 
 def helper(process: subprocess.Popen[str]) -> int:
     """The worker with the number 1 among the descendants of a process."""
+    return helpers(process)[-1]
+
+
+def helpers(process: subprocess.Popen[str]) -> list[int]:
+    """Those among the descendants of a process that have the number 1."""
     found = [process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").iterdir():
             found += map(int, (task / "children").read_text().split())
-    helpers = [pid for pid in found if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
-    return helpers[-1]
+    return [pid for pid in found if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
 
 
 def is_alive(pid: int) -> bool:
@@ -119,6 +123,25 @@ def test_workers_do_not_outlive_a_command_that_is_killed(place):
         run.wait(timeout=60)
     end = time.monotonic() + 30
     while is_alive(other):
+        assert time.monotonic() < end, "the worker goes on without its leader"
+        time.sleep(0.05)
+
+
+def test_an_assistant_does_not_outlive_a_command_that_is_killed_before_it_can_be_told(place):
+    """It starts at once where a run had it, long before its leader can answer."""
+    with start(place, "train", *FILES, "--out", "young", *OPTIONS, *TWO) as run:
+        listen(run, "update 10/")
+        run.send_signal(signal.SIGINT)
+        run.stderr.read()
+    with start(place, "train", "--resume", "young") as run:
+        end = time.monotonic() + 30
+        while not (others := helpers(run)):
+            assert time.monotonic() < end, "no assistant was started"
+            time.sleep(0.01)
+        run.kill()
+        run.wait(timeout=60)
+    end = time.monotonic() + 30
+    while is_alive(others[0]):
         assert time.monotonic() < end, "the worker goes on without its leader"
         time.sleep(0.05)
 

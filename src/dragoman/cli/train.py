@@ -24,11 +24,11 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     import torch
 
+    from dragoman.experiment.assistants import Assistants, Place
     from dragoman.experiment.choices import Choice
     from dragoman.experiment.config import Experiment
     from dragoman.experiment.fit import Outcome
     from dragoman.experiment.run import RunFolder
-    from dragoman.experiment.workers import Place
 
 
 def train(
@@ -56,34 +56,58 @@ def train(
     With --text a language model is trained; every other task takes a configuration file. With --from a run is trained
     further on other text.
     """
-    from dragoman.cli.training_display import show_choices, show_outcome
-    from dragoman.experiment.build import task_of
-    from dragoman.experiment.device import choose_device, describe
-    from dragoman.experiment.workers import place
+    from dragoman.experiment.assistants import place
 
     here = place()
     if here is not None and here.rank > 0:
         return _assist(here)
-    chosen_device = choose_device(device)
     texts = (source, target, valid_source, valid_target)
     given = (config, *texts, text, valid_text, prepared, begin, out, data, assignments)
     resume, given = _restarted(out, resume, given)
     if resume is not None:
-        folder, experiment = _continued(resume, given=given)
-        show_choices([], device=describe(chosen_device))
+        return _go_on(resume, given=given, device=device, tensorboard=tensorboard)
+    from dragoman.cli.training_display import show_choices
+    from dragoman.experiment.device import choose_device, describe
+
+    chosen_device = choose_device(device)
+    folder = _free_folder(out)
+    corpora = corpora_of(texts, (text, valid_text), prepared)
+    begun = {} if begin is None else {"start": str(begin)}
+    experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
+    folder.begin()
+    with folder.gone_unless_begun():
+        folder.write_config(experiment)
+        show_choices(choices, device=describe(chosen_device))
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
-    else:
-        folder = _free_folder(out)
-        corpora = corpora_of(texts, (text, valid_text), prepared)
-        begun = {} if begin is None else {"start": str(begin)}
-        experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
-        folder.begin()
-        with folder.gone_unless_begun():
-            folder.write_config(experiment)
-            show_choices(choices, device=describe(chosen_device))
-            outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
+    return _ended(outcome, folder, experiment)
+
+
+def _go_on(resume: Path, *, given: tuple[Any, ...], device: str | None, tensorboard: bool) -> None:
+    """Train in a folder that a run was begun in, to its end."""
+    from dragoman.errors import ConfigError
+    from dragoman.experiment.assistants import on_their_way
+    from dragoman.experiment.run import RunFolder
+
+    if any(value is not None for value in given):
+        raise ConfigError("--resume goes on with the run's own configuration and corpora; leave the other options out")
+    folder = RunFolder(resume)
+    with on_their_way(folder) as early:
+        from dragoman.cli.training_display import show_choices
+        from dragoman.experiment.device import choose_device, describe
+
+        chosen_device = choose_device(device)
+        experiment = _begun(folder)
+        show_choices([], device=describe(chosen_device))
+        outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard, early=early)
+    _ended(outcome, folder, experiment)
+
+
+def _ended(outcome: Outcome, folder: RunFolder, experiment: Experiment) -> None:
+    """Say what came of it, and what it can be used for."""
+    from dragoman.cli.training_display import show_outcome
+    from dragoman.experiment.build import task_of
+
     show_outcome(outcome, folder=folder.path, command=task_of(experiment).description.command)
-    return None
 
 
 def _assist(here: Place) -> None:
@@ -105,14 +129,21 @@ def _assist(here: Place) -> None:
 
 def _restarted(out: Path | None, resume: Path | None, given: tuple[Any, ...]) -> tuple[Path | None, tuple[Any, ...]]:
     """What to resume with which options: where torchrun starts a command again, the run that it began."""
+    from dragoman.experiment.assistants import attempts
     from dragoman.experiment.run import RunFolder
-    from dragoman.experiment.workers import restarted
 
-    began = out is not None and restarted() and RunFolder(out).config.is_file()
+    began = out is not None and attempts() > 0 and RunFolder(out).config.is_file()
     return (out, ()) if began else (resume, given)
 
 
-def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device, tensorboard: bool = False) -> Outcome:
+def train_in(
+    folder: RunFolder,
+    experiment: Experiment,
+    *,
+    device: torch.device,
+    tensorboard: bool = False,
+    early: Assistants | None = None,
+) -> Outcome:
     """Train in a folder that `begin` made, showing what happens; a signal saves and leaves with the way to go on."""
     from dragoman.cli.signals import on_signals
     from dragoman.cli.training_display import (
@@ -149,7 +180,7 @@ def train_in(folder: RunFolder, experiment: Experiment, *, device: torch.device,
         network = blueprint(experiment, folder)
         size = workers_for(experiment.training, network, tokens=materials.tokens, device=device)
         with (
-            team_of(size, told=told_to_workers(folder, device)) as team,
+            team_of(size, told=told_to_workers(folder, device), early=early) as team,
             on_signals() as interrupted,
             TrainingDisplay(unit=task.description.unit) as display,
         ):
@@ -186,19 +217,16 @@ def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.dev
     return found
 
 
-def _continued(folder_path: Path, *, given: tuple[Any, ...]) -> tuple[RunFolder, Experiment]:
-    from dragoman.errors import ConfigError, RunError
+def _begun(folder: RunFolder) -> Experiment:
+    """What a run learns. Raises RunError where its training has ended."""
+    from dragoman.errors import RunError
     from dragoman.experiment.build import task_of
-    from dragoman.experiment.run import RunFolder
 
-    if any(value is not None for value in given):
-        raise ConfigError("--resume goes on with the run's own configuration and corpora; leave the other options out")
-    folder = RunFolder(folder_path)
     experiment = folder.read_config()
     if folder.weights.exists():
         command = task_of(experiment).description.command.replace("RUN", str(folder.path))
         raise RunError(f"{folder.path}: its training has ended; use it with: {command}")
-    return folder, experiment
+    return experiment
 
 
 def asked_for(

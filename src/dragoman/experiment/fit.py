@@ -12,6 +12,7 @@ import torch
 
 from dragoman.data.ahead import Ahead
 from dragoman.evaluation import Score
+from dragoman.experiment.assistants import Place
 from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
 from dragoman.experiment.config import Experiment
@@ -19,7 +20,7 @@ from dragoman.experiment.environment import environment
 from dragoman.experiment.picking import with_picks
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.work import Materials, Work
-from dragoman.experiment.workers import Place, all_cores, judging_on_all_cores, note_peak, team_joined
+from dragoman.experiment.workers import all_cores, judging_on_all_cores, note_peak, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
 from dragoman.training.checkpoint import Checkpoints, Progress

@@ -1,63 +1,32 @@
 """Who trains: one process, several that this one starts, or those that torchrun started.
 
-A worker is the same command again with its place in the environment, as torchrun puts it. Whoever does not lead waits
-to be told which run it is about, and learns from there; what is wrong is said by the leader alone.
+Whoever does not lead waits to be told which run it is about, and learns from there; what is wrong is said by the leader
+alone.
 """
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError
+from dragoman.experiment.assistants import THIS_MACHINE, Assistants, Place, attempts, place, start_assistants
 from dragoman.experiment.estimate import training_flops
 from dragoman.experiment.memory import peak_bytes
 from dragoman.training.config import Epochs, TrainingConfig
-from dragoman.training.distributed import ALONE, LONGEST_WAIT, Notes, Team
+from dragoman.training.distributed import ALONE, LONGEST_WAIT, Team, WorkerLostError
 from dragoman.training.loop import Judge
 
 FEWEST_TOKENS: Final = 512
 """Of a batch, for each worker: with fewer, what they tell each other takes longer than what they learn."""
 WORTH_STARTING: Final = 1e12
 """Operations of a training that take longer than the start of workers."""
-SECONDS_TO_END: Final = 10.0
-
-
-@final
-@dataclass(frozen=True)
-class Place:
-    """Where a process stands among those that torchrun, or a leader, started."""
-
-    rank: int
-    size: int
-    local_rank: int
-
-    @property
-    def device(self) -> str:
-        """The device of this worker where each has a GPU of its own."""
-        return f"cuda:{self.local_rank}"
-
-
-def place() -> Place | None:
-    """The place of this process among several; None where it was started by itself."""
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    if any(name not in os.environ for name in names):
-        return None
-    rank = int(os.environ["RANK"])
-    return Place(rank, int(os.environ["WORLD_SIZE"]), int(os.environ.get("LOCAL_RANK", rank)))
-
-
-def restarted() -> bool:
-    """Whether torchrun started this process again after a worker was lost."""
-    return _attempts() > 0
 
 
 def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, device: torch.device) -> int:
@@ -85,39 +54,45 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
 
 
 @contextmanager
-def team_of(size: int, *, told: Mapping[str, Any]) -> Iterator[Team]:
+def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = None) -> Iterator[Team]:
     """The team that this process leads, inside; `told` is what the others must know.
 
-    Raises RunError where they cannot be started.
+    Who was started `early` takes part where a team of that size is wanted. Raises RunError where the others cannot be
+    started.
     """
     here = place()
     if here is None and size == 1:
         yield ALONE
         return
+    if here is not None:
+        with _together(_met(), 0, here.size, told=told) as (team, _):
+            yield team
+        return
+    assistants = early if early is not None and early.size == size else start_assistants(size)
     before = torch.get_num_threads()
-    started: list[subprocess.Popen[bytes]] = []
+    share = max(1, before // size)
     try:
-        if here is None:
-            store, started = _start(size, threads=max(1, before // size))
-            torch.set_num_threads(max(1, before // size))
-        else:
-            store, size = _met(), here.size
-        yield _joined(store, 0, size, told=told)
+        store = _opened(assistants)
+        torch.set_num_threads(share)
+        with _together(store, 0, size, told={**told, "threads": share}) as (team, _):
+            yield team
     finally:
-        _part(started)
+        assistants.see_off()
         torch.set_num_threads(before)
 
 
 @contextmanager
 def team_joined(here: Place) -> Iterator[tuple[Team, dict[str, Any]]]:
-    """The team of a process that does not lead, and what the leader told."""
+    """The team of a process that does not lead, and what the leader told. Raises WorkerLostError where it is gone."""
     try:
         store = _met()
         store.set(_here(here.rank), "")
-        team = _joined(store, here.rank, here.size, told=None)
-        yield team, team.agreed(None)
-    finally:
-        _part([])
+    except dist.DistError as error:
+        raise WorkerLostError("the worker that leads was lost") from error
+    with _together(store, here.rank, here.size, told=None) as (team, heard):
+        if "threads" in heard:
+            torch.set_num_threads(heard["threads"])
+        yield team, heard
 
 
 @contextmanager
@@ -155,58 +130,41 @@ def peaks_of_others(team: Team) -> list[int]:
     return [int(team.notes.get(_peak_of(rank))) for rank in range(1, team.size)]
 
 
-def _joined(store: Any, rank: int, size: int, *, told: Mapping[str, Any] | None) -> Team:
+@contextmanager
+def _together(
+    store: Any, rank: int, size: int, *, told: Mapping[str, Any] | None
+) -> Iterator[tuple[Team, dict[str, Any]]]:
+    """A team that has met, and what its leader told to all, until the end of the block."""
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT)
-    team = Team(rank, size, store)
-    if told is not None:
-        team.agreed(dict(told))
-    return team
+    try:
+        team = Team(rank, size, store)
+        yield team, team.agreed(None if told is None else dict(told))
+    finally:
+        dist.destroy_process_group()
 
 
-def _start(size: int, *, threads: int) -> tuple[Any, list[subprocess.Popen[bytes]]]:
-    """The others, all on this machine, waiting to be told."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+def _opened(assistants: Assistants) -> Any:
+    """What all meet at, once the assistants are there; a rendezvous would not notice that one has ended."""
+    port = assistants.door.getsockname()[1]
     store = dist.TCPStore(  # type: ignore[attr-defined]
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=LONGEST_WAIT
+        THIS_MACHINE,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=LONGEST_WAIT,
+        master_listen_fd=assistants.door.detach(),
     )
-    command = f"import sys; sys.path[:] = {sys.path!r}; from dragoman.cli.main import main; main()"
-    started = []
-    for rank in range(1, size):
-        around = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": store.port}
-        machine = {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": str(threads)}
-        own = os.environ | machine | {name: str(value) for name, value in around.items()}
-        arguments = [sys.executable, "-c", command, "train"]
-        # In a session of its own, Ctrl-C reaches the leader alone, who says when all stop.
-        apart = {"env": own, "stdin": subprocess.DEVNULL, "start_new_session": True}
-        started.append(subprocess.Popen(arguments, **apart))  # type: ignore[call-overload]  # noqa: S603
-    _wait_for(started, store)
-    return store, started
-
-
-def _wait_for(started: Sequence[subprocess.Popen[bytes]], store: Notes) -> None:
-    """Until all are there; a rendezvous would not notice that one has ended."""
-    while not store.check([_here(rank) for rank in range(1, len(started) + 1)]):
-        for process in started:
-            if process.poll() is not None:
-                for other in started:
-                    other.kill()
-                raise RunError(
-                    f"a worker could not be started (it ended with {process.returncode}); train with "
-                    "--set training.workers=1"
-                )
+    while not store.check([_here(rank) for rank in range(1, assistants.size)]):
+        assistants.require_alive()
         time.sleep(0.02)
+    return store
 
 
 def _met() -> Any:
     """What the environment says to meet at, without what was noted there before a restart."""
     store = next(rendezvous("env://", timeout=LONGEST_WAIT))[0]
-    return dist.PrefixStore(f"attempt-{_attempts()}", store) if _attempts() else store  # type: ignore[attr-defined]
-
-
-def _attempts() -> int:
-    """How often torchrun has started these processes again."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return dist.PrefixStore(f"attempt-{attempts()}", store) if attempts() else store  # type: ignore[attr-defined]
 
 
 def _here(rank: int) -> str:
@@ -215,16 +173,3 @@ def _here(rank: int) -> str:
 
 def _peak_of(rank: int) -> str:
     return f"peak/{rank}"
-
-
-def _part(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Leave the others; those that this process started have ended when this returns."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
-    end = time.monotonic() + SECONDS_TO_END
-    for process in started:
-        try:
-            process.wait(max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -1,17 +1,17 @@
-"""How many workers a training is given, and where a process finds its place among them."""
+"""How many workers a training is given."""
 
 import pytest
 import torch
 
 from dragoman.errors import ConfigError
 from dragoman.experiment import workers
-from dragoman.experiment.workers import Place, place, restarted, team_of, workers_for
+from dragoman.experiment.workers import team_of, workers_for
 from dragoman.training.config import Epochs, TrainingConfig, Updates
 from dragoman.training.distributed import ALONE
 from tests.learners import SMALL, build_network
 
 CPU = torch.device("cpu")
-ENVIRONMENT = {"RANK": "5", "WORLD_SIZE": "7", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}
+AMONG_SEVERAL = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}
 NETWORK = build_network(SMALL, seed=1)
 MANY = 10**9
 """Tokens of an epoch that take long."""
@@ -65,7 +65,7 @@ def test_shards_are_refused_to_workers_that_are_not_torchrun_s(cores, monkeypatc
     config = TrainingConfig(sharding="full", workers=3)
     with pytest.raises(ConfigError, match=r"training.workers = 3 .* start the command by torchrun"):
         wanted(config)
-    for name, value in ENVIRONMENT.items():
+    for name, value in AMONG_SEVERAL.items():
         monkeypatch.setenv(name, value)
     assert wanted(config) == 1
 
@@ -75,23 +75,6 @@ def test_one_for_each_gpu_unless_one_is_named(monkeypatch):
     assert wanted(TrainingConfig(), device=torch.device("cuda")) == 5
     assert wanted(TrainingConfig(), device=torch.device("cuda", 3)) == 1
     assert wanted(TrainingConfig(), device=torch.device("mps")) == 1
-
-
-def test_a_place_is_read_off_the_environment(monkeypatch):
-    assert place() is None
-    for name, value in ENVIRONMENT.items():
-        assert place() is None  # until all of it is there
-        monkeypatch.setenv(name, value)
-    assert place() == Place(rank=5, size=7, local_rank=1)
-    assert place().device == "cuda:1"
-
-
-def test_a_first_start_is_no_restart(monkeypatch):
-    assert not restarted()
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    assert not restarted()
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert restarted()
 
 
 def test_who_works_alone_has_no_team():
