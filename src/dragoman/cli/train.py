@@ -167,7 +167,7 @@ def train_in(
     if experiment.training.compile:
         from dragoman.training.compiling import require_compilable
 
-        require_compilable(device)
+        require_compilable(device, asked=experiment.training.compile)
     observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
     task = task_of(experiment)
     with folder.claimed():

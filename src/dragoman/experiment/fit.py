@@ -147,7 +147,7 @@ def begin_run(
         if sharded:
             shard(model, team, device=device)
     if config.compile:
-        compile_network(model, device=device)
+        compile_network(model, device=device, asked=config.compile)
     last = config.length.count if isinstance(config.length, Epochs) else None
     return Run(
         model=model,

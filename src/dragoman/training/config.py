@@ -11,6 +11,9 @@ from dragoman.training.precision import PrecisionName
 from dragoman.training.schedules import InverseSquareRoot, Schedule
 from dragoman.training.translating import Likelihood, ObjectiveConfig
 
+Compilation = Literal["graphs"] | bool
+"""Whether a network is compiled, and as what."""
+
 
 class Epochs(Config):
     """Counted in passes over the corpus."""
@@ -57,8 +60,10 @@ class TrainingConfig(Config):
     recompute: bool = Field(
         False, description="whether blocks are computed again in the backward pass: less memory, more time"
     )
-    compile: bool = Field(
-        False, description="whether torch.compile fuses the network's operations; on a GPU, at the cost of a minute"
+    compile: Compilation = Field(
+        False,
+        description="whether torch.compile fuses the network's operations, on a GPU, at the cost of a minute; graphs: "
+        "what a shape of batch launches is also recorded and replayed (CUDA graphs), for running text",
     )
     precision: PrecisionName = Field(
         "auto",

@@ -45,6 +45,22 @@ def test_what_is_entered_is_what_is_compiled(monkeypatch):
     assert reader(1) == 2
 
 
-def test_on_a_cpu_it_is_refused():
-    with pytest.raises(ConfigError, match=r"training\.compile = true is for GPUs"):
-        compile_network(Entered(), device=torch.device("cpu"))
+def test_as_graphs_launches_are_recorded(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda _, **how: asked.append(how))
+    compile_network(Entered(), device=torch.device("cuda"))
+    compile_network(Entered(), device=torch.device("cuda"), asked="graphs")
+    assert asked == [{"dynamic": True}, {"mode": "reduce-overhead"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "message"),
+    [
+        (True, "cpu", "compile = true is for GPUs"),
+        ("graphs", "cpu", "compile = graphs is for GPUs"),
+        ("graphs", "mps", "compile = graphs is for CUDA, and the device is mps"),
+    ],
+)
+def test_what_a_device_cannot_do_is_refused(asked, device, message):
+    with pytest.raises(ConfigError, match=message):
+        compile_network(Entered(), device=torch.device(device), asked=asked)
