@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 from dragoman.errors import RunError
 from dragoman.experiment.run import RunFolder
@@ -129,10 +129,11 @@ def end_with_leader() -> None:
 
 @contextmanager
 def on_their_way(run: RunFolder | None) -> Iterator[Assistants | None]:
-    """Inside, the assistants that a run began with are starting; after it, those that nobody took are gone.
+    """Inside, the assistants that a run will need are starting; after it, those that nobody took are gone.
 
-    None where a run is new, for what it needs depends on what it learns; where it had no assistants, or more than this
-    machine has cores; where its training has ended; and where torchrun started this process.
+    They are as many as its configuration says, or as it began with. None where a run is new, for what it needs depends
+    on what it learns; where it needs none, or more than this machine has cores; where its training has ended; and where
+    torchrun started this process.
     """
     size = 1 if run is None or place() is not None else _size_of(run)
     if size == 1:
@@ -148,5 +149,7 @@ def on_their_way(run: RunFolder | None) -> Iterator[Assistants | None]:
 def _size_of(run: RunFolder) -> int:
     if run.weights.exists():
         return 1
-    size = run.read_environment().get("workers", 1)
+    training = run.read_plain_config().get("training")
+    asked = training.get("workers") if isinstance(training, dict) else 1
+    size: Any = run.read_environment().get("workers") if asked == "auto" else asked
     return size if size in range(1, (os.cpu_count() or 1) + 1) else 1

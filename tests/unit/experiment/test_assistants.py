@@ -20,8 +20,9 @@ def run(tmp_path, monkeypatch):
     """A function that gives the folder of a run that was begun by so many workers, on a machine with two cores."""
     monkeypatch.setattr(assistants.os, "cpu_count", lambda: 2)
 
-    def begun_by(workers: object) -> RunFolder:
+    def begun_by(workers: object, *, asked: object = "auto") -> RunFolder:
         (tmp_path / "environment.json").write_text(json.dumps({"workers": workers}))
+        (tmp_path / "config.yaml").write_text(json.dumps({"training": {"workers": asked}}))
         return RunFolder(tmp_path)
 
     return begun_by
@@ -64,12 +65,20 @@ def test_who_is_not_needed_is_sent_away(run):
     assert early.processes[0].poll() is not None
 
 
+@pytest.mark.parametrize(("begun_by", "asked", "size"), [(2, "auto", 2), (1, 2, 2), (2, 1, None), (1, "auto", None)])
+def test_the_configuration_says_how_many_or_what_the_run_began_with(run, begun_by, asked, size):
+    with on_their_way(run(begun_by, asked=asked)) as early:
+        assert (early and early.size) == size
+
+
 def test_none_is_called_where_none_is_wanted(run, monkeypatch):
     with on_their_way(None) as early:
         assert early is None
     for workers in (1, 3, "many", True):
         with on_their_way(run(workers)) as early:
             assert early is None
+    with on_their_way(run(1, asked=[2])) as early:
+        assert early is None
     ended = run(2)
     ended.weights.touch()
     with on_their_way(ended) as early:
