@@ -1,9 +1,12 @@
 """How long a training takes at most, from what a token costs and what the device can do."""
 
 import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from dragoman.experiment.build import task_of
 from dragoman.experiment.config import Experiment
@@ -15,6 +18,24 @@ from dragoman.training.consistency import RDrop
 
 EFFICIENCY = 0.35
 """Share of the measured speed of large products that a training reaches here."""
+
+
+DRAWING: Final = frozenset((nn.init.normal_, nn.init.uniform_, Tensor.normal_, Tensor.uniform_))
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Inside, tensors that are to be filled by drawing are left as they are.
+
+    Where a tensor has no numbers, PyTorch would load its symbolic half, 800 modules, in order to fill it with none.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in DRAWING:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *, device: torch.device) -> float:
@@ -30,7 +51,7 @@ def passes_of(experiment: Experiment) -> int:
 
 def blueprint(experiment: Experiment, folder: RunFolder) -> nn.Module:
     """The network without numbers, for who looks at its shapes only."""
-    with torch.device("meta"):
+    with torch.device("meta"), _NothingDrawn():
         return task_of(experiment).network(folder, device=torch.device("meta"))
 
 

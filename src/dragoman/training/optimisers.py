@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.models.weights import placed_like
+from dragoman.training import adam
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
 Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
@@ -52,13 +53,14 @@ Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
 
 def build_optimiser(config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32) -> Optimiser:
     """The optimiser of all parameters of `model`, fused where the device can; `products` is that of Muon's."""
+    adam.keep_the_compiler_out()
     match config:
         case Adam():
-            return torch.optim.Adam(
+            return adam.Adam(
                 model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
             )
         case AdamW():
-            return torch.optim.AdamW(
+            return adam.AdamW(
                 _decay_groups(model, config.weight_decay),
                 lr=config.learning_rate,
                 betas=config.betas,

@@ -1,5 +1,8 @@
 """How long a training takes, from what a token costs."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -41,3 +44,21 @@ def test_the_estimate_grows_with_the_training(network, monkeypatch):
 
 def test_the_speed_of_the_device_is_measured():
     assert 1e7 < estimate._speed(CPU, seconds=0.01) < 1e15
+
+
+BLUEPRINT = """
+import sys, torch
+from dragoman.experiment.config import to_experiment
+from dragoman.experiment.estimate import _NothingDrawn
+from dragoman.models.transformer.build import build_seq2seq
+config = to_experiment({"preset": "tiny", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}}).model
+with torch.device("meta"), _NothingDrawn():
+    network = build_seq2seq(config, source_vocabulary=1009, target_vocabulary=1009)
+assert all(parameter.is_meta for parameter in network.parameters())
+sys.exit("it is there" if "sympy" in sys.modules else 0)
+"""
+
+
+def test_a_blueprint_is_drawn_without_pytorch_s_symbolic_half():
+    answer = subprocess.run([sys.executable, "-c", BLUEPRINT], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
