@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,14 +156,11 @@ def train_in(
         show_workers,
         status,
     )
-    from dragoman.errors import RunError
     from dragoman.experiment.build import task_of
     from dragoman.experiment.environment import what_changed
     from dragoman.experiment.estimate import blueprint, estimate
     from dragoman.experiment.fit import fit, told_to_workers
     from dragoman.experiment.workers import team_of, workers_for
-    from dragoman.training.distributed import WorkerLostError
-    from dragoman.training.loop import InterruptionError
     from dragoman.training.observers import TensorBoard
 
     if experiment.training.compile:
@@ -187,7 +186,7 @@ def train_in(
             show_workers(team.size)
             show_changes(what_changed(folder.read_environment(), device=device, workers=team.size))
             observers.append(display)
-            try:
+            with _way_to_go_on(folder):
                 return fit(
                     experiment,
                     folder,
@@ -197,12 +196,22 @@ def train_in(
                     interrupted=interrupted,
                     team=team,
                 )
-            except (InterruptionError, WorkerLostError) as error:
-                raise RunError(f"{error}. Go on with: dragoman train --resume {folder.path}") from error
-            except KeyboardInterrupt as error:
-                raise RunError(
-                    f"left at once. Go on from the last checkpoint with: dragoman train --resume {folder.path}"
-                ) from error
+
+
+@contextmanager
+def _way_to_go_on(folder: RunFolder) -> Iterator[None]:
+    """Whatever interrupts the training inside is said with the command that goes on with it."""
+    from dragoman.errors import RunError
+    from dragoman.training.distributed import WorkerLostError
+    from dragoman.training.loop import InterruptionError
+
+    command = f"dragoman train --resume {folder.path}"
+    try:
+        yield
+    except (InterruptionError, WorkerLostError) as error:
+        raise RunError(f"{error}. Go on with: {command}") from error
+    except KeyboardInterrupt as error:
+        raise RunError(f"left at once. Go on from the last checkpoint with: {command}") from error
 
 
 def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.device) -> Experiment:
