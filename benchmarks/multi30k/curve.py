@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-COLOURS = ("#1b6ca8", "#c8553d", "#4f7942", "#7b5ea7")
+COLOURS = ("#1b6ca8", "#c8553d", "#4f7942", "#7b5ea7", "#b8860b", "#3d8c8c")
 
 
 def main() -> None:
@@ -33,23 +33,22 @@ def read(metrics: Path) -> list[dict[str, Any]]:
 
 def plot(runs: dict[str, list[dict[str, Any]]], tested: dict[str, list[dict[str, Any]]]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for (name, events), colour in zip(runs.items(), COLOURS, strict=False):
+    for (name, events), colour in zip(runs.items(), COLOURS, strict=True):
         updates = [event for event in events if event["event"] == "updated"]
         valid = [event for event in events if event["event"] == "validated"]
         left.plot(
             [event["update"] for event in updates],
             [event["negative_log_likelihood"] for event in updates],
             color=colour,
-            alpha=0.45,
-            linewidth=1,
-            label=f"{name}, training",
+            alpha=0.3,
+            linewidth=0.8,
         )
         left.plot(
             [event["update"] for event in valid],
             [event["scores"]["loss"] for event in valid],
             color=colour,
             linewidth=2,
-            label=f"{name}, validation",
+            label=name,
         )
         right.plot(
             [event["seconds"] / 60 for event in valid],
@@ -58,7 +57,7 @@ def plot(runs: dict[str, list[dict[str, Any]]], tested: dict[str, list[dict[str,
             linewidth=2,
             marker="o",
             markersize=3,
-            label=f"{name}, validation, greedy",
+            label=f"{name}, greedy",
         )
         if name in tested:
             right.plot(
@@ -70,8 +69,8 @@ def plot(runs: dict[str, list[dict[str, Any]]], tested: dict[str, list[dict[str,
                 markersize=9,
                 label=f"{name}, test, beam 5",
             )
-    left.set(xlabel="update", ylabel="negative log-likelihood a token (nats)", ylim=(1, 6.5))
-    right.set(xlabel="minutes of training", ylabel="BLEU", ylim=(0, None))
+    left.set(xlabel="update", ylabel="nats a token: training thin, validation thick", ylim=(0.8, 6.5))
+    right.set(xlabel="minutes of training", ylabel="BLEU on validation", ylim=(20, None))
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
