@@ -57,10 +57,13 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
 def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = None) -> Iterator[Team]:
     """The team that this process leads, inside; `told` is what the others must know.
 
-    Who was started `early` takes part where a team of that size is wanted. Raises RunError where the others cannot be
-    started.
+    Who was started `early` takes part where a team of that size is wanted, and is sent away elsewhere. Raises RunError
+    where the others cannot be started.
     """
     here = place()
+    if early is not None and early.size != size:
+        early.dismiss()
+        early = None
     if here is None and size == 1:
         yield ALONE
         return
@@ -68,7 +71,7 @@ def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = No
         with _together(_met(), 0, here.size, told=told) as (team, _):
             yield team
         return
-    assistants = early if early is not None and early.size == size else start_assistants(size)
+    assistants = early or start_assistants(size)
     before = torch.get_num_threads()
     share = max(1, before // size)
     try:

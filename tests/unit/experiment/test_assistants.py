@@ -58,9 +58,13 @@ def test_who_was_started_early_takes_part(run):
 
 
 def test_who_is_not_needed_is_sent_away(run):
+    with on_their_way(run(2)) as early, team_of(1, told={}, early=early) as team:
+        assert team.size == 1
+        assert early.processes[0].poll() is not None
+
+
+def test_nor_does_anyone_stay_whom_nobody_took(run):
     with on_their_way(run(2)) as early:
-        with team_of(1, told={}, early=early) as team:
-            assert team.size == 1
         assert early.processes[0].poll() is None
     assert early.processes[0].poll() is not None
 
