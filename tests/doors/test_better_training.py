@@ -1,6 +1,7 @@
 """Going on with a run, students and teachers, sources for text without, faults, and recipes that check themselves."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -95,6 +96,55 @@ def test_a_student_learns_from_what_its_teacher_writes_and_from_its_distribution
     )
     done(folder, "train", "student.yaml", "--out", "student", *SHORT)
     assert (folder / "student" / "tokenizer.json").read_bytes() == (folder / "run" / "tokenizer.json").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def second(folder) -> str:
+    """A run that knows the words of the first and finds others likely."""
+    further(folder, "second")
+    return "second"
+
+
+def test_runs_are_asked_together(folder, second):
+    asked = ("score", "--source", "more.en", "--target", "more.de", "--format", "jsonl")
+    rows = [
+        [json.loads(line)["token_log_probs"] for line in lines(folder / f"{name}.jsonl")]
+        for name, runs in (("one", ["run"]), ("two", [second]), ("both", ["run", "--with", second]))
+        if done(folder, *asked, *runs, "--output", f"{name}.jsonl")
+    ]
+    for one, two, both in zip(*rows, strict=True):
+        mean = [math.log((math.exp(mine) + math.exp(theirs)) / 2) for mine, theirs in zip(one, two, strict=True)]
+        assert both == pytest.approx(mean, abs=1e-4)
+    done(folder, "translate", "run", "--with", second, "--input", "more.en", "--output", "both.de")
+    said = done(folder, "evaluate", "run", "--with", second, "--source", "more.en", "--reference", "more.de")
+    assert said == done(folder, "evaluate", "--hypothesis", "both.de", "--reference", "more.de")
+
+
+def test_runs_that_were_asked_together_teach_together(folder, second):
+    done(folder, "distill", "run", "--with", second, "--source", "more.en", "--out", "taught-by-both")
+    origin = json.loads((folder / "taught-by-both" / "origin.json").read_text(encoding="utf-8"))
+    assert (origin["run"], [one["run"] for one in origin["beside"]]) == ("run", [second])
+    objective = f"training.objective={{kind: word_distillation, teacher: run, beside: [{second}]}}"
+    corpora = ("--source", "more.en", "--target", "more.de", "--out", "taught-by-words")
+    done(folder, "train", *corpora, *settings(), *SHORT, "--set", objective)
+    done(folder, "backtranslate", "run", "--with", second, "--monolingual", "more.en", "--out", "back-of-both")
+
+
+def test_what_cannot_be_asked_together_is_refused(folder, second):
+    run = ("translate", "run", "--input", "more.en")
+    drawing = ("backtranslate", "run", "--monolingual", "more.en", "--out", "none", "--method", "sampling")
+    done(folder, "train", "--source", "more.en", "--target", "more.de", "--out", "stranger", *settings(), *SHORT)
+    for command, message in (
+        ((*run, "--with", "stranger"), "stranger: has another tokenizer than run"),
+        ((*run, "--with", "nowhere"), "nowhere: no run folder"),
+        ((*run, "--with", second, "--compute", "int8"), "computed by PyTorch in float32; leave compute out"),
+        ((*run, "--with", second, "--beam", "1", "--draft", "copy"), "PyTorch computes this; leave them out"),
+        (("score", "run", "--target", "more.de", "--perplexity", "--with", second), "--with has no effect with"),
+        ((*drawing, "--with", second), "--with is for --method beam"),
+    ):
+        answer = dragoman(*command, cwd=folder)
+        assert answer.returncode == 2, command
+        assert message in " ".join(answer.stderr.split()), answer.stderr
 
 
 @pytest.mark.parametrize(

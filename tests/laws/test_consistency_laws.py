@@ -192,7 +192,7 @@ def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
 @given(seeds, st.sampled_from(["r_drop", "distilled"]))
 def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) -> None:
     model, teacher = learner(seed), learner(seed + 1, size=6).eval()
-    objective = r_drop(0.1, weight=3.0) if kind == "r_drop" else distilled(0.1, teacher, weight=0.4, temperature=2.0)
+    objective = r_drop(0.1, weight=3.0) if kind == "r_drop" else distilled(0.1, [teacher], weight=0.4, temperature=2.0)
     sums, together = update(model, objective, [batch_of(PAIRS)])
     parts, one_by_one = update(model, objective, [batch_of([pair]) for pair in PAIRS])
     assert parts == pytest.approx(sums, rel=1e-5)
@@ -202,7 +202,7 @@ def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) 
 def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him() -> None:
     model = learner(3)
     (loss, nll, tokens), gradients = update(
-        model, distilled(0.1, learner(3), weight=1.0, temperature=1.7), [batch_of(PAIRS)]
+        model, distilled(0.1, [learner(3)], weight=1.0, temperature=1.7), [batch_of(PAIRS)]
     )
     assert loss / tokens == pytest.approx(0, abs=1e-5)
     assert nll > 1
@@ -212,5 +212,26 @@ def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him() -> None:
 
 def test_a_teacher_s_weights_get_no_gradient() -> None:
     teacher = learner(1)
-    update(learner(0), distilled(0.1, teacher, weight=0.5, temperature=1.0), [batch_of(PAIRS)])
+    update(learner(0), distilled(0.1, [teacher], weight=0.5, temperature=1.0), [batch_of(PAIRS)])
     assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+@law
+@given(seeds, shares, temperatures)
+def test_of_several_teachers_the_mean_of_their_distributions_is_learnt(
+    seed: int, weight: float, temperature: float
+) -> None:
+    model, batch = learner(seed), batch_of(PAIRS)
+    teachers = [learner(seed + 1, size=6).eval(), learner(seed + 2).eval(), learner(seed + 3, size=4).eval()]
+    objective = distilled(0.1, teachers, weight=weight, temperature=temperature)
+    found = update(model, objective, [batch])
+
+    def whole(model: Seq2SeqTransformer, batch: Batch) -> Loss:
+        inputs = batch.source, batch.source_lengths, batch.target
+        real = torch.arange(batch.target.shape[1]) < batch.target_lengths[:, None]
+        with torch.no_grad():
+            mean = sum(teacher(*inputs)[real].softmax(dim=-1) for teacher in teachers) / len(teachers)
+        chosen = {"smoothing": 0.1, "weight": weight, "temperature": temperature}
+        return plain_distillation(model(*inputs)[real][None], mean.log(), batch.expected[real], **chosen)
+
+    torch.testing.assert_close(found, update(model, whole, [batch]), atol=1e-3, rtol=1e-4)

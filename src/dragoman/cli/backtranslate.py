@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.distill import Out
-from dragoman.cli.options import OWN, BatchTokens, Device, given
+from dragoman.cli.options import OWN, BatchTokens, Beside, Device, given
 
 if TYPE_CHECKING:
     from dragoman.experiment.synthesis import Rewrite
@@ -31,6 +31,7 @@ def backtranslate(
         str, typer.Option(help="File of texts in the target language, one a line; - reads them.", show_default=False)
     ],
     out: Out,
+    beside: Beside = None,
     method: Annotated[
         MethodName, typer.Option(help="The likeliest source, or one drawn by chance, which teaches more of it.")
     ] = MethodName.BEAM,
@@ -53,13 +54,14 @@ def backtranslate(
     from dragoman.data.corpora import Repairs
     from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, write_backtranslated
 
-    asked = _asked(method, beam=beam, temperature=temperature, seed=seed)
-    rewrite, how = _rewriting(run, method, asked, device=device, batch_tokens=batch_tokens)
+    asked = _asked(method, beam=beam, temperature=temperature, seed=seed, beside=beside)
+    rewrite, how = _rewriting(run, method, asked, beside=beside, device=device, batch_tokens=batch_tokens)
     repairs = Repairs()
     total = streams.number_of_lines(monolingual)
     texts = streams.counted(streams.read_lines(monolingual, repairs), "lines", out=str(out), total=total)
     with closing(texts):
-        written = write_backtranslated(out, texts, rewrite, tag=tag, origin=origin_of(run, method=method.value, **how))
+        origin = origin_of(run, *(beside or ()), method=method.value, **how)
+        written = write_backtranslated(out, texts, rewrite, tag=tag, origin=origin)
     streams.report_repairs(repairs)
     streams.say(
         f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Name them under data.beside: "
@@ -68,7 +70,13 @@ def backtranslate(
 
 
 def _rewriting(
-    run: Path, method: MethodName, asked: dict[str, Any], *, device: str | None, batch_tokens: int | None
+    run: Path,
+    method: MethodName,
+    asked: dict[str, Any],
+    *,
+    beside: list[Path] | None,
+    device: str | None,
+    batch_tokens: int | None,
 ) -> tuple[Rewrite, dict[str, Any]]:
     """The run at work, as a function of texts, and the options that it works by."""
     from dragoman.cli.loading import load_as, load_to_look_into
@@ -79,7 +87,7 @@ def _rewriting(
     from dragoman.runtime.translator import Translator
 
     if method is MethodName.BEAM:
-        translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens)
+        translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens, beside=beside)
         settings = translator.searching(where="backtranslate", **asked)
         return searched(translator, settings), {"beam": settings.beam}
     sampling = parse(SamplingSettings, asked, where="backtranslate")
@@ -87,7 +95,14 @@ def _rewriting(
     return lambda texts: drawn_translations(whole, texts, sampling), asked
 
 
-def _asked(method: MethodName, *, beam: int | None, temperature: float | None, seed: int | None) -> dict[str, Any]:
+def _asked(
+    method: MethodName,
+    *,
+    beam: int | None,
+    temperature: float | None,
+    seed: int | None,
+    beside: list[Path] | None,
+) -> dict[str, Any]:
     """The options of the method. Raises ConfigError on those of the other, which would have no effect."""
     from dragoman.errors import ConfigError
 
@@ -97,4 +112,6 @@ def _asked(method: MethodName, *, beam: int | None, temperature: float | None, s
         return given(beam=beam)
     if beam is not None:
         raise ConfigError("--beam is for --method beam; leave it out, or choose that")
+    if beside:
+        raise ConfigError("--with is for --method beam; leave it out, or choose that")
     return {"temperature": 1.0 if temperature is None else temperature, "seed": 0 if seed is None else seed}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Beam, ComputeName, ComputeOption, Device
+from dragoman.cli.options import BatchTokens, Beam, Beside, ComputeName, ComputeOption, Device
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
 
@@ -17,6 +17,7 @@ def distill(
     *,
     source: Annotated[str, typer.Option(help="File of texts, one a line; - reads them.", show_default=False)],
     out: Out,
+    beside: Beside = None,
     beam: Beam = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
@@ -35,7 +36,7 @@ def distill(
     from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, searched, write_distilled
     from dragoman.runtime.translator import Translator
 
-    translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens)
+    translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="distill", beam=beam)
     repairs = Repairs()
     texts = streams.counted(
@@ -46,7 +47,7 @@ def distill(
             out,
             texts,
             searched(translator, settings),
-            origin=origin_of(teacher, method="beam", beam=settings.beam),
+            origin=origin_of(teacher, *(beside or ()), method="beam", beam=settings.beam),
         )
     streams.report_repairs(repairs)
     streams.say(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN
+from dragoman.cli.options import OWN, Beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +65,7 @@ def evaluate(
     reference: Reference,
     hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
+    beside: Beside = None,
     beam: Annotated[
         int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
     ] = None,
@@ -81,12 +82,12 @@ def evaluate(
 
     metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
     references = [streams.read_all(name) for name in reference]
-    name = _given(run, hypothesis=hypothesis, source=source, beam=beam, perturb=perturb)
+    name = _given(run, hypothesis=hypothesis, source=source, beside=beside, beam=beam, perturb=perturb)
     sentences = streams.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
     if perturb is not None:
         sentences = _perturbed(sentences, perturb)
-    outputs = sentences if run is None else _translated(run, sentences, beam=beam)
+    outputs = sentences if run is None else _translated(run, sentences, beside=beside, beam=beam)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -130,6 +131,7 @@ def _given(
     *,
     hypothesis: str | None,
     source: str | None,
+    beside: list[Path] | None,
     beam: int | None,
     perturb: PerturbationName | None,
 ) -> str:
@@ -137,9 +139,10 @@ def _given(
     from dragoman.errors import ConfigError
 
     if hypothesis is not None:
-        if run is not None or source is not None or beam is not None or perturb is not None:
+        if any(given is not None for given in (run, source, beside, beam, perturb)):
             raise ConfigError(
-                "evaluate takes --hypothesis, or a run with --source, --beam and --perturb, not both; leave one out"
+                "evaluate takes --hypothesis, or a run with --source, --with, --beam and --perturb, not both; leave "
+                "one out"
             )
         return hypothesis
     if run is None or source is None:
@@ -158,11 +161,11 @@ def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]
     return faulty
 
 
-def _translated(run: Path, sentences: list[str], *, beam: int | None) -> list[str]:
+def _translated(run: Path, sentences: list[str], *, beside: list[Path] | None, beam: int | None) -> list[str]:
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import Translator
 
-    translator = load_as(Translator, run)
+    translator = load_as(Translator, run, beside=beside)
     return translator.translate(sentences, beam=beam)
 
 

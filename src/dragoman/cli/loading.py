@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dragoman.cli.options import ComputeName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -35,14 +38,18 @@ def load_as(
     device: str | None = None,
     compute: ComputeName = ComputeName.AUTO,
     batch_tokens: int | None = None,
+    beside: Sequence[Path] | None = None,
 ) -> T:
-    """What a run folder holds, on the device given or chosen; raises RunError where it is not of this kind."""
+    """What a run folder holds, on the device given or chosen, with the translators that are to be asked beside it.
+
+    Raises RunError where it is not of this kind.
+    """
     from dragoman.experiment.load import load
     from dragoman.runtime.translator import BATCH_TOKENS
 
-    return _of_kind(
-        kind, run, load(run, device=device, compute=compute.value, batch_tokens=batch_tokens or BATCH_TOKENS)
-    )
+    room = batch_tokens or BATCH_TOKENS
+    loaded = load(run, device=device, compute=compute.value, batch_tokens=room, beside=beside or ())
+    return _of_kind(kind, run, loaded)
 
 
 def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:

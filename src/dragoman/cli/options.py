@@ -64,6 +64,15 @@ LengthPenalty = Annotated[
 ]
 BEAM = "How many hypotheses go on at a time; 1 is greedy."
 Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
+Beside = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        help="Ask this run of the same tokenizer too: words are as probable as all find them in the mean. May be "
+        "repeated.",
+        show_default=False,
+    ),
+]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
 SourceTrees = Annotated[
     Path | None,

@@ -12,6 +12,7 @@ import typer
 
 from dragoman.cli.options import (
     BatchTokens,
+    Beside,
     ComputeName,
     ComputeOption,
     Device,
@@ -61,6 +62,7 @@ Overlap = Annotated[
 def score(
     model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     *,
+    beside: Beside = None,
     source: SourceFile = None,
     target: TargetFile,
     source_trees: SourceTrees = None,
@@ -82,7 +84,7 @@ def score(
     """
     ranking = ranking_of(normalisation, length_penalty)
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
-    _refuse_beside(perplexity, source_trees, compute)
+    _refuse_of_translators(perplexity, source_trees, compute, beside)
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
@@ -95,7 +97,9 @@ def score(
         found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
         lines = iter([_perplexity_line(found, format_)])
     else:
-        translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
+        translator = load_as(
+            Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside
+        )
         pairs, trees = streams.with_trees(
             _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
         )
@@ -136,9 +140,13 @@ def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tupl
     return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
 
 
-def _refuse_beside(perplexity: bool, source_trees: Path | None, compute: ComputeName) -> None:
+def _refuse_of_translators(
+    perplexity: bool, source_trees: Path | None, compute: ComputeName, beside: list[Path] | None
+) -> None:
     from dragoman.errors import ConfigError
 
+    if perplexity and beside:
+        raise ConfigError("--with has no effect with --perplexity, which asks one language model; leave it out")
     if perplexity and source_trees is not None:
         raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
     if perplexity and compute is not ComputeName.AUTO:

@@ -15,6 +15,7 @@ from dragoman.cli.options import (
     OWN,
     BatchTokens,
     Beam,
+    Beside,
     ComputeName,
     ComputeOption,
     Device,
@@ -82,6 +83,7 @@ DraftOption = Annotated[
 def translate(
     model: Model,
     *,
+    beside: Beside = None,
     input_: Input = "-",
     source_trees: SourceTrees = None,
     split: SplitOption = None,
@@ -131,7 +133,7 @@ def translate(
 
     # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.
     warnings.simplefilter("always", TranslationWarning)
-    translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens)
+    translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="translate", **asked)
     if draft is not None and settings.beam > 1:
         raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {settings.beam}; add --beam 1")

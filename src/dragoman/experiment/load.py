@@ -1,11 +1,13 @@
 """From a run folder, or an exported one, to something that translates, writes, classifies, labels or answers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.computing import Asked, by_the_core
 from dragoman.experiment.run import RunFolder
-from dragoman.runtime.translator import BATCH_TOKENS
+from dragoman.runtime.translator import BATCH_TOKENS, Translator
 
 
 def load(
@@ -16,6 +18,7 @@ def load(
     batch_tokens: int = BATCH_TOKENS,
     shortlist: bool = False,
     draft: str | Path | None = None,
+    beside: Sequence[str | Path] = (),
 ) -> Any:
     """What a run folder or an exported one holds, for use, on the device given or chosen.
 
@@ -24,14 +27,18 @@ def load(
     weights are stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch
     computes, in float32; a translator that the core computes does not import it. With `shortlist` a translator writes
     none but the candidates of each text, by the list that was exported with the model; with `draft`, "copy" or a
-    smaller run of the same tokenizer, it guesses ahead in greedy search. Raises RunError where the folder is no run,
-    unfinished, or holds files that do not belong together, and ConfigError where the device is not there or does not
-    compute in that precision, and where there is no shortlist or no use for a draft.
+    smaller run of the same tokenizer, it guesses ahead in greedy search. Translators of one tokenizer may be asked
+    together: `beside` names the others, and a symbol is as probable as all find it in the mean; PyTorch computes that.
+    Raises RunError where the folder is no run, unfinished, or holds files that do not belong together, and ConfigError
+    where the device is not there or does not compute in that precision, where there is no shortlist or no use for a
+    draft, and where runs cannot be asked together.
     """
     folder = RunFolder(Path(path))
     folder.check()
-    loaded = None
-    if folder.weights.exists():
+    loaded: Any = None
+    if beside:
+        loaded = _together([path, *beside], device=device, compute=compute, batch_tokens=batch_tokens)
+    elif folder.weights.exists():
         loaded = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
     if loaded is None:
         loaded = load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
@@ -51,3 +58,20 @@ def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens
     experiment = folder.read_config()
     folder.require_weights()
     return task_of(experiment).load(folder, device=choose_device(device), batch_tokens=batch_tokens)
+
+
+def _together(runs: Sequence[str | Path], *, device: str | None, compute: Asked, batch_tokens: int) -> Translator:
+    from dragoman.experiment.together import asked_together
+
+    if compute not in ("auto", "float32"):
+        raise ConfigError(
+            f"compute = {compute}: runs that are asked together are computed by PyTorch in float32; leave compute out"
+        )
+    translators = []
+    for run in runs:
+        RunFolder(Path(run)).check()
+        loaded = load_in_pytorch(run, device=device, batch_tokens=batch_tokens)
+        if not isinstance(loaded, Translator):
+            raise RunError(f"{run}: is no translator, and only translators are asked together; leave it out")
+        translators.append(loaded)
+    return asked_together(runs, translators)

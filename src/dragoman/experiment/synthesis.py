@@ -64,11 +64,16 @@ def searched(translator: Translator, settings: SearchSettings) -> Rewrite:
     return rewrite
 
 
-def origin_of(run: Path, **how: Any) -> dict[str, Any]:
-    """What wrote a corpus: the run, by its tokenizer and seed, and how it was asked."""
+def origin_of(run: Path, *beside: Path, **how: Any) -> dict[str, Any]:
+    """What wrote a corpus: the run, by its tokenizer and seed, those that were asked beside it, and how."""
+    others = {"beside": [_known_of(one) for one in beside]} if beside else {}
+    return {**_known_of(run), **others, **how}
+
+
+def _known_of(run: Path) -> dict[str, Any]:
     environment = RunFolder(run).read_environment()
     known: dict[str, Any] = {key: environment[key] for key in ("tokenizer", "seed", "git") if key in environment}
-    return {"run": run.resolve().name, **known, **how}
+    return {"run": run.resolve().name, **known}
 
 
 def _on_one_line(texts: Iterable[str]) -> Iterator[str]:

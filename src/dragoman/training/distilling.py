@@ -3,11 +3,13 @@ r"""Word-level distillation: at every place a student is to predict what a teach
 With the teacher's distribution $q$, the student's $p$, both at temperature $T$, and the student's own loss $L$ of the
 target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
 Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
+Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 3).
 
 `distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
 time.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -20,6 +22,7 @@ from torch import Tensor
 from dragoman.axes import Float, Int
 from dragoman.config import Config
 from dragoman.data.batching import Batch
+from dragoman.models.ensemble import mean_probability
 from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient
 from dragoman.training.objectives import Loss, smoothed_cross_entropy
 from dragoman.training.precision import PrecisionName, large_products
@@ -35,8 +38,16 @@ class WordDistillation(Config):
     teacher: Path
     """A finished run of translation, whose tokenizer this run takes."""
 
+    beside: tuple[Path, ...] = ()
+    """Further teachers of the same tokenizer: what is learnt from is the mean of the distributions of all."""
+
     weight: float = Field(0.5, gt=0.0, le=1.0, description="share of the teacher; the rest is the target text's")
     temperature: float = Field(1.0, gt=0.0, description="both distributions are flattened by it before they are met")
+
+    @property
+    def teachers(self) -> tuple[Path, ...]:
+        """All of them."""
+        return (self.teacher, *self.beside)
 
 
 def distilled_cross_entropy(
@@ -58,31 +69,42 @@ def distilled_cross_entropy(
 
 
 def distilled(
-    smoothing: float, teacher: Learner, *, weight: float, temperature: float, precision: PrecisionName = "float32"
+    smoothing: float,
+    teachers: Sequence[Learner],
+    *,
+    weight: float,
+    temperature: float,
+    precision: PrecisionName = "float32",
 ) -> Objective[Learner, Batch]:
-    """Every target position predicts the next symbol, and the distribution that the teacher has there.
+    """Every target position predicts the next symbol, and the distribution that the teachers have there in the mean.
 
-    The teacher is in evaluation mode, on the device of the student, and shares its vocabulary.
+    The teachers are in evaluation mode, on the device of the student, and share its vocabulary.
     """
 
     def objective(model: Learner, batch: Batch) -> Loss:
-        with torch.no_grad():
-            taught, _ = predicting(teacher, batch)
         hidden, expected = predicting(model, batch)
         products = large_products(precision, hidden.device)
-        above = teacher.unembedding
-        table = above.weight.detach().to(products)
-        shift = None if above.bias is None else above.bias.detach().to(products)
+        taught = [_what_it_predicts(teacher, batch, products) for teacher in teachers]
 
         def loss(logits: Logits, chunk: slice) -> LogitLoss:
-            theirs = F.linear(taught[chunk].to(products), table, shift).float()
-            return step(logits, theirs, expected[chunk])
+            theirs = [of_chunk(chunk) for of_chunk in taught]
+            return step(logits, theirs[0] if len(theirs) == 1 else mean_probability(theirs), expected[chunk])
 
         step = partial(distillation_of_logits, smoothing=smoothing, weight=weight, temperature=temperature)
         below = model.unembedding
         return chunked_loss(hidden[None], below.weight, below.bias, loss, products=products)
 
     return objective
+
+
+@torch.no_grad()
+def _what_it_predicts(teacher: Learner, batch: Batch, products: torch.dtype) -> Callable[[slice], TeacherLogits]:
+    """A teacher's logits for a stretch of the target positions of a batch, whenever they are wanted."""
+    hidden, _ = predicting(teacher, batch)
+    states, above = hidden.to(products), teacher.unembedding
+    table = above.weight.detach().to(products)
+    shift = None if above.bias is None else above.bias.detach().to(products)
+    return lambda chunk: F.linear(states[chunk], table, shift).float()
 
 
 def distillation_of_logits(

@@ -1,5 +1,6 @@
 """The choice of what a translator learns under."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
@@ -22,16 +23,16 @@ ObjectiveConfig = Annotated[Likelihood | RDrop | WordDistillation, Field(discrim
 
 
 def build_objective(
-    config: ObjectiveConfig, *, smoothing: float, precision: PrecisionName, teacher: Learner | None = None
+    config: ObjectiveConfig, *, smoothing: float, precision: PrecisionName, teachers: Sequence[Learner] = ()
 ) -> Objective[Learner, Batch]:
-    """The loss of a batch of pairs; distillation needs its `teacher`."""
+    """The loss of a batch of pairs; distillation needs its `teachers`."""
     match config:
         case Likelihood():
             return teacher_forced(smoothing, precision=precision)
         case RDrop(weight=weight):
             return r_drop(smoothing, weight=weight, precision=precision)
         case WordDistillation(weight=weight, temperature=temperature):
-            assert teacher is not None, "who distils has a teacher"
-            return distilled(smoothing, teacher, weight=weight, temperature=temperature, precision=precision)
+            assert teachers, "who distils has a teacher"
+            return distilled(smoothing, teachers, weight=weight, temperature=temperature, precision=precision)
         case _:
             assert_never(config)

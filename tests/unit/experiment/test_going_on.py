@@ -15,7 +15,7 @@ from dragoman.experiment.config import to_experiment
 from dragoman.experiment.going_on import complete_start
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.starting import with_start
-from dragoman.experiment.tasks.beginning import begin_network, first_tokenizer, first_weights, teacher_of
+from dragoman.experiment.tasks.beginning import begin_network, first_tokenizer, first_weights, teachers_of
 from dragoman.models.weights import load_tensors, weights
 from dragoman.training.config import Epochs
 from tests.finished_runs import finished_run
@@ -131,7 +131,7 @@ def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_
     assert experiment.tokenizer == Words()
     tokenizer = first_tokenizer(experiment, texts(tmp_path))
     assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
-    teacher = teacher_of(experiment.training.objective, tokenizer, device=CPU)
+    [teacher] = teachers_of(experiment.training.objective, tokenizer, device=CPU)
     assert not teacher.training
     torch.testing.assert_close(weights(teacher), load_tensors(begun.weights), atol=0, rtol=0)
     assert first_weights(experiment, tokenizer, RunFolder(tmp_path / "new")) is None
@@ -142,7 +142,9 @@ def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
     longer = first_tokenizer(experiment, texts(tmp_path))
     objective = to_experiment(taught_by(begun)).training.objective
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
-        teacher_of(objective, longer, device=CPU)
+        teachers_of(objective, longer, device=CPU)
+    beside = objective.model_copy(update={"beside": (objective.teacher,)})
+    assert len(teachers_of(beside, begun.read_tokenizer(), device=CPU)) == 2
 
 
 def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatch):

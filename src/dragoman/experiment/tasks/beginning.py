@@ -100,21 +100,25 @@ def tables_of_words(weights: Mapping[str, Tensor]) -> set[str]:
     return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
 
 
-def teacher_of(objective: object, tokenizer: Tokenizer, *, device: torch.device) -> Any:
-    """The network that is learnt from, in evaluation mode, or None where there is no teacher.
+def teachers_of(objective: object, tokenizer: Tokenizer, *, device: torch.device) -> list[Any]:
+    """The networks that are learnt from, in evaluation mode; none where there is no teacher.
 
-    Raises ConfigError where it knows other words.
+    Raises ConfigError where one knows other words.
     """
     if not isinstance(objective, WordDistillation):
-        return None
-    folder = RunFolder(objective.teacher)
-    taught = begun_with(objective.teacher, task="translation")
+        return []
+    return [_teacher(run, tokenizer, device=device) for run in objective.teachers]
+
+
+def _teacher(run: Path, tokenizer: Tokenizer, *, device: torch.device) -> Any:
+    folder = RunFolder(run)
+    taught = begun_with(run, task="translation")
     assert isinstance(taught, Translation)
     theirs = folder.read_tokenizer()
     if theirs.fingerprint != tokenizer.fingerprint:
         raise ConfigError(
-            f"training.objective.teacher = {objective.teacher}: has another tokenizer than this run, so that what it "
-            "predicts means nothing here; leave the tokenizer out, and it is taken from there"
+            f"training.objective: the teacher {run} has another tokenizer than this run, so that what it predicts "
+            "means nothing here; leave the tokenizer out, and it is taken from the first teacher"
         )
     model = with_weights(translation_network(taught, theirs, device=device), folder)
     return model.requires_grad_(False)

@@ -25,7 +25,7 @@ from dragoman.experiment.tasks.beginning import (
     begin_network,
     first_tokenizer,
     first_weights,
-    teacher_of,
+    teachers_of,
     translation_network,
 )
 from dragoman.experiment.tasks.pairs import Limits, Pairs, gather_pairs, store_by_epoch
@@ -86,7 +86,7 @@ class TranslationTask:
                 config.objective,
                 smoothing=config.label_smoothing,
                 precision=config.precision,
-                teacher=teacher_of(config.objective, materials.tokenizer, device=device),
+                teachers=teachers_of(config.objective, materials.tokenizer, device=device),
             ),
             judge=_build_judge(experiment, materials, device, beam=config.validation_beam),
             last_judge=_build_judge(experiment, materials, device, beam=experiment.decoding.beam),

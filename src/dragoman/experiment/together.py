@@ -1,0 +1,31 @@
+"""Several runs as one translator: what follows is as probable as they find it in the mean."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman.errors import ConfigError
+from dragoman.models.ensemble import Ensemble
+from dragoman.runtime.translator import Translator
+
+
+def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
+    """A translator that asks the networks of all, which PyTorch computes, and searches as the first one does.
+
+    Raises ConfigError where one does not know the symbols of the first, or has structural positions.
+    """
+    first = translators[0]
+    for run, one in zip(runs, translators, strict=True):
+        if one.tokenizer.fingerprint != first.tokenizer.fingerprint:
+            raise ConfigError(
+                f"{run}: has another tokenizer than {runs[0]}, so that their networks do not speak of the same "
+                "symbols; ask runs together that share one"
+            )
+        if one.network.structural:
+            raise ConfigError(f"{run}: has structural positions, with which it cannot be asked beside others")
+    return Translator(
+        Ensemble([one.model for one in translators]),
+        first.tokenizer,
+        device=first.device,
+        batch_tokens=first.batch_tokens,
+        settings=first.settings,
+    )

@@ -1,0 +1,103 @@
+r"""Several networks that answer as one: at every step a symbol is as probable as they find it in the mean.
+
+$p(y) = \frac{1}{M} \sum_m p_m(y)$, an opinion pool of equal weights (Stone, 1961). What they were trained on, how, and
+of what kind they are makes no difference, as long as they know the same symbols.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.axes import Float, Int
+from dragoman.models.interfaces import Memory, Seq2Seq, State
+from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
+
+
+def mean_probability(
+    logits: Sequence[Float[Tensor, "*positions vocabulary"]],
+) -> Float[Tensor, "*positions vocabulary"]:
+    """The logarithm of the mean of the distributions that these are the logits of: the equation above."""
+    log_probs = torch.stack([one.log_softmax(dim=-1) for one in logits])
+    return log_probs.logsumexp(dim=0) - math.log(len(logits))
+
+
+@final
+@dataclass(frozen=True)
+class Memories:
+    """What each network keeps of the same source sentences."""
+
+    parts: tuple[Memory, ...]
+
+    @property
+    def lengths(self) -> Lengths:
+        return self.parts[0].lengths
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(tuple(part.keep(rows) for part in self.parts))
+
+    def join(self, other: Self) -> Self:
+        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+
+
+@final
+@dataclass(frozen=True)
+class States:
+    """What each network keeps of the same hypotheses."""
+
+    parts: tuple[State, ...]
+
+    def select(self, parents: BeamTokens) -> Self:
+        return self._each(lambda part: part.select(parents))
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        return self._each(lambda part: part.keep(rows))
+
+    def join(self, other: Self) -> Self:
+        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+
+    def _each(self, change: Callable[[State], State]) -> Self:
+        return type(self)(tuple(change(part) for part in self.parts))
+
+
+@final
+class Ensemble(nn.Module):
+    """Implements `models.interfaces.Seq2Seq`; what it gives for logits are log-probabilities.
+
+    Its hidden states are those of its networks side by side.
+    """
+
+    def __init__(self, networks: Sequence[Seq2Seq[Any, Any]]) -> None:
+        super().__init__()
+        self.networks: Sequence[Any] = nn.ModuleList(networks)  # type: ignore[arg-type,assignment]  # they are modules
+
+    @property
+    def maximum_length(self) -> int | None:
+        """The longest sequence that all of them know; None without an end."""
+        known = [network.maximum_length for network in self.networks if network.maximum_length is not None]
+        return min(known, default=None)
+
+    def encode(self, source: SourceIds, lengths: Lengths) -> Memories:
+        return Memories(tuple(network.encode(source, lengths) for network in self.networks))
+
+    def hidden(
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds
+    ) -> Float[Tensor, "batch target size"]:
+        return torch.cat([network.hidden(source, source_lengths, target) for network in self.networks], dim=-1)
+
+    def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
+        sizes = [network.unembedding.weight.shape[1] for network in self.networks]
+        parts = zip(self.networks, hidden.split(sizes, dim=-1), strict=True)
+        return mean_probability([network.unembed(part) for network, part in parts])
+
+    def start(self, memory: Memories, *, beam: int) -> States:
+        parts = zip(self.networks, memory.parts, strict=True)
+        return States(tuple(network.start(part, beam=beam) for network, part in parts))
+
+    def step(self, tokens: BeamTokens, memory: Memories, state: States) -> tuple[StepLogits, States]:
+        parts = zip(self.networks, memory.parts, state.parts, strict=True)
+        logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
+        return mean_probability(logits), States(after)
