@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int) -> object:
+    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     network = TextNetwork(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int) -> Generator:
+    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> Generator:
         assert path == Path("runs/gpt")
         loaded.batch_tokens = batch_tokens
         return loaded

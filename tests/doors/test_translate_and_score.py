@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     tokenizer = Tokenizer.train(lambda: pairs, Characters(shared=False))
     loaded = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int) -> Translator:
+    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> Translator:
         assert path == Path("runs/en-de")
         loaded.batch_tokens = batch_tokens
         return loaded

@@ -23,7 +23,7 @@ def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]
         if one.network.structural:
             raise ConfigError(f"{run}: has structural positions, with which it cannot be asked beside others")
     return Translator(
-        Ensemble([one.model for one in translators]),
+        Ensemble([one.model for one in translators]).eval(),
         first.tokenizer,
         device=first.device,
         batch_tokens=first.batch_tokens,
