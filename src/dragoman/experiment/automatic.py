@@ -12,10 +12,14 @@ from dragoman.errors import ConfigError
 from dragoman.experiment.choices import SMALL_BUDGET, Choice, given, laid_under, training_choices, value
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.materials import cache_folder
+from dragoman.experiment.presets import PRESETS
 from dragoman.experiment.settings import Translation
 
 AUTOMATIC = ("nano", "tiny", "small", "base")
 """The presets that may be chosen."""
+LEARNT_BY_MUON = ("nano", "tiny")
+"""Those of a size that Muon was seen to gain with (`benchmarks/multi30k`)."""
+ROTARY: Tree = {"model": {"positions": {"kind": "rotary"}}}
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,22 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
     dropout = 0.3 if size.pairs < 100_000 else 0.2 if size.pairs < 500_000 else 0.1
     for place in ("embedding", "residual" if asked.model.kind == "transformer" else "output"):
         yield Choice(f"model.dropout.{place}", dropout, "the fewer pairs, the more is dropped")
+    if _fits(tree, preset, ROTARY):
+        yield Choice("model.positions", ROTARY["model"]["positions"], "learn sooner than sinusoids that are added")
+    if preset in LEARNT_BY_MUON and asked.model.kind == "transformer":
+        rate = PRESETS[preset].tree["training"]["optimiser"]["learning_rate"]
+        yield Choice("training.optimiser", {"kind": "muon", "learning_rate": rate}, "learns more from as many updates")
     budget = 16_384 if large else SMALL_BUDGET
     yield from training_choices(tree, asked.training, preset=preset, tokens=size.tokens, budget=budget)
+
+
+def _fits(tree: Tree, preset: str, chosen: Tree) -> bool:
+    """Whether what is chosen goes with all that the tree says."""
+    try:
+        _translation(merge({"preset": preset, **_two_vocabularies(tree)}, merge(chosen, tree)))
+    except ConfigError:
+        return False
+    return True
 
 
 def vocabulary_for(pairs: int) -> int:

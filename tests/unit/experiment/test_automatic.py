@@ -38,6 +38,8 @@ def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
         "tokenizer.vocabulary",
         "model.dropout.embedding",
         "model.dropout.residual",
+        "model.positions",
+        "training.optimiser",
         "training.batch_tokens",
         "training.length",
         "training.patience",
@@ -49,11 +51,30 @@ def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
 
 
 @pytest.mark.parametrize(
+    "assignment",
+    ["model.heads=32", "model.positions.join=concatenate", "model.attention.encoder.pattern.kind=linformer"],
+)
+def test_positions_turn_where_the_network_can(tree, assignment):
+    plain, _ = complete(tree, device=CPU)
+    assert plain.model.positions.kind == "rotary"
+    experiment, _ = complete(override(tree, [assignment]), device=CPU)
+    assert experiment.model.positions.kind == "sinusoidal"
+
+
+def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
+    experiment, choices = complete(override(tree, ["preset=lstm"]), device=CPU)
+    assert experiment.training.optimiser.kind == "adam"
+    assert keys(choices).isdisjoint({"model.positions", "training.optimiser"})
+
+
+@pytest.mark.parametrize(
     ("assignment", "key"),
     [
         ("preset=tiny", "preset"),
         ("tokenizer.vocabulary=500", "tokenizer.vocabulary"),
         ("model.dropout.residual=0.05", "model.dropout.residual"),
+        ("model.positions.kind=alibi", "model.positions"),
+        ("training.optimiser.learning_rate=0.002", "training.optimiser"),
         ("training.batch_tokens=777", "training.batch_tokens"),
         ("training.length.count=2", "training.length"),
         ("training.patience=null", "training.patience"),
