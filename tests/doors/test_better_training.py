@@ -17,11 +17,12 @@ SHORT = ("--set", "training.length={kind: updates, count: 6}", "--set", "trainin
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A run that was trained for a moment, and text that it has not seen."""
+    """A run that was trained until its translations come to an end, and text that it has not seen."""
     folder = tmp_path_factory.mktemp("better")
     write_corpus(folder)
     write_corpus(folder, name="more", seed=2, pairs=200)
-    done(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "run", *settings())
+    long = settings(training__length="{kind: updates, count: 90}", training__interval="{kind: updates, count: 45}")
+    done(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "run", *long)
     return folder
 
 
