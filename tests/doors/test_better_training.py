@@ -21,8 +21,12 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("better")
     write_corpus(folder)
     write_corpus(folder, name="more", seed=2, pairs=200)
-    long = settings(training__length="{kind: updates, count: 90}", training__interval="{kind: updates, count: 45}")
-    done(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "run", *long)
+    longer = settings(
+        training__length="{kind: updates, count: 150}",
+        training__interval="{kind: updates, count: 75}",
+        training__optimiser="{kind: muon, learning_rate: 0.02}",
+    )
+    done(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "run", *longer)
     return folder
 
 
@@ -118,7 +122,8 @@ def test_runs_are_asked_together(folder, second):
         assert both == pytest.approx(mean, abs=1e-4)
     done(folder, "translate", "run", "--with", second, "--input", "more.en", "--output", "both.de")
     said = done(folder, "evaluate", "run", "--with", second, "--source", "more.en", "--reference", "more.de")
-    assert said == done(folder, "evaluate", "--hypothesis", "both.de", "--reference", "more.de")
+    scores = done(folder, "evaluate", "--hypothesis", "both.de", "--reference", "more.de")
+    assert said.startswith(scores)  # warnings about single lines may stand behind them
 
 
 def test_runs_that_were_asked_together_teach_together(folder, second):
