@@ -33,6 +33,8 @@ def load(
     where the device is not there or does not compute in that precision, where there is no shortlist or no use for a
     draft, and where runs cannot be asked together.
     """
+    if isinstance(beside, str | Path):
+        raise TypeError("expected a list of runs beside, got one; put it into a list")
     folder = RunFolder(Path(path))
     folder.check()
     loaded: Any = None

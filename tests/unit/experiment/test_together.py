@@ -1,0 +1,42 @@
+"""Runs that are asked together, and those that cannot be."""
+
+import pytest
+
+import dragoman
+from dragoman.errors import ConfigError, RunError
+from dragoman.runtime import Translator
+from dragoman.runtime.on_tensors import OnTensors
+from tests.finished_runs import finished_run, finished_writer
+
+
+@pytest.fixture
+def run(tmp_path):
+    return finished_run(tmp_path / "run", {"decoding": {"beam": 3}})
+
+
+def test_the_search_is_the_first_one_s_and_no_network_is_left_in_training(run, tmp_path):
+    other = finished_run(tmp_path / "other", {"model": {"decoder_layers": 2}, "decoding": {"beam": 2}})
+    together = dragoman.load(run.path, beside=[other.path], device="cpu")
+    assert isinstance(together, Translator)
+    assert together.settings.beam == 3
+    assert len(together.score(["two dogs play ."], ["zwei Hunde spielen ."])) == 1
+    assert not any(network.training for network in together.model.networks)
+
+
+def test_one_alone_is_to_be_put_into_a_list(run):
+    with pytest.raises(TypeError, match="put it into a list"):
+        dragoman.load(run.path, beside=str(run.path))
+
+
+def test_others_than_finished_translators_are_refused(run, tmp_path):
+    writer, unfinished = finished_writer(tmp_path / "writer"), finished_run(tmp_path / "unfinished")
+    unfinished.weights.unlink()
+    for beside, message in ((writer, "writer: is no translator"), (unfinished, "its training has not ended")):
+        with pytest.raises(RunError, match=message):
+            dragoman.load(run.path, beside=[beside.path], device="cpu")
+
+
+def test_structural_positions_are_refused(run, monkeypatch):
+    monkeypatch.setattr(OnTensors, "structural", True)
+    with pytest.raises(ConfigError, match="run: has structural positions"):
+        dragoman.load(run.path, beside=[run.path], device="cpu")
