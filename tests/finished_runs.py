@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from dragoman.config import merge
+from dragoman.data.corpora import ParallelFiles
 from dragoman.data.tokenizer import Characters, Tokenizer, Words
 from dragoman.experiment.build import task_of
 from dragoman.experiment.config import to_experiment
@@ -40,6 +41,14 @@ def finished_writer(
     texts = [text for pair in PAIRS for text in pair]
     tokenizer = Tokenizer.train_on_texts(lambda: texts, Characters(whitespace="keep"))
     return _finished(path, merge(tree, changed or {}), tokenizer)
+
+
+def written_pairs(folder: Path) -> ParallelFiles:
+    """`PAIRS` as files of a folder."""
+    sides = [folder / name for name in ("train.en", "train.de")]
+    for path, side in zip(sides, zip(*PAIRS, strict=True), strict=True):
+        path.write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
+    return ParallelFiles(source=sides[0], target=sides[1])
 
 
 def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer) -> RunFolder:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from dragoman.data.corpora import ParallelFiles
 from dragoman.data.shortlist import Shortlist, ShortlistSettings
 from dragoman.decoding import Gnmt, LengthLimit, SearchSettings
 from dragoman.experiment.exporting import export
@@ -16,7 +15,7 @@ from dragoman.experiment.quickening import shortlisted
 from dragoman.runtime import TranslationWarning, Translator
 from dragoman.runtime.compiled import Compiled
 from dragoman.runtime.engine import Engine, Request
-from tests.finished_runs import PAIRS, finished_run
+from tests.finished_runs import PAIRS, finished_run, written_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
@@ -111,12 +110,9 @@ def test_an_exported_model_is_the_run_in_that_precision(tmp_path, compute):
 
 def exported_with_shortlist(tmp_path: Path, compute: str, **sizes: int) -> Path:
     """The model of a random run, with a shortlist of the pairs that its words are from."""
-    sides = [tmp_path / name for name in ("train.en", "train.de")]
-    for path, side in zip(sides, zip(*PAIRS, strict=True), strict=True):
-        path.write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
-    corpus = ParallelFiles(source=sides[0], target=sides[1])
-    export(run, tmp_path / "model", compute=compute, shortlist=ShortlistSettings(**sizes), corpus=corpus)
+    shortlist = ShortlistSettings(**sizes)
+    export(run, tmp_path / "model", compute=compute, shortlist=shortlist, corpus=written_pairs(tmp_path))
     return tmp_path / "model"
 
 

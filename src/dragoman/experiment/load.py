@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import RunError
 from dragoman.experiment.computing import Asked, by_the_core
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS, Translator
@@ -28,7 +28,8 @@ def load(
     computes, in float32; a translator that the core computes does not import it. With `shortlist` a translator writes
     none but the candidates of each text, by the list that was exported with the model; with `draft`, "copy" or a
     smaller run of the same tokenizer, it guesses ahead in greedy search. Translators of one tokenizer may be asked
-    together: `beside` names the others, and a symbol is as probable as all find it in the mean; PyTorch computes that.
+    together: `beside` names the others, and a symbol is as probable as all find it in the mean; the core computes that
+    where it computes each of them.
     Raises RunError where the folder is no run, unfinished, or holds files that do not belong together, and ConfigError
     where the device is not there or does not compute in that precision, where there is no shortlist or no use for a
     draft, and where runs cannot be asked together.
@@ -62,18 +63,20 @@ def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens
     return task_of(experiment).load(folder, device=choose_device(device), batch_tokens=batch_tokens)
 
 
-def _together(runs: Sequence[str | Path], *, device: str | None, compute: Asked, batch_tokens: int) -> Translator:
+def _together(runs: Sequence[str | Path], **options: Any) -> Translator:
+    """By the compiled core where it computes them all, else by PyTorch."""
     from dragoman.experiment.together import asked_together
 
-    if compute not in ("auto", "float32"):
-        raise ConfigError(
-            f"compute = {compute}: runs that are asked together are computed by PyTorch in float32; leave compute out"
-        )
+    folders = [RunFolder(Path(run)) for run in runs]
+    for folder in folders:
+        folder.check()
+    loaded = [by_the_core(folder, **options) if folder.weights.exists() else None for folder in folders]
+    if any(one is None for one in loaded):
+        del options["compute"]
+        loaded = [load_in_pytorch(run, **options) for run in runs]
     translators = []
-    for run in runs:
-        RunFolder(Path(run)).check()
-        loaded = load_in_pytorch(run, device=device, batch_tokens=batch_tokens)
-        if not isinstance(loaded, Translator):
+    for run, one in zip(runs, loaded, strict=True):
+        if not isinstance(one, Translator):
             raise RunError(f"{run}: is no translator, and only translators are asked together; leave it out")
-        translators.append(loaded)
+        translators.append(one)
     return asked_together(runs, translators)

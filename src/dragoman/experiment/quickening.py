@@ -63,7 +63,7 @@ def with_draft(translator: Translator, smaller: Translator | None = None) -> Tra
     for one in (inside, *([] if smaller is None else [smaller.network])):
         if not isinstance(one, Compiled):
             raise ConfigError(
-                "drafts are verified by the compiled core alone, and PyTorch computes this; leave them out"
+                "drafts are for a single run that the compiled core computes, and this is none; leave them out"
             )
     if smaller is None:
         return translator.around(Drafted(network, _copying(translator.tokenizer)))

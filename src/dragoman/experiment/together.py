@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman.models.ensemble import Ensemble
+from dragoman.runtime.compiled import Compiled
+from dragoman.runtime.compiled_together import CompiledTogether
 from dragoman.runtime.translator import Translator
 
 
 def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
-    """A translator that asks the networks of all, which PyTorch computes, and searches as the first one does.
+    """A translator that asks the networks of all, and searches as the first one does.
 
-    Raises ConfigError where one does not know the symbols of the first, or has structural positions.
+    The compiled core computes them all, or PyTorch does. Raises ConfigError where one does not know the symbols of the
+    first, or has structural positions.
     """
     first = translators[0]
     for run, one in zip(runs, translators, strict=True):
@@ -23,9 +26,17 @@ def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]
         if one.network.structural:
             raise ConfigError(f"{run}: has structural positions, with which it cannot be asked beside others")
     return Translator(
-        Ensemble([one.model for one in translators]).eval(),
+        _as_one([one.model for one in translators]),
         first.tokenizer,
         device=first.device,
         batch_tokens=first.batch_tokens,
         settings=first.settings,
     )
+
+
+def _as_one(models: Sequence[Any]) -> Any:
+    if all(isinstance(model, Compiled) for model in models):
+        return CompiledTogether(models)
+    from dragoman.models.ensemble import Ensemble
+
+    return Ensemble(models).eval()

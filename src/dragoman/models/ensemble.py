@@ -5,15 +5,15 @@ of what kind they are makes no difference, as long as they know the same symbols
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, final
+from collections.abc import Sequence
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float, Int
-from dragoman.models.interfaces import Memory, Seq2Seq, State
+from dragoman.axes import Float
+from dragoman.models.interfaces import Seq2Seq
+from dragoman.models.several import Memories, States
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
 
 
@@ -23,44 +23,6 @@ def mean_probability(
     """The logarithm of the mean of the distributions that these are the logits of: the equation above."""
     log_probs = torch.stack([one.log_softmax(dim=-1) for one in logits])
     return log_probs.logsumexp(dim=0) - math.log(len(logits))
-
-
-@final
-@dataclass(frozen=True)
-class Memories:
-    """What each network keeps of the same source sentences."""
-
-    parts: tuple[Memory, ...]
-
-    @property
-    def lengths(self) -> Lengths:
-        return self.parts[0].lengths
-
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(tuple(part.keep(rows) for part in self.parts))
-
-    def join(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
-
-
-@final
-@dataclass(frozen=True)
-class States:
-    """What each network keeps of the same hypotheses."""
-
-    parts: tuple[State, ...]
-
-    def select(self, parents: BeamTokens) -> Self:
-        return self._each(lambda part: part.select(parents))
-
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return self._each(lambda part: part.keep(rows))
-
-    def join(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
-
-    def _each(self, change: Callable[[State], State]) -> Self:
-        return type(self)(tuple(change(part) for part in self.parts))
 
 
 @final

@@ -13,12 +13,12 @@ from dragoman.axes import Float, Int
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.rows import hypothesis_of
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.arrays import Compute
 from dragoman.models.searched import Best, not_finite
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.network import Ids
+from dragoman.runtime.on_arrays import logits_of, normalisers, rectangle_of, score
 
 CORE = "dragoman_cpu"
 PACKAGE = "dragoman-cpu"
@@ -89,7 +89,7 @@ class Core:
     def encode(self, rows: Sequence[Ids], candidates: Sequence[Int[np.ndarray, "_"]] | None = None) -> Any:
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
         chosen = {} if candidates is None else {"candidates": candidates}
-        return self._model.encode(_rectangle(rows, pad=self._pad), lengths, **chosen)
+        return self._model.encode(rectangle_of(rows, pad=self._pad), lengths, **chosen)
 
     def start(self, memory: Any, *, beam: int) -> Any:
         return self._model.start(memory, beam)
@@ -158,7 +158,8 @@ class Compiled:
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         self.core = Core({**config, **sizes}, weights, compute=compute, vocabulary=target_vocabulary, where=where)
         self.maximum_length = self.core.maximum_length
-        self.start, self.best, self.follow = self.core.start, self.core.best, self.core.follow
+        self.start, self.step = self.core.start, self.core.step
+        self.best, self.follow = self.core.best, self.core.follow
         self._symbols = Symbols()
 
     def in_use(self) -> AbstractContextManager[None]:
@@ -182,30 +183,12 @@ class Compiled:
         normalisation: Normalisation,
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        ended = [[*output, self._symbols.end] for output in outputs]
-        expected = _rectangle(ended, pad=self._symbols.pad)
-        columns = [
-            _log_probs_of(expected[:, place], logits)
-            for place, logits in enumerate(self._logits(self.encode(sources, trees), outputs))
-        ]
-        rows = np.stack(columns, axis=1).tolist()
-        return [
-            hypothesis_of(list(zip(row, numbers, strict=False)), normalisation, symbols=self._symbols)
-            for row, numbers in zip(ended, rows, strict=True)
-        ]
+        return score(self, sources, outputs, normalisation=normalisation, trees=trees)
 
     def log_probs(self, source: Ids, output: Ids) -> Float[np.ndarray, "steps vocabulary"]:
         """Of every token at every step of an output, that of its end symbol the last."""
-        logits = np.concatenate(list(self._logits(self.encode([source]), [output])))
-        return logits - _normalisers(logits)[:, None]
-
-    def _logits(self, memory: Any, outputs: Sequence[Ids]) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
-        """Step by step, those of what follows the tokens of the outputs."""
-        state = self.start(memory, beam=1)
-        begun = _rectangle([[self._symbols.begin, *output] for output in outputs], pad=self._symbols.pad)
-        for place in range(begun.shape[1]):
-            logits, state = self.core.step(begun[:, place : place + 1], memory, state)
-            yield logits[:, 0]
+        logits = np.concatenate(list(logits_of(self, self.encode([source]), [output])))
+        return logits - normalisers(logits)[..., None]
 
 
 def _forced() -> dict[str, str]:
@@ -228,14 +211,6 @@ def _refusing_what_is_no_number() -> Iterator[None]:
         raise (not_finite() if "finite" in str(error) else error) from error
 
 
-def _rectangle(rows: Sequence[Ids], *, pad: int) -> Int[np.ndarray, "batch places"]:
-    """Ids padded after them."""
-    padded = np.full((len(rows), max(map(len, rows))), pad, dtype=np.int32)
-    for empty, row in zip(padded, rows, strict=True):
-        empty[: len(row)] = row
-    return padded
-
-
 def _never(forbidden: Sequence[int]) -> Int[np.ndarray, "_"]:
     """As the core takes them: whole numbers of another size would be looked at one by one."""
     return np.array(forbidden, dtype=np.int32)
@@ -244,14 +219,3 @@ def _never(forbidden: Sequence[int]) -> Int[np.ndarray, "_"]:
 def _ids(tokens: Int[np.ndarray, "batch beam"]) -> Int[np.ndarray, "batch beam"]:
     """As the core takes them."""
     return np.ascontiguousarray(tokens, dtype=np.int32)
-
-
-def _log_probs_of(
-    symbols: Int[np.ndarray, " batch"], logits: Float[np.ndarray, "batch vocabulary"]
-) -> Float[np.ndarray, " batch"]:
-    return logits[np.arange(len(symbols)), symbols] - _normalisers(logits)
-
-
-def _normalisers(logits: Float[np.ndarray, "batch vocabulary"]) -> Float[np.ndarray, " batch"]:
-    most: np.ndarray = logits.max(axis=1)
-    return most + np.log(np.exp(logits - most[:, None]).sum(axis=1))

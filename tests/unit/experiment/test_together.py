@@ -14,13 +14,12 @@ def run(tmp_path):
     return finished_run(tmp_path / "run", {"decoding": {"beam": 3}})
 
 
-def test_the_search_is_the_first_one_s_and_no_network_is_left_in_training(run, tmp_path):
+def test_the_search_is_the_first_one_s(run, tmp_path):
     other = finished_run(tmp_path / "other", {"model": {"decoder_layers": 2}, "decoding": {"beam": 2}})
     together = dragoman.load(run.path, beside=[other.path], device="cpu")
     assert isinstance(together, Translator)
     assert together.settings.beam == 3
     assert len(together.score(["two dogs play ."], ["zwei Hunde spielen ."])) == 1
-    assert not any(network.training for network in together.model.networks)
 
 
 def test_one_alone_is_to_be_put_into_a_list(run):
@@ -36,7 +35,8 @@ def test_others_than_finished_translators_are_refused(run, tmp_path):
             dragoman.load(run.path, beside=[beside.path], device="cpu")
 
 
-def test_structural_positions_are_refused(run, monkeypatch):
+def test_structural_positions_are_refused(run, tmp_path, monkeypatch):
+    in_pytorch = finished_run(tmp_path / "other", {"model": {"positions": {"kind": "relative"}}})
     monkeypatch.setattr(OnTensors, "structural", True)
-    with pytest.raises(ConfigError, match="run: has structural positions"):
-        dragoman.load(run.path, beside=[run.path], device="cpu")
+    with pytest.raises(ConfigError, match="other: has structural positions"):
+        dragoman.load(in_pytorch.path, beside=[run.path], device="cpu")

@@ -1,0 +1,101 @@
+"""Runs that the compiled core asks together beside PyTorch doing so, from the same folders; needs `dragoman-cpu`."""
+
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.data.shortlist import Shortlist, ShortlistSettings
+from dragoman.experiment.exporting import export
+from dragoman.experiment.load import load_in_pytorch
+from dragoman.experiment.quickening import shortlisted
+from dragoman.experiment.together import asked_together
+from dragoman.models.ensemble import Ensemble
+from dragoman.runtime import TranslationWarning, Translator
+from dragoman.runtime.compiled_together import CompiledTogether
+from tests.finished_runs import finished_run, written_pairs
+from tests.parity.test_compiled_translation import SETTINGS, texts
+
+pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+
+
+@pytest.fixture(autouse=True)
+def silently():
+    """What random networks write often reaches its limit, which these tests are not about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TranslationWarning)
+        yield
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Two networks that differ in everything but their symbols."""
+    modern = {"positions": {"kind": "rotary"}, "norm": "rms", "decoder_layers": 2}
+    runs = [finished_run(tmp_path / "one").path, finished_run(tmp_path / "other", {"model": modern}).path]
+    first = dragoman.load(runs[0], device="cpu").translate(texts(5))
+    assert first != dragoman.load(runs[1], device="cpu").translate(texts(5)), "they disagree"
+    return runs
+
+
+def by_pytorch(runs: list[Path]) -> Translator:
+    slow = asked_together(runs, [load_in_pytorch(run, device="cpu") for run in runs])
+    assert isinstance(slow.model, Ensemble)
+    return slow
+
+
+def by_the_core(runs: list[Path], **options: object) -> Translator:
+    fast: Translator = dragoman.load(runs[0], beside=runs[1:], device="cpu", **options)
+    assert isinstance(fast.model, CompiledTogether)
+    return fast
+
+
+def test_the_same_translations_with_the_same_scores(runs):
+    fast, slow = by_the_core(runs, batch_tokens=41), by_pytorch(runs)
+    lines = texts(17)
+    for wanted in SETTINGS:
+        for mine, theirs in zip(fast.hypotheses(lines, wanted), slow.hypotheses(lines, wanted), strict=True):
+            assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
+            scores = [one.hypothesis.score for one in theirs]
+            assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
+    forced = [translator.score(lines, lines[::-1]) for translator in (fast, slow)]
+    assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
+
+
+@pytest.mark.parametrize("compute", ["float32", "int8"])
+def test_a_translation_does_not_depend_on_its_company(runs, tmp_path, compute):
+    for run in runs:
+        export(run, tmp_path / compute / run.name, compute=compute)
+    translator = by_the_core([tmp_path / compute / run.name for run in runs], batch_tokens=37)
+    lines = [line for line in texts(23) if line]
+    together = translator.hypotheses(lines, SETTINGS[1])
+    order = random.Random(7).sample(range(len(lines)), len(lines))
+    mixed = translator.hypotheses([lines[row] for row in order], SETTINGS[1])
+    assert mixed == [together[row] for row in order]  # to the last bit
+    assert [translator.hypotheses([line], SETTINGS[1])[0] for line in lines] == together
+    with translator.shared() as everyone:
+        assert everyone.hypotheses(lines, SETTINGS[1]) == together
+
+
+def test_a_shortlist_is_shared_among_by_all_of_them(runs, tmp_path):
+    asked = {"shortlist": ShortlistSettings(frequent=1, each=2), "corpus": written_pairs(tmp_path)}
+    export(runs[0], tmp_path / "model", compute="float32", **asked)
+    few = [dragoman.load(tmp_path / "model", beside=runs[1:], device="cpu", shortlist=True)]
+    few.append(shortlisted(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
+    found = [[one[0] for one in translator.hypotheses(texts(9), SETTINGS[1])] for translator in few]
+    assert [one.text for one in found[0]] == [one.text for one in found[1]]
+    assert [one.hypothesis.score for one in found[0]] == pytest.approx(
+        [one.hypothesis.score for one in found[1]], abs=1e-4
+    )
+    freely = by_the_core(runs).hypotheses(texts(9), SETTINGS[1])
+    assert [one.text for one in found[0]] != [one[0].text for one in freely]
+
+
+def test_where_the_core_computes_not_all_of_them_pytorch_does(runs, tmp_path):
+    relative = finished_run(tmp_path / "relative", {"model": {"positions": {"kind": "relative"}}}).path
+    with pytest.warns(UserWarning, match="relative is computed by PyTorch"):
+        mixed = dragoman.load(runs[0], beside=[relative], device="cpu")
+    assert isinstance(mixed.model, Ensemble)
+    assert not any(network.training for network in mixed.model.networks)
+    assert len(mixed.translate(texts(3))) == 3
