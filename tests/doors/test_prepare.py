@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dragoman.data.with_ray import ray_engine
+from dragoman.errors import ConfigError
 from tests.doors.test_train import refused
 from tests.small_runs import dragoman, hashes, settings, write_corpus
 
@@ -28,6 +30,8 @@ def prepared(tmp_path_factory) -> Path:
         again = (folder / f"part.0.{side}").read_text(encoding="utf-8").splitlines(keepends=True)[:5]
         with (folder / f"part.1.{side}").open("a", encoding="utf-8") as file:
             file.writelines(again)
+    for side in ("en", "de"):
+        (folder / f"none.{side}").write_bytes(b"")
     answer = dragoman("data", "prepare", *SHARDS, "--out", "ready", *VOCABULARY, "--shard-pairs", 97, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     assert "duplicate" in answer.stderr
@@ -98,6 +102,11 @@ ASKED = {
         ["data.train.folder = ready: is prepared already"],
     ),
     "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers is for --engine ray"]),
+    "texts that are empty": (("--source", "none.en", "--target", "none.de", "--out", "new"), ["none.en"]),
+    "another tokenizer than the one that is there": (
+        (*SHARDS, "--out", "new", "--tokenizer", "ready/tokenizer.json", "--set", "tokenizer.vocabulary=400"),
+        ["tokenizer: is that of ready/tokenizer.json; leave it out"],
+    ),
     "no tokenizer, which is seen before the texts are read": (
         ("--source", "x.*", "--target", "y.*", "--out", "new", "--tokenizer", "index.json"),
         ["index.json: cannot be read"],
@@ -141,3 +150,44 @@ def test_a_damaged_shard_is_one_message(prepared, tmp_path):
     answer = dragoman("train", "--prepared", "ready", "--out", "new", cwd=tmp_path)
     refused(answer, "ready/shards/00001/ids: damaged store", "by dragoman data prepare if that wrote it")
     assert not (tmp_path / "new").exists()
+
+
+def test_noise_is_kept_for_the_trainings(prepared):
+    noise = ("--set", "data.noise={capitals: 0.5}")
+    answer = dragoman("data", "prepare", *SHARDS, "--out", "noisy", *VOCABULARY, *noise, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    runs = {"noisy": ("--prepared", "noisy"), "noisy-texts": (*SHARDS, *noise), "plain": ("--prepared", "ready")}
+    for name, corpus in runs.items():
+        answer = dragoman("train", *corpus, "--out", f"run-{name}", *SMALL, cwd=prepared)
+        assert answer.returncode == 0, answer.stderr
+    first, second, plain = ((prepared / f"run-{name}" / "model.safetensors").read_bytes() for name in runs)
+    assert first == second != plain
+
+
+def test_work_on_another_folder_is_left_alone(prepared, tmp_path):
+    for name in (".ready.v2.0123456789abcdef.tmp", ".ready.0123456789abcdef.tmp"):
+        (tmp_path / name).mkdir()
+    files = [
+        option for side in ("en", "de") for option in ("--source" if side == "en" else "--target", f"part.0.{side}")
+    ]
+    answer = dragoman("data", "prepare", *files, "--out", tmp_path / "ready", *VOCABULARY, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ready.v2.0123456789abcdef.tmp", "ready"]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
+)
+def test_a_cluster_that_is_not_there_is_one_message(monkeypatch):
+    import ray
+
+    def refuse(**_: object) -> None:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with (
+        pytest.raises(ConfigError, match=r"RAY_ADDRESS = 127\.0\.0\.1:1: no cluster of Ray answers there"),
+        ray_engine(2),
+    ):
+        pass

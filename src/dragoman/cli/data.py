@@ -73,7 +73,7 @@ def prepare(
     )
     if "data" not in tree:
         raise ConfigError("nothing to prepare; give --source and --target, or a configuration file that names a corpus")
-    experiment, choose = asked_for(tree, complete=config is not None)
+    experiment, choose = asked_for(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as chosen, status() as tell:
         asked = Preparation(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
         written = prepare_folder(asked, out, tell=tell)

@@ -223,17 +223,20 @@ def _repeated_rows(task: BlockTask) -> NDArray[np.int64]:
     return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
-def lowest_keys(task: BlockTask) -> Tree:
-    """The lowest different keys of a block by which a held-out part is drawn, as many as may be held out."""
+def write_lowest_keys(task: BlockTask) -> Tree:
+    """Find the lowest different keys of a block by which a held-out part is drawn, as many as may be held out."""
     done = task.shard / "lowest.json"
-    if done.is_file():
-        return dict(json.loads(done.read_text(encoding="utf-8")))
-    drawn = Columns(task.block / "keys", _KEYS).column("drawn")
-    kept = np.delete(drawn, _repeated_rows(task))
-    tree = {"keys": np.unique(kept)[: task.size].tolist()}
-    task.shard.mkdir(parents=True, exist_ok=True)
-    write_atomically(done, json.dumps(tree) + "\n")
-    return tree
+    if not done.is_file():
+        drawn = Columns(task.block / "keys", _KEYS).column("drawn")
+        kept = np.delete(drawn, _repeated_rows(task))
+        task.shard.mkdir(parents=True, exist_ok=True)
+        write_atomically(done, json.dumps(np.unique(kept)[: task.size].tolist()) + "\n")
+    return {}
+
+
+def read_lowest_keys(task: BlockTask) -> Keys:
+    """What `write_lowest_keys` found."""
+    return np.array(json.loads((task.shard / "lowest.json").read_text(encoding="utf-8")), dtype=np.uint64)
 
 
 def keep(task: BlockTask) -> Tree:

@@ -10,6 +10,8 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Protocol, TypeVar, final
 
+import numpy as np
+
 from dragoman.config import Tree
 from dragoman.data.blocks import (
     BLOCK,
@@ -19,9 +21,10 @@ from dragoman.data.blocks import (
     SearchTask,
     block_folder,
     keep,
-    lowest_keys,
+    read_lowest_keys,
     read_part,
     search_repeated,
+    write_lowest_keys,
 )
 from dragoman.data.cleaning import SPECIMENS, Report, require_enough
 from dragoman.data.config import DataSettings
@@ -204,15 +207,17 @@ class _Reading:
             for block in range(len(part.blocks))
         )
         pairs = sum(map(sum, (part.blocks for part in parts)))
-        of = max(1, -(-pairs // SEARCHED))
+        of = -(-pairs // SEARCHED)
         return [SearchTask(number, of, folders, self.work / "repeated") for number in range(of)]
 
 
 def _with_threshold(tasks: list[BlockTask], engine: Engine) -> list[BlockTask]:
     """The tasks with the key up to which a pair is held out: that of the last of so many different sources."""
-    keys = {key for tree in engine.run(lowest_keys, tasks) for key in tree["keys"]}
-    lowest = sorted(keys)[: tasks[0].size] if tasks else []
-    return [replace(task, last=lowest[-1] if lowest else -1) for task in tasks]
+    engine.run(write_lowest_keys, tasks)
+    lowest = np.zeros(0, dtype=np.uint64)
+    for task in tasks:  # one block at a time, for they may be many
+        lowest = np.union1d(lowest, read_lowest_keys(task))[: task.size]
+    return [replace(task, last=int(lowest[-1]) if len(lowest) else -1) for task in tasks]
 
 
 def _keep(tasks: list[BlockTask], report: Report, engine: Engine) -> None:

@@ -100,6 +100,7 @@ def segment_anew(
     """
     facts: dict[str, Any] = {
         "store": store.fingerprint,
+        "longest": [store.header["longest_source"], store.header["longest_target"]],
         "tokenizer": tokenizer.fingerprint,
         "probability": probability,
         "seed": seed,

@@ -10,10 +10,11 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 from dragoman.config import Tree
-from dragoman.errors import DataError, DragomanError, MissingExtraError
+from dragoman.errors import ConfigError, DataError, DragomanError, MissingExtraError
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ def ray_engine(workers: int | None) -> "Iterator[RayData]":
     """An engine of so many workers, by default one a core: those of this machine, or of the cluster that
     `RAY_ADDRESS` names.
 
-    Raises MissingExtraError without Ray.
+    Raises MissingExtraError without Ray, and ConfigError where there is no such cluster.
     """
     try:
         import ray
@@ -34,7 +35,13 @@ def ray_engine(workers: int | None) -> "Iterator[RayData]":
     own = {} if elsewhere else {"num_cpus": workers, "include_dashboard": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **own)
+        try:
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **own)
+        except ConnectionError as error:
+            raise ConfigError(
+                f"RAY_ADDRESS = {os.environ.get('RAY_ADDRESS')}: no cluster of Ray answers there; start one by "
+                "`ray start --head`, or leave RAY_ADDRESS out"
+            ) from error
         try:
             logging.getLogger("ray.data").setLevel(logging.ERROR)
             context = ray.data.DataContext.get_current()
@@ -60,7 +67,7 @@ class RayData:
             return []
         rows = ray.data.range(len(tasks), override_num_blocks=len(tasks))
         pool = ray.data.TaskPoolStrategy(size=self._workers)
-        done = rows.map(functools.partial(_answered, function, list(tasks)), num_cpus=1, compute=pool)
+        done = rows.map(functools.partial(_answered, function, list(tasks), str(Path.cwd())), num_cpus=1, compute=pool)
         answers = sorted(done.take_all(), key=lambda row: int(row["number"]))
         found = [dict(json.loads(row["answer"])) for row in answers]
         if refused := [tree["refused"] for tree in found if "refused" in tree]:
@@ -68,12 +75,26 @@ class RayData:
         return [tree["given"] for tree in found]
 
 
-def _answered(function: Callable[[T], Tree], tasks: Sequence[T], row: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a task as a row of a data set, or the message of what a person can mend."""
+def _answered(function: Callable[[T], Tree], tasks: Sequence[T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a task as a row of a data set, or the message of what a person can mend.
+
+    Paths are as they are seen from the folder where the command was given.
+    """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
     number = int(row["id"])
     try:
+        _enter(folder)
         answer: Tree = {"given": function(tasks[number])}
     except DragomanError as error:
         answer = {"refused": str(error)}
     return {"number": number, "answer": json.dumps(answer)}
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot be entered by a worker of the cluster ({error.strerror}); give the command in a folder "
+            "that all its machines share"
+        ) from error

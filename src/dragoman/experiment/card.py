@@ -70,7 +70,11 @@ def _data(materials: Materials) -> str:
             f"{materials.sizes}.",
             "",
             *[f"- `{Path(path).name}` sha256 {digest[:16]}…" for path, digest in materials.fingerprints.items()],
-            *[f"- removed as {rule}: {finding.count:,}" for rule, finding in findings.items() if finding.count],
+            *[
+                f"- {'removed' if finding.removes else 'kept'} as {rule}: {finding.count:,}"
+                for rule, finding in findings.items()
+                if finding.count
+            ],
             *[f"- {_without_folders(remark, materials.fingerprints)}" for remark in materials.remarks],
         ]
     )

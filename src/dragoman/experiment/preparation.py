@@ -1,8 +1,8 @@
 """A corpus prepared once, for many trainings: cleaned, without duplicates, as ids, in a folder of its own."""
 
-import glob
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.config import Tree
+from dragoman.config import Tree, merge
 from dragoman.data.blocks import BLOCK
 from dragoman.data.blockwise import Cleaned, Engine, clean_in_blocks, segment_in_shards, sweep
 from dragoman.data.cleaning import Report
@@ -26,6 +26,9 @@ from dragoman.experiment.settings import Translation
 from dragoman.experiment.starting import with_start
 from dragoman.experiment.tasks.beginning import first_tokenizer
 from dragoman.files import in_turn, refused, write_atomically
+
+KEY = 16
+"""Letters of what tells the work on one corpus from the work on another."""
 
 
 @final
@@ -45,12 +48,15 @@ class Written:
     vocabulary: int
 
 
-def asked_for(tree: Tree, *, complete: bool) -> tuple[Translation, bool]:
+def asked_for(tree: Tree, *, complete: bool, tokenizer: Path | None = None) -> tuple[Translation, bool]:
     """What a tree of settings says of corpus and tokenizer, and whether the vocabulary is to be chosen.
 
-    It is where the tree is no `complete` configuration and does not say. Raises ConfigError where it is about another
-    task, or of what is prepared already.
+    It is where the tree is no `complete` configuration and does not say. `tokenizer` is a file of one that is there
+    already. Raises ConfigError where the tree is about another task, of what is prepared already, or of another
+    tokenizer than that.
     """
+    ready = {} if tokenizer is None else {"tokenizer": Tokenizer.load(tokenizer).settings.model_dump(mode="json")}
+    tree = merge(ready, tree)
     experiment = to_experiment(with_start(tree)) if complete else fitting_a_preset(with_start(tree))
     if not isinstance(experiment, Translation):
         raise ConfigError(f"task = {experiment.task}: dragoman data prepare is for pairs to translate; leave task out")
@@ -59,6 +65,8 @@ def asked_for(tree: Tree, *, complete: bool) -> tuple[Translation, bool]:
         raise ConfigError(f"data.train.folder = {data.prepared}: is prepared already; name the texts themselves")
     if any(getattr(corpus, "source_trees", None) is not None for corpus in data.corpora):
         raise ConfigError("data.train.source_trees: trees cannot be prepared; train on the texts themselves")
+    if ready and experiment.tokenizer.model_dump(mode="json") != ready["tokenizer"]:
+        raise ConfigError(f"tokenizer: is that of {tokenizer}; leave it out, or leave out --tokenizer")
     learns = isinstance(experiment.tokenizer, Bpe | Unigram) and experiment.start is None
     return experiment, learns and not complete and not given(tree, "tokenizer.vocabulary")
 
@@ -91,7 +99,7 @@ def prepare_folder(asked: Preparation, out: Path, *, tell: Callable[[str], None]
     data, seed = asked.experiment.data, asked.experiment.training.seed
     corpora = {str(path): file_fingerprint(path) for path in paths_to_read(data)}
     facts = [FORMAT_VERSION, what_texts_hang_on(data), corpora, seed, asked.size]
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:KEY]
     parent = out.absolute().parent
     work, lock = parent / f".{out.name}.{key}.tmp", parent / f".{out.name}.lock"
     made = not parent.exists()
@@ -125,8 +133,9 @@ def _prepare(
     tell: Callable[[str], None],
 ) -> Written:
     experiment, data = asked.experiment, asked.experiment.data
-    for other in work.parent.glob(f".{glob.escape(out.name)}.*.tmp"):
-        if other != work:
+    of_another_key = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{{KEY}}}\.tmp")
+    for other in work.parent.iterdir():
+        if other != work and of_another_key.fullmatch(other.name):
             shutil.rmtree(other, ignore_errors=True)
     (work / "blocks").mkdir(parents=True, exist_ok=True)
     tell("reading and cleaning the corpus")
@@ -180,6 +189,7 @@ def _index(
         "tokenizer": {"settings": tokenizer.settings.model_dump(mode="json"), "fingerprint": tokenizer.fingerprint},
         "times": [1.0, *(one.times for one in data.beside)],
         "temperature": data.temperature,
+        "noise": None if data.noise is None else data.noise.model_dump(mode="json"),
         "ends": list(cleaned.ends),
         "seed": experiment.training.seed,
         "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],

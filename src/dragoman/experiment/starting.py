@@ -59,7 +59,8 @@ def with_prepared(tree: Mapping[str, Any]) -> Tree:
     if not isinstance(folder, str | Path):
         return dict(tree)
     index = read_index(Path(folder))
-    said = {key: index[key] for key in ("longest_source", "longest_target", "temperature") if index[key] is not None}
+    kept = ("longest_source", "longest_target", "temperature", "noise")
+    said = {key: index[key] for key in kept if index.get(key) is not None}
     return merge({"tokenizer": index["tokenizer"]["settings"], "data": said}, tree)
 
 

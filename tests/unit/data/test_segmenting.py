@@ -101,3 +101,12 @@ def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
     assert anew.source_lengths.max() <= 7
     assert anew.target_lengths.max() <= 5
     assert anew.source_lengths.sum() > store.source_lengths.sum()
+
+
+def test_other_limits_have_another_store_of_every_epoch(texts, tokenizer, tmp_path):
+    cache = tmp_path / "cache"
+    long, short = (segment(texts, tokenizer, cache, longest_source=most, longest_target=most) for most in (150, 120))
+    assert pairs(long) == pairs(short), "no pair is left out in any"
+    for store, most in ((long, 150), (short, 120)):
+        found = pairs(segment_anew(store, texts, tokenizer, cache, seed=1, epoch=0, probability=0.9))
+        assert max(len(side) for pair in found for side in pair) <= most

@@ -105,6 +105,14 @@ def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
     assert str(place) not in (place / "run" / "environment.json").read_text(encoding="utf-8")
 
 
+def test_the_card_says_what_was_found_and_kept(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    fit_in(tmp_path / "run", settings_of(place, cleaning={"leaks": False}))
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    assert "- kept as leak: 1" in card
+    assert "removed as leak" not in card
+
+
 def test_the_weights_are_those_that_were_chosen(place):
     last_line = (place / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
     chosen = json.loads(last_line)

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from dragoman.data.tokenizer.learning import Texts, count_words
 from dragoman.data.tokenizer.segmentation import Merges, Scores, Segmentation, WholeWords
-from dragoman.data.tokenizer.settings import Bpe, TokenizerSettings
+from dragoman.data.tokenizer.settings import Bpe, TokenizerSettings, Words
 from dragoman.data.tokenizer.side import Side
 from dragoman.data.tokenizer.tokenizer import Pairs, Tokenizer
 from dragoman.errors import ConfigError
@@ -60,7 +60,9 @@ def _more(
             room = entries - (len(spelling.pieces) - len(pieces))
             return _merged_further(spelling, words, side(spelling), room, least=settings.minimum_count)
         case WholeWords(pieces=pieces):
-            new = sorted(words.keys() - set(pieces), key=lambda word: (-words[word], word))
+            least = settings.minimum_count if isinstance(settings, Words) else 1
+            often = {word for word, count in words.items() if count >= least}
+            new = sorted(often - set(pieces), key=lambda word: (-words[word], word))
             return WholeWords(pieces + tuple(new[:entries]))
         case Scores():
             raise ConfigError(

@@ -92,6 +92,12 @@ def test_nothing_is_learnt_of_nothing_new():
     assert extended(before, lambda: NEW, entries=0) is before
 
 
+def test_a_word_that_is_too_rare_to_be_learnt_is_not_added():
+    before = Tokenizer.train(lambda: OLD, Words(minimum_count=3))
+    after = extended(before, lambda: [("rare", "selten"), *[("harbour", "Hafen")] * 3], entries=5)
+    assert set(after.source.segmentation.pieces) - set(before.source.segmentation.pieces) == {"▁harbour", "▁Hafen"}
+
+
 def test_unigram_scores_cannot_be_extended():
     before = Tokenizer.train(lambda: OLD, Unigram(vocabulary=290))
     with pytest.raises(ConfigError, match="unigram model cannot be extended"):
