@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dragoman.models.weights import weights
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.muon import hidden_matrices, orthogonalised
-from dragoman.training.optimisers import Muon, build_optimiser, optimiser_tensors, set_learning_rate
+from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
+from dragoman.training.optimisers import AdamW, Muon, build_optimiser, optimiser_tensors, set_learning_rate
 from tests.learners import SMALL, build_network, build_run, train_small
 
 law = settings(deadline=None, max_examples=50)
@@ -69,6 +69,50 @@ def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
             if parameter.ndim == 2 and name.startswith(("encoder.", "decoder."))
         }
         assert len(names) == 6 + 10  # query, key, value, output (twice in the decoder), inner, outer
+
+
+RELATIVE, BUCKETED = {"kind": "relative", "reach": 3}, {"kind": "bucketed", "buckets": 8, "furthest": 7}
+
+
+@pytest.mark.parametrize(
+    ("changed", "exempt", "matrices"),
+    [
+        ({"positions": RELATIVE}, {"of_keys", "of_values"}, set()),
+        ({"positions": BUCKETED}, {"table"}, set()),
+        ({"score": {"kind": "additive"}}, {"vector"}, {"query_weight", "key_weight"}),
+        ({"score": {"kind": "multiplicative"}}, set(), {"score.weight"}),
+    ],
+    ids=["vectors of distances", "biases of distances", "additive score", "multiplicative score"],
+)
+def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(changed, exempt, matrices) -> None:
+    roles = ("encoder", "decoder", "cross")
+    attention = {"attention": {role: {"score": changed["score"]} for role in roles}} if "score" in changed else changed
+    model = build_network(type(SMALL).model_validate(SMALL.model_dump() | attention), seed=1)
+    named = dict(model.named_parameters())
+
+    def ending(with_: set[str]) -> set[int]:
+        found = {id(parameter) for name, parameter in named.items() if name.endswith(tuple(with_))} if with_ else set()
+        assert bool(found) == bool(with_)
+        return found
+
+    orthogonal = {id(parameter) for parameter in hidden_matrices(model)}
+    decayed = {id(parameter) for parameter in build_optimiser(AdamW(), model).param_groups[0]["params"]}
+    for chosen in (orthogonal, decayed):
+        assert not chosen & ending(exempt)
+        assert ending(matrices) <= chosen
+
+
+def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
+    heads = torch.randn(3, 5, 7)
+    found = orthogonalised(heads)
+    for head, alone in zip(found, heads, strict=True):
+        torch.testing.assert_close(head, orthogonalised(alone), atol=1e-5, rtol=1e-5)
+    parameter = torch.nn.Parameter(heads.clone())
+    parameter.grad = torch.randn(3, 5, 7)
+    options = {"lr": 0.1, "momentum": 0.95, "weight_decay": 0.0, "betas": (0.9, 0.98), "eps": 1e-9}
+    MuonWithAdamW([parameter], [], **options).step()
+    step = orthogonalised(parameter.grad + 0.95 * parameter.grad)
+    torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
 
 
 @law

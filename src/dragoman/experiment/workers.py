@@ -25,6 +25,8 @@ from dragoman.training.loop import Judge
 
 FEWEST_TOKENS: Final = 512
 """Of a batch, for each worker: with fewer, what they tell each other takes longer than what they learn."""
+MOST_A_CORE: Final = 4
+"""Workers; two on one core show how it goes, hundreds take all the memory of a machine."""
 WORTH_STARTING: Final = 1e12
 """Operations of a training that take longer than the start of workers."""
 
@@ -43,6 +45,8 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
             )
         return 1
     if config.workers != "auto":
+        if place() is None:
+            _require_room(config.workers, device)
         return config.workers
     if device.type == "cuda":
         return torch.cuda.device_count() if device.index is None else 1
@@ -51,6 +55,20 @@ def workers_for(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, 
     if device.type != "cpu" or seen * training_flops(model) < WORTH_STARTING:
         return 1
     return max(1, min(torch.get_num_threads(), config.budget // FEWEST_TOKENS))
+
+
+def _require_room(workers: int, device: torch.device) -> None:
+    """Raises ConfigError where this machine would break down under so many workers."""
+    if device.type == "cuda":
+        most, have = torch.cuda.device_count(), f"{torch.cuda.device_count()} GPUs"
+    else:
+        cores = os.cpu_count() or 1
+        most, have = MOST_A_CORE * cores, f"{cores} cores"
+    if workers > most:
+        raise ConfigError(
+            f"training.workers = {workers:,}: this machine has {have}, and more than {most} workers are not started on "
+            "it; lower it, or leave it out"
+        )
 
 
 @contextmanager

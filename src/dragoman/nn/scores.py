@@ -217,6 +217,7 @@ class ReducedRankScore(nn.Module):
 class AdditiveScore(nn.Module):
     r"""$v^\top \tanh(W_1 k + W_2 q)$; queries and keys may differ in size."""
 
+    TABLES = ("vector",)
     scale = None
 
     def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, hidden_size: int) -> None:

@@ -35,7 +35,9 @@ Span = Annotated[Epochs | Updates, Field(discriminator="kind")]
 class TrainingConfig(Config):
     """How the weights are learnt."""
 
-    seed: NonNegativeInt = Field(1, description="of the first weights, of the order of the data and of dropout")
+    seed: NonNegativeInt = Field(
+        1, lt=2**63, description="of the first weights, of the order of the data and of dropout"
+    )
     length: Span = Field(Epochs(count=30), description="when training ends")
     batch_tokens: PositiveInt | Literal["auto"] = Field(
         4096,

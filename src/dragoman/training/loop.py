@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.epochs import Stream
-from dragoman.errors import DragomanError, TrainingError
+from dragoman.errors import ConfigError, DragomanError, TrainingError
 from dragoman.models.weights import placed_like, set_weights
 from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
 from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
@@ -74,12 +74,21 @@ class Run(Generic[B]):
 
 
 def total_updates(length: Span, stream: Stream[Any], accumulate: int) -> int:
-    """The length of a training in updates; for epochs, as many as the epoch where the stream stands has in each."""
+    """The length of a training in updates; for epochs, as many as the epoch where the stream stands has in each.
+
+    Raises ConfigError where there are not enough batches for one.
+    """
     match length:
         case Updates(count=count):
             return count
         case Epochs(count=count):
-            return max(1, count * stream.batches_per_epoch() // accumulate)
+            batches = count * stream.batches_per_epoch()
+            if batches < accumulate:
+                raise ConfigError(
+                    f"training.accumulate = {accumulate:,} batches make an update, and this training has {batches:,}; "
+                    "lower it, or training.batch_tokens"
+                )
+            return -(-batches // accumulate)
         case _:
             assert_never(length)
 
@@ -106,6 +115,10 @@ def train(
     observe(Started(run.progress.update, total, parameters, str(device)))
     try:
         _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+    except WorkerLostError:
+        if team.leads and not is_sharded(run.model):
+            _save(run, observe)  # nothing of an update is applied before all workers have done their part
+        raise
     finally:
         run.checkpoints.finish()
     return run.progress
@@ -127,12 +140,7 @@ def _go_on(
         began, epoch = clock.seconds, run.stream.position["epoch"]
         batches = [next(run.stream) for _ in range(config.accumulate)]
         rate = _rate(config, run.progress, total)
-        try:
-            step = _update(run, config, batches, objective, rate=rate, team=team)
-        except WorkerLostError:
-            if team.leads and not is_sharded(run.model):
-                _save(run, observe)  # nothing of an update is applied before all workers have done their part
-            raise
+        step = _update(run, config, batches, objective, rate=rate, team=team)
         if not step.finite:
             _roll_back(run, batches, observe, team)
             continue

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
+from dragoman.nn.tables import tables
 from dragoman.training.distributed import is_shard
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -45,9 +46,11 @@ def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dt
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices between hidden states, in order: all but embeddings and the unembedding."""
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding | Unembedding)}
-    return [parameter for parameter in model.parameters() if parameter.ndim == 2 and id(parameter) not in tables]
+    """The matrices between hidden states, in order, those of the heads of a score together: all but tables and the
+    unembedding.
+    """
+    others = tables(model) | {id(module.weight) for module in model.modules() if isinstance(module, Unembedding)}
+    return [parameter for parameter in model.parameters() if parameter.ndim >= 2 and id(parameter) not in others]
 
 
 @final
@@ -93,7 +96,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
             ahead = [self._ahead(parameter, group["momentum"]) for parameter in some]
             joined = ahead[0][None] if len(some) == 1 else torch.stack(ahead)
             steps = orthogonalised(joined, products=self.products)
-            rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(some[0].shape))
+            rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(some[0].shape[-2:]))
             for parameter, step in zip(some, steps, strict=True):
                 parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(step, alpha=-rate)
 

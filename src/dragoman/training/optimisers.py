@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.models.weights import placed_like
+from dragoman.nn.tables import tables
 from dragoman.training import adam
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
 Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
-Betas = Annotated[tuple[float, float], Field(description="decay of the averages of gradient and squared gradient")]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Betas = Annotated[tuple[Beta, Beta], Field(description="decay of the averages of gradient and squared gradient")]
 Epsilon = Annotated[float, Field(gt=0.0, description="added to the root of the squared gradient")]
 
 
@@ -112,8 +114,8 @@ def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[s
 
 
 def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
-    embedded = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in embedded]
+    looked_up = tables(model)
+    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in looked_up]
     chosen = {id(p) for p in decayed}
     rest = [p for p in model.parameters() if id(p) not in chosen]
     return [{"params": decayed, "weight_decay": decay}, {"params": rest, "weight_decay": 0.0}]

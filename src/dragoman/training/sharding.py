@@ -58,10 +58,15 @@ def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:
 
 
 def compute_again(model: nn.Module) -> None:
-    """Keep of every block only what goes into it, and compute the rest once more in the backward pass."""
-    for block in model.modules():
-        if isinstance(block, BLOCKS):
-            block.forward = partial(_again, block, block.forward)  # type: ignore[method-assign]
+    """Keep of every block only what goes into it, and compute the rest once more in the backward pass.
+
+    Raises ConfigError on a network that has no blocks.
+    """
+    blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
+    if not blocks:
+        raise ConfigError("training.recompute = true is for Transformers; leave it out")
+    for block in blocks:
+        block.forward = partial(_again, block, block.forward)  # type: ignore[method-assign]
 
 
 def write_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:

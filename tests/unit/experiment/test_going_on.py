@@ -131,7 +131,7 @@ def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_
     assert experiment.tokenizer == Words()
     tokenizer = first_tokenizer(experiment, texts(tmp_path))
     assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
-    [teacher] = teachers_of(experiment.training.objective, tokenizer, device=CPU)
+    [teacher] = teachers_of(experiment, tokenizer, device=CPU)
     assert not teacher.training
     torch.testing.assert_close(weights(teacher), load_tensors(begun.weights), atol=0, rtol=0)
     assert first_weights(experiment, tokenizer, RunFolder(tmp_path / "new")) is None
@@ -140,11 +140,21 @@ def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_
 def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
     experiment = to_experiment(tree_from(begun, extend_vocabulary=3))
     longer = first_tokenizer(experiment, texts(tmp_path))
-    objective = to_experiment(taught_by(begun)).training.objective
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
-        teachers_of(objective, longer, device=CPU)
-    beside = objective.model_copy(update={"beside": (objective.teacher,)})
-    assert len(teachers_of(beside, begun.read_tokenizer(), device=CPU)) == 2
+        teachers_of(to_experiment(taught_by(begun)), longer, device=CPU)
+    beside = {"training": {"objective": {"beside": [str(begun.path)]}}}
+    assert len(teachers_of(to_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), device=CPU)) == 2
+
+
+def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_anything_is_learnt(tmp_path):
+    few = {"positions": {"kind": "learned", "length": 40}}
+    limits = {"longest_source": 39, "longest_target": 39}
+    teacher = finished_run(tmp_path / "short", {"model": few, "data": limits})
+    known = to_experiment(taught_by(teacher, model=few, data=limits))
+    assert len(teachers_of(known, teacher.read_tokenizer(), device=CPU)) == 1
+    longer = to_experiment(taught_by(teacher, data={"longest_source": 30, "longest_target": 100}))
+    with pytest.raises(ConfigError, match=r"short knows 40 places .*, fewer than the longest example of 101 tokens"):
+        teachers_of(longer, teacher.read_tokenizer(), device=CPU)
 
 
 def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatch):

@@ -84,3 +84,13 @@ def test_who_works_alone_has_no_team():
         assert team.agreed("this") == "this"
         assert team.any(True)
         assert not team.any(False)
+
+
+def test_more_than_the_machine_can_bear_are_refused(monkeypatch):
+    monkeypatch.setattr(workers.os, "cpu_count", lambda: 2)
+    assert wanted(TrainingConfig(workers=8)) == 8
+    with pytest.raises(ConfigError, match=r"training\.workers = 9: this machine has 2 cores, and more than 8 workers"):
+        wanted(TrainingConfig(workers=9))
+    for name, value in AMONG_SEVERAL.items():
+        monkeypatch.setenv(name, value)
+    assert wanted(TrainingConfig(workers=9)) == 9, "torchrun has started them, wherever they are"

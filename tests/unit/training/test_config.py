@@ -23,6 +23,9 @@ def test_a_span_without_a_kind_is_counted_in_epochs():
         ({"schedule": {"kind": "inverse_sqrt", "floor": 0.1}}, "schedule.floor: no such key"),
         ({"optimiser": {"kind": "adam", "weight_decay": 0.1}}, "It belongs to kind adamw"),
         ({"precision": "float16"}, "precision = 'float16'"),
+        ({"optimiser": {"betas": [1.5, 0.9]}}, "optimiser.betas.0 = 1.5"),
+        ({"optimiser": {"kind": "muon", "betas": [0.9, 1.0]}}, "optimiser.betas.1 = 1.0"),
+        ({"seed": 2**63}, "seed = 9223372036854775808"),
         ({"objective": {"kind": "r_drop"}}, "objective: no such key"),
     ],
 )

@@ -15,8 +15,10 @@ import torch
 
 from dragoman.data.batching import collate
 from dragoman.data.store import TokenStore
+from dragoman.errors import ConfigError
 from dragoman.shapes import Structure
 from dragoman.training.distributed import ALONE, Team
+from dragoman.training.sharding import compute_again
 from tests.team_training import FIRST, Options, as_json, trained
 
 ROOT = Path(__file__).parents[3]
@@ -178,3 +180,8 @@ def test_trees_are_shared_with_their_rows(tmp_path):
     part, _ = Team(1, 2).part(replace(batch, structure=trees))
     assert part.structure is not None
     assert part.structure.heads.tolist() == [[4, 5, 6, 7]]
+
+
+def test_what_has_no_blocks_is_not_computed_again() -> None:
+    with pytest.raises(ConfigError, match=r"training\.recompute = true is for Transformers; leave it out"):
+        compute_again(torch.nn.LSTM(3, 5))

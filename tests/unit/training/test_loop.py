@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from dragoman.errors import TrainingError
+from dragoman.errors import ConfigError, TrainingError
 from dragoman.models.weights import weights
 from dragoman.training.config import Epochs, TrainingConfig, Updates
-from dragoman.training.distributed import Team
+from dragoman.training.distributed import Team, WorkerLostError
 from dragoman.training.events import RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.loop import InterruptionError, Judge, total_updates
 from dragoman.training.observers import MetricsFile
@@ -58,8 +58,9 @@ def test_an_interval_may_be_epochs(tmp_path):
 def test_epochs_last_as_long_as_the_first(tmp_path):
     stream = build_run(tmp_path, config()).stream
     assert total_updates(Epochs(count=7), stream, 1) == 7 * stream.batches_per_epoch()
-    assert total_updates(Epochs(count=7), stream, 3) == 7 * stream.batches_per_epoch() // 3
-    assert total_updates(Epochs(count=1), stream, 1000) == 1
+    assert total_updates(Epochs(count=7), stream, 3) == math.ceil(7 * stream.batches_per_epoch() / 3)
+    with pytest.raises(ConfigError, match=r"training.accumulate = 1,000 batches make an update, and .* has \d+; lower"):
+        total_updates(Epochs(count=1), stream, 1000)
     assert total_updates(Updates(count=11), stream, 3) == 11
 
 
@@ -138,6 +139,26 @@ def test_everybody_goes_back_to_what_the_leader_says_is_written(tmp_path, monkey
     [rolled_back] = of(RolledBack, train_small(run, chosen, objective=objective))
     assert (rolled_back.failed_update, rolled_back.update) == (6, 0)
     assert run.progress.update == 8
+
+
+@pytest.mark.parametrize("last_words", ["agreed", "any"], ids=["while it validates", "before it goes on"])
+def test_a_worker_that_is_lost_between_updates_costs_none(tmp_path, monkeypatch, last_words):
+    """There is nothing to be told but what was validated, and whether to stop."""
+    run, calls = build_run(tmp_path, config()), []
+
+    def lost(self, value):
+        calls.append(value)
+        if run.progress.update == 10:
+            raise WorkerLostError("a worker was lost")
+        return value
+
+    monkeypatch.setattr(Team, last_words, lost)
+    with pytest.raises(WorkerLostError):
+        train_small(run, config())
+    assert calls
+    assert run.checkpoints.updates() == [5, 10]
+    saved = run.checkpoints.load(10)
+    assert all(torch.equal(tensor, weights(run.model)[name]) for name, tensor in saved.model.items())
 
 
 def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):

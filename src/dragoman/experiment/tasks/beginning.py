@@ -12,6 +12,7 @@ from dragoman.data.tokenizer import Bpe, Side, Tokenizer, TokenizerSettings
 from dragoman.data.tokenizer.extending import extended
 from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.errors import ConfigError
+from dragoman.experiment.fitting import longest_places
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.settings import Translation
 from dragoman.experiment.starting import begin_with, begun_with, weights_to_begin_with
@@ -100,17 +101,19 @@ def tables_of_words(weights: Mapping[str, Tensor]) -> set[str]:
     return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
 
 
-def teachers_of(objective: object, tokenizer: Tokenizer, *, device: torch.device) -> list[Any]:
+def teachers_of(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> list[Any]:
     """The networks that are learnt from, in evaluation mode; none where there is no teacher.
 
-    Raises ConfigError where one knows other words.
+    Raises ConfigError where one knows other words, or not the places of the longest example.
     """
+    objective, data = experiment.training.objective, experiment.data
     if not isinstance(objective, WordDistillation):
         return []
-    return [_teacher(run, tokenizer, device=device) for run in objective.teachers]
+    longest = max(data.longest_source, data.longest_target) + 1
+    return [_teacher(run, tokenizer, longest, device=device) for run in objective.teachers]
 
 
-def _teacher(run: Path, tokenizer: Tokenizer, *, device: torch.device) -> Any:
+def _teacher(run: Path, tokenizer: Tokenizer, longest: int, *, device: torch.device) -> Any:
     folder = RunFolder(run)
     taught = begun_with(run, task="translation")
     assert isinstance(taught, Translation)
@@ -119,6 +122,12 @@ def _teacher(run: Path, tokenizer: Tokenizer, *, device: torch.device) -> Any:
         raise ConfigError(
             f"training.objective: the teacher {run} has another tokenizer than this run, so that what it predicts "
             "means nothing here; leave the tokenizer out, and it is taken from the first teacher"
+        )
+    places = longest_places(taught.model)
+    if places is not None and places[0] < longest:
+        raise ConfigError(
+            f"training.objective: the teacher {run} knows {places[0]} places ({places[1]}), fewer than the longest "
+            f"example of {longest} tokens, symbols included; lower data.longest_source and data.longest_target"
         )
     model = with_weights(translation_network(taught, theirs, device=device), folder)
     return model.requires_grad_(False)

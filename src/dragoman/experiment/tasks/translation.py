@@ -86,7 +86,7 @@ class TranslationTask:
                 config.objective,
                 smoothing=config.label_smoothing,
                 precision=config.precision,
-                teachers=teachers_of(config.objective, materials.tokenizer, device=device),
+                teachers=teachers_of(experiment, materials.tokenizer, device=device),
             ),
             judge=_build_judge(experiment, materials, device, beam=config.validation_beam),
             last_judge=_build_judge(experiment, materials, device, beam=experiment.decoding.beam),

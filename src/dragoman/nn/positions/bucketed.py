@@ -33,6 +33,7 @@ def bucket(distance: Int[Tensor, "*pairs"], *, buckets: int, furthest: int, past
 class BucketedPositions(nn.Module):
     """One table for all layers of an encoder or of a decoder."""
 
+    TABLES = ("table",)
     adds_values = False
 
     def __init__(self, *, buckets: int, furthest: int, heads: int, past_only: bool) -> None:

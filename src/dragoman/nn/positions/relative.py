@@ -27,6 +27,8 @@ def clipped(
 class RelativePositions(nn.Module):
     """A vector a distance for the keys and, unless left out, one for the values."""
 
+    TABLES = ("of_keys", "of_values")
+
     def __init__(self, *, reach: int, head_size: int, scale: float, adds_values: bool) -> None:
         """`scale` is that of the score which they join."""
         super().__init__()

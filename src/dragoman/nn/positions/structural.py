@@ -87,6 +87,8 @@ class DepthPositions(nn.Module):
 class TreeRelations(nn.Module):
     """A learnt vector for each relation, shared by the heads of a layer; none is ever held for a pair of tokens."""
 
+    TABLES = ("of_keys",)
+
     def __init__(self, *, reach: int, head_size: int, scale: float) -> None:
         """`scale` is that of the score which they join."""
         super().__init__()
