@@ -93,6 +93,11 @@ def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_o
     refused = process("-m", "dragoman", *asked, "--compute", "int8", cwd=tmp_path)
     assert refused.returncode == 2
     assert "compute = int8: models of kind causal" in refused.stderr
+    (tmp_path / "text").write_text("two\n", encoding="utf-8")
+    measured = ("score", "model", "--target", "text", "--perplexity", "--device", "cpu")
+    for precision, code in (("float32", 0), ("int8", 2)):
+        answer = process("-m", "dragoman", *measured, "--compute", precision, cwd=tmp_path)
+        assert answer.returncode == code, answer.stderr
 
 
 DOCUMENT = "  two dogs play . a cat sits by the sea .\n\n\ta cat sits .   two dogs .\n"

@@ -72,6 +72,15 @@ def test_what_was_trained_translates_and_scores_by_trees(place, texts, tmp_path,
     assert [row[0] != other[0] for row, other in zip(rows[:3], others[:3], strict=True)] == [True, False, True]
     assert run("score", "run", "--source", source, "--target", source, "--source-trees", trees) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
+    written = tmp_path / "written.txt"
+    written.write_text("".join(f"{row[-1]}\n" for row in rows[:3]), encoding="utf-8")
+    evaluated = ("evaluate", "run", "--source", source, "--reference", written, "--beam", 2, "--source-trees", trees)
+    assert run(*evaluated, "--metric", "exact") == 0
+    assert "100.00" in capsys.readouterr().out, "they are the translations of translate"
+    assert run(*evaluated, "--perturb", "typos") == 2
+    assert "--perturb changes the words that --source-trees is about" in capsys.readouterr().err
+    assert run("bench", "run") == 2
+    assert "has structural positions, and what reads the tree of each text is not timed" in capsys.readouterr().err
 
 
 def test_standard_input_has_trees_too(texts, monkeypatch, capsys):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN, Beside
+from dragoman.cli.options import OWN, Beside, SourceTrees
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.evaluation import Metric, Score
 
@@ -65,6 +65,7 @@ def evaluate(
     reference: Reference,
     hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
+    source_trees: SourceTrees = None,
     beside: Beside = None,
     beam: Annotated[
         int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
@@ -82,12 +83,14 @@ def evaluate(
 
     metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
     references = [streams.read_all(name) for name in reference]
-    name = _given(run, hypothesis=hypothesis, source=source, beside=beside, beam=beam, perturb=perturb)
+    options = {"--source-trees": source_trees, "--with": beside, "--beam": beam, "--perturb": perturb}
+    name = _given(run, hypothesis=hypothesis, source=source, options=options)
     sentences = streams.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
     if perturb is not None:
         sentences = _perturbed(sentences, perturb)
-    outputs = sentences if run is None else _translated(run, sentences, beside=beside, beam=beam)
+    trees = None if source_trees is None else _trees(sentences, source_trees, name)
+    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, beam=beam)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -126,28 +129,33 @@ def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Met
             assert_never(name)
 
 
-def _given(
-    run: Path | None,
-    *,
-    hypothesis: str | None,
-    source: str | None,
-    beside: list[Path] | None,
-    beam: int | None,
-    perturb: PerturbationName | None,
-) -> str:
-    """The file to read: of outputs, or of what a run is to translate. Raises ConfigError on neither and on both."""
+def _given(run: Path | None, *, hypothesis: str | None, source: str | None, options: Mapping[str, object]) -> str:
+    """The file to read: of outputs, or of what a run is to translate, as the options say.
+
+    Raises ConfigError on neither and on both, and on options that do not go together.
+    """
     from dragoman.errors import ConfigError
 
     if hypothesis is not None:
-        if any(given is not None for given in (run, source, beside, beam, perturb)):
+        if any(given is not None for given in (run, source, *options.values())):
+            *others, last = options
             raise ConfigError(
-                "evaluate takes --hypothesis, or a run with --source, --with, --beam and --perturb, not both; leave "
+                f"evaluate takes --hypothesis, or a run with --source, {', '.join(others)} and {last}, not both; leave "
                 "one out"
             )
         return hypothesis
     if run is None or source is None:
         raise ConfigError("evaluate needs outputs: give --hypothesis FILE, or a run folder and --source FILE")
+    if options["--perturb"] is not None and options["--source-trees"] is not None:
+        raise ConfigError("--perturb changes the words that --source-trees is about; leave one of them out")
     return source
+
+
+def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
+    """The tree of each sentence."""
+    from dragoman.data.corpora.conllu import trees_beside
+
+    return list(trees_beside(sentences, source_trees, name=name))
 
 
 def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]:
@@ -161,12 +169,19 @@ def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]
     return faulty
 
 
-def _translated(run: Path, sentences: list[str], *, beside: list[Path] | None, beam: int | None) -> list[str]:
+def _translated(
+    run: Path,
+    sentences: list[str],
+    trees: list[Sequence[int]] | None,
+    *,
+    beside: list[Path] | None,
+    beam: int | None,
+) -> list[str]:
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import Translator
 
     translator = load_as(Translator, run, beside=beside)
-    return translator.translate(sentences, beam=beam)
+    return translator.translate(sentences, beam=beam, trees=trees)
 
 
 def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

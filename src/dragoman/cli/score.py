@@ -84,7 +84,7 @@ def score(
     """
     ranking = ranking_of(normalisation, length_penalty)
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
-    _refuse_of_translators(perplexity, source_trees, compute, beside)
+    _refuse_of_translators(perplexity, source_trees, beside)
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
@@ -93,7 +93,7 @@ def score(
 
     repairs, totals = Repairs(), _Totals()
     if perplexity:
-        generator = load_as(Generator, model, device=device, batch_tokens=batch_tokens)
+        generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
         found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
         lines = iter([_perplexity_line(found, format_)])
     else:
@@ -140,17 +140,13 @@ def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tupl
     return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
 
 
-def _refuse_of_translators(
-    perplexity: bool, source_trees: Path | None, compute: ComputeName, beside: list[Path] | None
-) -> None:
+def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: list[Path] | None) -> None:
     from dragoman.errors import ConfigError
 
     if perplexity and beside:
         raise ConfigError("--with has no effect with --perplexity, which asks one language model; leave it out")
     if perplexity and source_trees is not None:
         raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
-    if perplexity and compute is not ComputeName.AUTO:
-        raise ConfigError("--compute has no effect with --perplexity: language models compute in float32; leave it out")
 
 
 def _measured(

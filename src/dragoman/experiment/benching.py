@@ -213,6 +213,8 @@ def whole_process(run: Path, subject: Subject, *, device: str | None, compute: A
 
 def _subject(loaded: object, run: Path) -> Subject:
     match loaded:
+        case Translator() if loaded.network.structural:
+            raise RunError(f"{run}: has structural positions, and what reads the tree of each text is not timed")
         case Translator():
             return TimedTranslator(loaded)
         case Generator():

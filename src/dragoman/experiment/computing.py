@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from dragoman.config import Tree, parse
 from dragoman.decoding import SearchSettings
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import Arrays, Compute, read_arrays, restored
 from dragoman.runtime import compiled
@@ -57,8 +57,20 @@ def by_the_core(
     """
     if compute not in get_args(Asked):
         raise ConfigError(f"compute = {compute}: no such precision; choose one of {', '.join(get_args(Asked))}")
+    try:
+        return _by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
+    except (AttributeError, KeyError, RuntimeError, TypeError):
+        folder.read_config()  # says what is wrong with it, where that is why
+        raise
+
+
+def _by_the_core(
+    folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int
+) -> "Translator | Generator | None":
     tree = _plain_config(folder)
-    stored: Compute = folder.read_export().get("compute", "float32")
+    stored = folder.read_export().get("compute", "float32")
+    if stored not in get_args(Compute):
+        raise RunError(f"{folder.export}: compute = {stored}: no such precision of weights; put back the original file")
     reason = _reason_against(tree, device)
     if reason is None:
         use = _generator if _task(tree) == "language_modelling" else _translator

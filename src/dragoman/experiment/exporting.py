@@ -103,8 +103,8 @@ def _fill(place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: 
 
 
 def _without_folders(tree: Tree) -> Tree:
-    """The configuration with its corpora named as anyone may know them: an exported model is made to be handed on."""
-    named = {"source", "target", "source_trees", "path"}
+    """The configuration with corpora and runs named as anyone may know them, for the model is made to be handed on."""
+    named = {"source", "target", "source_trees", "path", "folder", "start", "teacher", "beside"}
 
     def plain(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -113,8 +113,7 @@ def _without_folders(tree: Tree) -> Tree:
             return [plain(one, key) for one in value]
         return Path(value).name if key in named and isinstance(value, str) else value
 
-    data = tree["data"]
-    return {**tree, "data": plain(data)}
+    return {**tree, **{key: plain(tree[key], key) for key in ("data", "start", "training") if key in tree}}
 
 
 def _reason_against(model: Network) -> str | None:

@@ -17,6 +17,8 @@ from dragoman.models.several import Memories, States
 from dragoman.runtime.network import Ids
 from dragoman.runtime.on_arrays import GivesLogits, normalisers, score
 
+AT_ONCE = 16
+"""Sentences whose logits are looked at together: what is written on the way stays in a cache."""
 Candidates = tuple[Int[np.ndarray, "_"], ...]
 
 
@@ -71,9 +73,8 @@ class CompiledTogether:
         self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: States
     ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], States]:
         """The log-probabilities of all tokens, and the state that comes next."""
-        parts = zip(self.networks, memory.memories.parts, state.parts, strict=True)
-        logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
-        return mean_probability(logits), States(after)
+        logits, after = self._logits(tokens, memory, state)
+        return mean_probability(logits), after
 
     def best(
         self,
@@ -84,14 +85,16 @@ class CompiledTogether:
         width: int,
         forbidden: Sequence[int] = (),
     ) -> Best[States]:
-        with np.errstate(invalid="ignore"):  # what is no number is refused below
-            log_probs, after = self.step(tokens, memory, state)
-        if memory.candidates is not None:
-            log_probs = _shared_among(log_probs, memory.candidates)
-        if np.isnan(log_probs).any():
-            raise not_finite()
-        log_probs[..., list(forbidden)] = -math.inf
-        return *largest(log_probs, min(width, log_probs.shape[-1])), after
+        logits, after = self._logits(tokens, memory, state)
+        found = []
+        for begin in range(0, len(tokens), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            candidates = None if memory.candidates is None else memory.candidates[some]
+            log_probs = _log_probs([one[some] for one in logits], candidates)
+            log_probs[..., list(forbidden)] = -math.inf
+            found.append(largest(log_probs, min(width, log_probs.shape[-1])))
+        best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
+        return best, ids, after
 
     def score(
         self,
@@ -102,6 +105,14 @@ class CompiledTogether:
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
         return score(self, sources, outputs, normalisation=normalisation, trees=trees)
+
+    def _logits(
+        self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: States
+    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], States]:
+        """Those of each network."""
+        parts = zip(self.networks, memory.memories.parts, state.parts, strict=True)
+        logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
+        return list(logits), States(after)
 
 
 def mean_probability(
@@ -125,6 +136,17 @@ def largest(
         found = np.take_along_axis(numbers, places, axis=-1)
     order = np.lexsort((places, -found), axis=-1)
     return np.take_along_axis(found, order, axis=-1), np.take_along_axis(places, order, axis=-1)
+
+
+def _log_probs(
+    logits: Sequence[Float[np.ndarray, "batch beam vocabulary"]], candidates: Candidates | None
+) -> Float[np.ndarray, "batch beam vocabulary"]:
+    """What all find of some sentences. Raises RunError where something is no number."""
+    with np.errstate(invalid="ignore"):
+        log_probs = mean_probability(logits)
+    if np.isnan(log_probs).any():
+        raise not_finite()
+    return log_probs if candidates is None else _shared_among(log_probs, candidates)
 
 
 def _shared_among(

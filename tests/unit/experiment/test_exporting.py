@@ -6,8 +6,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import yaml
 
 import dragoman
+from dragoman.config import merge
 from dragoman.decoding import Average, SearchSettings
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.computing import KEYS, ComputeWarning
@@ -91,6 +93,38 @@ def test_nothing_of_the_machine_it_was_trained_on_is_handed_on(run, tmp_path):
     for name in ("README.md", "config.yaml", "export.json"):
         assert "somebody" not in (tmp_path / "model" / name).read_text(encoding="utf-8")
     assert "source: train.en" in (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_nor_are_the_runs_it_began_with_or_learnt_from(tmp_path):
+    prepared = {"train": {"kind": "prepared", "folder": "/home/somebody/prepared"}}
+    taught = {"kind": "word_distillation", "teacher": "/home/somebody/one", "beside": ["/home/somebody/two"]}
+    changed = {"start": "/home/somebody/begun", "training": {"objective": taught}, "data": prepared}
+    run = finished_run(tmp_path / "run", changed)
+    export(run.path, tmp_path / "model", compute="float32")
+    written = (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
+    assert "somebody" not in written
+    for line in ("start: begun", "teacher: one", "- two", "folder: prepared"):
+        assert line in written
+    assert translations(tmp_path / "model") == translations(run.path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [({"model": {"positions": "sinusoidal"}}, "model.positions"), ({"decoding": 5}, "decoding")],
+    ids=["read by the core", "read by the search"],
+)
+def test_a_configuration_that_is_damaged_is_told_with_its_file(run, stub, damage, told):
+    tree = yaml.safe_load(run.config.read_text(encoding="utf-8"))
+    run.config.write_text(yaml.safe_dump(merge(tree, damage)), encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"config.yaml: {told}"):
+        dragoman.load(run.path, device="cpu")
+
+
+def test_an_export_of_no_known_precision_is_told_with_its_file(run, tmp_path, stub):
+    export(run.path, tmp_path / "model", compute="float32")
+    (tmp_path / "model" / "export.json").write_text('{"compute": null}', encoding="utf-8")
+    with pytest.raises(RunError, match=r"export\.json: compute = None: no such precision"):
+        dragoman.load(tmp_path / "model", device="cpu")
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_left(run, tmp_path):

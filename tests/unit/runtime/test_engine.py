@@ -163,6 +163,23 @@ def test_a_request_is_taken_back_at_any_time(network, slow):
         assert first.cancelled()
 
 
+def test_a_request_may_be_asked_again_at_any_time(network, slow):
+    """While it is at work, or after it was taken back: each time it is a request of its own."""
+    with Engine(network, room=100) as engine:
+        slow.may_go.clear()
+        request = Request([4, 5], SearchSettings(beam=1), 5)
+        other = engine.submit(Request([5, 4], SearchSettings(beam=1), 5))
+        twice = [engine.submit(request), engine.submit(request)]
+        taken_back = engine.submit(request)
+        taken_back.cancel()
+        again = engine.submit(request)
+        slow.may_go.set()
+        found = [answer.result(timeout=60)[0].tokens for answer in (*twice, again)]
+        assert len(set(found)) == 1
+        assert other.result(timeout=60)
+    assert taken_back.cancelled()
+
+
 def test_who_is_too_late_gets_no_answer(network, slow):
     slow.may_go.clear()
     with Engine(network, room=5, waiting=5) as engine:

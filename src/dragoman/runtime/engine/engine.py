@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -77,6 +78,7 @@ class Engine:
             if not there_is_room:
                 raise TimeoutError(f"no room for the request within {seconds} seconds")
             answer: Answer = Future()
+            request = replace(request)  # which may be asked again, while it is at work or is given up
             self._answers[request] = answer
             if deadline is not None:
                 self._deadlines[request] = deadline
@@ -170,7 +172,8 @@ class Engine:
         with self._changed:
             self._closed = True
             for answer in self._answers.values():
-                _settle(answer, [], error)
+                if answer.cancelled() or not answer.done():
+                    _settle(answer, [], error)
             self._changed.notify_all()
 
 
