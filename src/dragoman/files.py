@@ -7,7 +7,7 @@ when it is complete, so that whoever finds the name finds everything in it.
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -94,6 +94,15 @@ def in_turn(lock: Path) -> Iterator[None]:
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def names_apart(paths: Sequence[Path]) -> list[str]:
+    """Of each path so many of its last parts as tell all of them apart, and a number where nothing else does."""
+    for count in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-count:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path.name} {number}" for number, path in enumerate(paths, start=1)]
 
 
 def sync_files(folder: Path) -> None:

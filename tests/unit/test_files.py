@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import RunError
-from dragoman.files import in_turn, new_folder, new_text_file, require_writable, write_atomically
+from dragoman.files import in_turn, names_apart, new_folder, new_text_file, require_writable, write_atomically
 
 
 def names(folder) -> list[str]:
@@ -118,3 +118,16 @@ def test_one_after_the_other_where_many_want_the_same(tmp_path):
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(work, range(11)))
     assert most == [1] * 11
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["runs/one", "runs/two"], ["one", "two"]),
+        (["runs/en-de", "models/en-de"], ["runs/en-de", "models/en-de"]),
+        (["a/x/run", "b/x/run", "run"], ["a/x/run", "b/x/run", "run"]),
+        (["run", "run"], ["run 1", "run 2"]),
+    ],
+)
+def test_paths_are_named_by_what_tells_them_apart(paths, expected):
+    assert names_apart([Path(path) for path in paths]) == expected

@@ -48,7 +48,7 @@ def analyse(
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.analysis import count_words
     from dragoman.experiment.analysing import differences
-    from dragoman.files import require_writable, write_atomically
+    from dragoman.files import names_apart, require_writable, write_atomically
     from dragoman.inspection.page import analysis_page, analysis_tree
 
     if out is None and json_ is None:
@@ -57,14 +57,16 @@ def analyse(
         require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
     frequencies = None if train is None else count_words(streams.read_all(str(train)))
+    names = names_apart(systems)
     found = [
-        _analysed(path, sources, references, frequencies, beam=beam, worst=worst, device=device) for path in systems
+        _analysed(path, name, sources, references, frequencies, beam=beam, worst=worst, device=device)
+        for path, name in zip(systems, names, strict=True)
     ]
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
     told = partial(
         analysis_tree,
         [(one.analysis, one.looks) for one in found],
-        title=f"{' and '.join(path.name for path in systems)} on {source.name}",
+        title=f"{' and '.join(names)} on {source.name}",
         signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
         differences=differences(found, references),
     )
@@ -77,6 +79,7 @@ def analyse(
 
 def _analysed(
     path: Path,
+    name: str,
     sources: Sequence[str],
     references: Sequence[str],
     frequencies: Mapping[str, int] | None,
@@ -94,7 +97,7 @@ def _analysed(
 
     if path.is_dir():
         return analyse_run(
-            path.name,
+            name,
             load_to_look_into(Translator, path, device=device),
             sources=sources,
             references=references,
@@ -104,6 +107,6 @@ def _analysed(
         )
     outputs = streams.read_all(str(path))
     analysis = analyse_outputs(
-        path.name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
+        name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
     )
     return Analysed(analysis, {}, outputs)

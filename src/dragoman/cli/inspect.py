@@ -62,7 +62,7 @@ def inspect(
     """
     from dragoman.cli import streams
     from dragoman.experiment.inspecting import Wanted, inspect_run, judged
-    from dragoman.files import write_atomically
+    from dragoman.files import names_apart, write_atomically
     from dragoman.inspection.page import page, tree_of
 
     _require_places(out=out, png=png, json_=json_)
@@ -74,7 +74,8 @@ def inspect(
         beam=beam,
         tokens=tokens,
     )
-    found = [inspect_run(model, wanted, device=device) for model in models]
+    names = names_apart(models)
+    found = [inspect_run(model, wanted, name=name, device=device) for model, name in zip(models, names, strict=True)]
     tree = partial(
         tree_of, _systems(found), title=" and ".join(one.name for one in found), judged=judged(found, wanted)
     )
@@ -124,4 +125,4 @@ def _draw(found: list[Inspected], folder: Path) -> None:
     for one in found:
         for number, study in enumerate(one.studies, start=1):
             for name, figure in figures(study):
-                (folder / f"{one.name}-{number}-{name}.png").write_bytes(drawn(figure))
+                (folder / f"{one.name.replace('/', '-')}-{number}-{name}.png").write_bytes(drawn(figure))

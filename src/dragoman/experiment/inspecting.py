@@ -96,8 +96,8 @@ class _Inspector(Protocol):
     def study(self, wanted: Wanted, number: int) -> Study: ...
 
 
-def inspect_run(path: Path, wanted: Wanted, *, device: str | None = None) -> Inspected:
-    """Study what a run makes of each text.
+def inspect_run(path: Path, wanted: Wanted, *, name: str | None = None, device: str | None = None) -> Inspected:
+    """Study what a run makes of each text; it is called by its `name`, or as its folder is.
 
     Where the run is an exported model in less than float32 that the compiled core computes, translations, their beam
     and their probabilities are those of the core; all else is computed again in float32 from inputs rounded as the core
@@ -110,8 +110,9 @@ def inspect_run(path: Path, wanted: Wanted, *, device: str | None = None) -> Ins
     inspector, side = _inspector(run, core)
     studies = tuple(inspector.study(wanted, number) for number in range(len(wanted.texts)))
     facts = (*_facts(path, run), *_numbers(path, core))
-    translates = run if core is None else core.translator
-    return Inspected(path.name, facts, studies, side, translates if isinstance(translates, Translator) else None)
+    computing = run if core is None else core.translator
+    translator = computing if isinstance(computing, Translator) else None
+    return Inspected(name or path.name, facts, studies, side, translator)
 
 
 def judged(systems: Sequence[Inspected], wanted: Wanted) -> list[list[list[float]]] | None:

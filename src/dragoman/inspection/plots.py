@@ -161,9 +161,9 @@ def _figure_of(axes: "Axes") -> "Figure":
 
 def _name(axes: "Axes", *, queries: Sequence[str], keys: Sequence[str], title: str) -> None:
     """Ticks with the tokens; none where they are not given, or too many to be read."""
-    axes.set_xticks(*_ticks(keys), rotation=90)
-    axes.set_yticks(*_ticks(queries))
-    axes.set_title(title)
+    axes.set_xticks(*_ticks(keys), rotation=90, parse_math=False)  # a dollar in a text begins no formula
+    axes.set_yticks(*_ticks(queries), parse_math=False)
+    axes.set_title(title, parse_math=False)
 
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -9,6 +9,7 @@ mpl.use("Agg")
 from matplotlib import pyplot
 
 from dragoman.inspection.plots import (
+    drawn,
     plot_alignment,
     plot_by_head,
     plot_contribution,
@@ -81,3 +82,12 @@ def test_numbers_are_written_into_their_heads():
     axes = plot_by_head(torch.tensor([[0.5, -1.25]]), signed=True)
     assert [text.get_text() for text in axes.texts] == ["0.50", "-1.25"]
     assert axes.images[0].get_clim() == (-1.25, 1.25)
+
+
+def test_a_dollar_begins_no_formula():
+    texts = ["$5-$6", r"$\textsc{a}$", "$^$"]
+    axes = plot_alignment({(0, 1)}, source=texts, target=texts, title="$^$")
+    assert names(axes.xaxis) == names(axes.yaxis) == texts
+    assert drawn(axes.get_figure()).startswith(b"\x89PNG")
+    labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title]
+    assert not any(label.get_parse_math() for label in labels)
