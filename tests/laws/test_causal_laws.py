@@ -79,6 +79,29 @@ def test_changing_the_future_changes_nothing_before(
 
 
 @law
+@given(recipes)
+@torch.no_grad()
+def test_a_state_holds_no_more_than_its_oldest_text_however_many_come_and_go(recipe: Recipe) -> None:
+    """As in an engine whose batch never empties: a text of three tokens enters whenever one leaves."""
+    model, read = network(recipe), [[4]]
+    memory = model.encode(*rectangle(read))
+    state = model.start(memory, beam=1)
+    for step in range(9):
+        _, state = model.step(last(read), memory, state)
+        read = [[*text, 6] for text in read]
+        if step % 2:
+            other = model.encode(*rectangle([[5]]))
+            memory, state = memory.join(other), state.join(model.start(other, beam=1))
+            read = [*read, [5]][-2:]
+            kept = torch.arange(len(state.ages) - len(read), len(state.ages))
+            memory, state = memory.keep(kept), state.keep(kept)
+        assert all(layer.positions <= 5 for layer in state.layers)
+    logits, _ = model.step(last(read), memory, state)
+    for row, text in enumerate(read):
+        torch.testing.assert_close(logits[row, 0], model(torch.tensor([text]))[0, -1], **CLOSE)
+
+
+@law
 @given(recipes, texts)
 @torch.no_grad()
 def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:

@@ -177,7 +177,7 @@ def test_a_draft_is_refused_where_it_cannot_be_verified_or_has_no_effect(transla
         with_draft(translator).translate(["two dogs"], beam=3)
     slow: Any = load_in_pytorch(finished_run(tmp_path / "run").path, device="cpu")
     for pair in ((slow, None), (translator, slow)):
-        with pytest.raises(ConfigError, match="drafts are verified by the compiled core alone"):
+        with pytest.raises(ConfigError, match="drafts are for a single run that the compiled core computes"):
             with_draft(*pair)
 
 
@@ -203,3 +203,23 @@ def test_what_is_copied_is_what_is_written_alike(tmp_path: Path) -> None:
     [draft] = guessing.network.encode(tokenizer.source.encode_batch(["NATO . cat"])).drafts
     draft.accept(tokenizer.target.encode("NATO"))
     assert draft.propose(5) == tokenizer.target.encode(".")
+
+
+def test_a_smaller_network_says_nothing_of_sources_that_are_too_long_for_it(tmp_path):
+    main = finished_run(tmp_path / "main").path
+    limits = {"longest_source": 5, "longest_target": 5}
+    few = {"model": {"positions": {"kind": "learned", "length": 6}}, "data": limits}
+    smaller = finished_run(tmp_path / "smaller", few).path
+    plain, guessed = (dragoman.load(main, device="cpu", draft=draft) for draft in (None, smaller))
+    texts = ["two dogs play .", " ".join(WORDS[:9]), "a cat"]
+    assert [one[0].hypothesis.tokens for one in guessed.hypotheses(texts, SETTINGS[0])] == [
+        one[0].hypothesis.tokens for one in plain.hypotheses(texts, SETTINGS[0])
+    ]
+
+
+def test_who_asks_a_drafting_engine_for_a_beam_fails_alone(tmp_path):
+    run = finished_run(tmp_path / "run").path
+    with dragoman.load(run, device="cpu", draft="copy").shared() as everyone:
+        with pytest.raises(ConfigError):
+            everyone.hypotheses(["two dogs"], SearchSettings(beam=2))
+        assert everyone.hypotheses(["two dogs"], SETTINGS[0])

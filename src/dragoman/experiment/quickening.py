@@ -1,6 +1,5 @@
 """A translator that does less work: with a shortlist of words, or with guesses that are verified together."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import ConfigError, DataError
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.compiled import Compiled
-from dragoman.runtime.drafted import NOTHING, ByNetwork, Copying, Drafted, Drafter
+from dragoman.runtime.drafted import NOTHING, Copying, Drafted, Drafter, guesses_of
 from dragoman.runtime.shortlisted import Shortlisted
 from dragoman.runtime.translator import Translator
 
@@ -71,7 +70,7 @@ def with_draft(translator: Translator, smaller: Translator | None = None) -> Tra
         raise ConfigError(
             "the draft has another tokenizer; train it with the tokenizer of the run that it is to guess for"
         )
-    return translator.around(Drafted(network, partial(ByNetwork, smaller.network)))
+    return translator.around(Drafted(network, guesses_of(smaller.network)))
 
 
 def _copying(tokenizer: Tokenizer) -> Drafter:

@@ -26,7 +26,7 @@ class KeysValues:
         return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
     def pad(self, *, before: int = 0, after: int = 0) -> Self:
-        """Room for positions that no mask will allow."""
+        """Room for positions that no mask will allow; less than none leaves so many positions out."""
         widths = (0, 0, before, after)
         return type(self)(F.pad(self.keys, widths), F.pad(self.values, widths))
 

@@ -3,8 +3,10 @@
 On a CPU PyTorch draws one Bernoulli number an element from a serial generator, in the order of the batch. Here the
 generator gives one number a call; what an element gets of it follows from that number, from the key of its row and from
 its place in the row. So an example loses the same elements in whatever batch it stands, however far that is padded and
-whichever worker computes it. Each 64-bit number serves four elements, each kept when its share of the bits reaches a
-threshold. The probability obeyed is the nearest multiple of 2^-16 below 1.
+whichever worker computes it. Attention weights are excepted where they are computed in chunks or blocks (of very large
+batches, in windows and in BigBird): how many calls there are follows from the batch there. Each 64-bit number serves
+four elements, each kept when its share of the bits reaches a threshold. The probability obeyed is the nearest multiple
+of 2^-16 below 1.
 """
 
 from collections.abc import Iterator

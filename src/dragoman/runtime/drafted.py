@@ -101,6 +101,16 @@ class ByNetwork:
         return int(ids[-1, 0])
 
 
+def guesses_of(network: Any) -> Drafter:
+    """Guesses of a smaller network, and none about a source of more places than it knows."""
+
+    def drafter(source: Ids) -> Draft:
+        places = network.maximum_length
+        return NO_GUESS if places is not None and len(source) + 1 > places else ByNetwork(network, source)
+
+    return drafter
+
+
 @final
 class Nothing:
     """Implements `decoding.drafting.Draft` where guessing does not pay."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from dragoman.decoding import LengthLimit
 from dragoman.decoding.sampling import Beginnings, SamplingSettings, sample
 from dragoman.models.interfaces import Seq2Seq
 from dragoman.models.symbols import Symbols
@@ -49,8 +48,9 @@ def _of_batch(
     symbols, device = Symbols(), torch.device(translator.device)
     model: Seq2Seq[Any, Any] = translator.model
     first = torch.full((len(sources),), symbols.begin, device=device)
-    most = (translator.network.maximum_length or LengthLimit().absolute + 1) - 1
-    limits = torch.tensor([min(LengthLimit().of(len(one)), most) for one in sources], device=device)
+    limit = translator.settings.maximum_length
+    most = (translator.network.maximum_length or limit.absolute + 1) - 1
+    limits = torch.tensor([min(limit.of(len(one)), most) for one in sources], device=device)
     with in_use(model):
         memory = model.encode(*rectangle([[*one, symbols.end] for one in sources], device=device))
         found = sample(

@@ -13,7 +13,7 @@ from dragoman.config import merge, parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.engine.engine import Engine
@@ -82,6 +82,10 @@ class Translator:
         self._positions = self.network.maximum_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self._longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether a text is translated at once and not in pieces."""
+        return len(self.tokenizer.source.encode(text)) <= self._longest_piece
 
     def translate(
         self,
@@ -340,6 +344,11 @@ class Translator:
     def _limit(self, piece: Piece, settings: SearchSettings) -> int:
         """The most tokens of the output."""
         limit = settings.limit(len(piece.ids))
+        if self._positions is not None and settings.minimum_length > self._positions - 1:
+            raise ConfigError(
+                f"minimum_length = {settings.minimum_length}: an output of this network has at most "
+                f"{self._positions - 1} tokens; lower it"
+            )
         return limit if self._positions is None else min(limit, self._positions - 1)
 
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:

@@ -42,6 +42,14 @@ def test_another_seed_draws_others_and_an_empty_text_nothing():
     assert drawn(TEXTS)[1] == ""
 
 
+def test_outputs_end_where_the_run_s_configuration_says():
+    short = translator()
+    short.settings = short.searching(maximum_length={"factor": 0.0, "offset": 1})
+    found = list(drawn_translations(short, ["two dogs"] * 200, SamplingSettings(seed=1), chunk=100))
+    assert max(len(text.split()) for text in found) == 1
+    assert max(len(text.split()) for text in drawn(["two dogs"] * 200)) > 1
+
+
 def test_the_same_text_is_drawn_anew_each_time_as_often_as_is_likely():
     found = Counter(drawn(["two dogs"] * 1000))
     assert len(found) > 20

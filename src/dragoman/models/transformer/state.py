@@ -37,7 +37,7 @@ class DecoderState:
 
     def join(self, other: Self) -> Self:
         assert self.beam == other.beam, "the beams of joined states are of one width"
-        width = max(self._width, other._width)
+        width = int(torch.cat([self.ages, other.ages]).max())  # further back there is nothing that anyone may look at
         pairs = zip(self._padded(width), other._padded(width), strict=True)
         layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
         return type(self)(layers, torch.cat([self.ages, other.ages]), self.beam)
@@ -67,4 +67,5 @@ class DecoderState:
         return self.layers[0].positions
 
     def _padded(self, width: int) -> Layers:
+        """So many positions of each layer: the latest, or all of them after room for more."""
         return tuple(layer.pad(before=width - layer.positions) for layer in self.layers)

@@ -101,10 +101,10 @@ class Running:
         return bool(already) or free >= self._refill * self._room
 
     def _enter(self, settings: SearchSettings, requests: Sequence[Request]) -> list[Finished]:
-        if settings not in self._groups:
-            self._groups[settings] = _Group(search_of(self._network, settings=settings, symbols=self._symbols))
-        group = self._groups[settings]
         try:
+            if settings not in self._groups:
+                self._groups[settings] = _Group(search_of(self._network, settings=settings, symbols=self._symbols))
+            group = self._groups[settings]
             names = group.search.add(self._memory(requests), limits=np.array([one.limit for one in requests]))
         except DragomanError:
             return self._one_by_one(requests)
