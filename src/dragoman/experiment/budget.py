@@ -67,11 +67,13 @@ def with_budget(
     tell: Callable[[str], None],
     tokenizer_of: RunFolder | None = None,
     available: int | None = None,
+    devices: int = 1,
 ) -> tuple[Experiment, str]:
     """The experiment with a number for `training.batch_tokens: auto`, and a sentence about it.
 
-    `available` is the memory that may be taken, in bytes; without it, what is free and what this process has already.
-    Raises ConfigError where not even the longest example fits.
+    So many `devices` like this one share every batch. `available` is the memory of each that may be taken, in bytes;
+    without it, what is free and what this process has already. Raises ConfigError where not even the longest example
+    fits.
     """
     tell("looking for the token budget that fits")
     if available is None:
@@ -81,7 +83,7 @@ def with_budget(
     limit = int((1 - SPARE) * available)
     asked = Asked(str(device), now(), SECONDS, limit=limit, judging=False)
     found = measure(tried, asked, tell=tell, tokenizer_of=tokenizer_of)
-    fitting = budget_that_fits(found, tried.training, available=available)
+    fitting = budget_that_fits(found, tried.training, available=available, devices=devices)
     if fitting < longest(experiment):
         raise ConfigError(
             f"training.batch_tokens = auto: {fitting:,} tokens fit into {shown(available)}, and an example may have "
@@ -112,6 +114,6 @@ def planned(
     """
     there = available_bytes(device) if available is None else available
     if experiment.training.batch_tokens == "auto":
-        experiment, _ = with_budget(experiment, device=device, tell=tell, available=there)
+        experiment, _ = with_budget(experiment, device=device, tell=tell, available=there, devices=devices)
     found = measure(experiment, Asked(str(device), now(), PLANNING), tell=tell)
     return plan_of(found, experiment.training, available=there, devices=devices, price=price)

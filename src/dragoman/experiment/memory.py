@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError
 UNITS: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 MAXIMUM: Final = Path("/sys/fs/cgroup/memory.max")
 USED: Final = Path("/sys/fs/cgroup/memory.current")
+STATISTICS: Final = Path("/sys/fs/cgroup/memory.stat")
 
 
 def peak_bytes(device: torch.device) -> int:
@@ -44,8 +45,14 @@ def available_bytes(device: torch.device) -> int:
     with suppress(OSError, ValueError):
         limits.append(_kibibytes(Path("/proc/meminfo"), "MemAvailable"))
     with suppress(OSError, ValueError):  # there is no number where a container has no limit
-        limits.append(int(MAXIMUM.read_text()) - int(USED.read_text()))
+        limits.append(int(MAXIMUM.read_text()) - int(USED.read_text()) + _files_in_memory())
     return max(0, min(limits))
+
+
+def _files_in_memory() -> int:
+    """What a container is said to use and would let go of at once: files that were read."""
+    counts = dict(line.split() for line in STATISTICS.read_text().splitlines())
+    return int(counts.get("active_file", 0)) + int(counts.get("inactive_file", 0))
 
 
 def size_of(text: str) -> int:

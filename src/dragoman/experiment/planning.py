@@ -101,7 +101,7 @@ def plan_of(
     shares = devices if devices > 1 else 1
     update = update_line(found).at((found.load / shares).features)
     time = time_of(found, config, update=update)
-    memory = memory_of(found, config)
+    memory = memory_of(found, config, devices=devices)
     budget = config.budget
     return Plan(
         parameters=found.parameters,
@@ -110,7 +110,7 @@ def plan_of(
         memory=memory,
         available=available,
         budget=budget,
-        fitting=budget_that_fits(found, config, available=available),
+        fitting=budget_that_fits(found, config, available=available, devices=devices),
         updates=found.updates,
         updates_per_epoch=found.updates_per_epoch,
         tokens=found.load.predictions * found.updates,
@@ -155,11 +155,14 @@ def candidates(validations: int, config: TrainingConfig) -> int:
     return 1 + (validations > LONG) + (validations > 1 and config.keep > 1) + (config.moving_average is not None)
 
 
-def memory_of(found: Measured, config: TrainingConfig) -> Memory:
-    """The peak of memory by part."""
+def memory_of(found: Measured, config: TrainingConfig, *, devices: int = 1) -> Memory:
+    """The peak of memory by part, of one of so many devices that share every batch."""
     held, processes = found.held, 1 + len(found.others)
-    leading = max(found.peak + grown(found), _at_the_end(found, config))
-    total = leading + sum(found.others) + grown(found) * len(found.others)
+    others = sum(found.others) + grown(found) * len(found.others)
+    learning = found.peak + grown(found) + others
+    if devices > 1:
+        learning = round(need_of(found, config).at(config.budget // devices))
+    total = max(learning, _at_the_end(found, config) + others)
     known = processes * (held.total + found.program + found.data)
     return Memory(
         program=processes * found.program,
@@ -225,15 +228,17 @@ def need_of(found: Measured, config: TrainingConfig) -> Need:
     return Need(Line(line.constant + more, line.slopes), judging, others, workers, budget)
 
 
-def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int) -> int:
+def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int, devices: int = 1) -> int:
     """The most tokens of a batch whose training stays within memory; raises ConfigError where none does.
+
+    Devices that share every batch have that memory each.
 
     Nobody can use a batch that is larger than the corpus, so that beyond what is asked for none such is looked for.
     """
     need = need_of(found, config)
     corpus = round(max(found.load.source_places, found.load.target_places) * found.updates_per_epoch)
     useful = math.ceil(max(corpus, config.budget) / ROUND) * ROUND
-    tokens = need.most((1 - SPARE) * available, useful=useful)
+    tokens = devices * need.most((1 - SPARE) * available, useful=math.ceil(useful / devices))
     if not tokens:
         needed = shown(need.at(ROUND) / (1 - SPARE))
         raise ConfigError(

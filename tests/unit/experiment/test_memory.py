@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError
+from dragoman.experiment import memory
 from dragoman.experiment.memory import available_bytes, peak_bytes, resident_bytes, shown, size_of
 
 CPU = torch.device("cpu")
@@ -32,3 +33,17 @@ def test_what_is_no_size_is_refused(text):
 
 def test_sizes_are_shown_in_binary_units():
     assert (shown(3 * 2**20), shown(3 * 2**29)) == ("3 MiB", "1.50 GiB")
+
+
+def test_of_what_a_container_uses_the_files_that_were_read_are_free(tmp_path, monkeypatch):
+    numbers = {
+        "MAXIMUM": "1000000",
+        "USED": "900000",
+        "STATISTICS": "anon 100000\nactive_file 300000\ninactive_file 1000",
+    }
+    for name, text in numbers.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        monkeypatch.setattr(memory, name, tmp_path / name)
+    assert available_bytes(CPU) == 100_000 + 301_000
+    (tmp_path / "MAXIMUM").write_text("max", encoding="utf-8")
+    assert available_bytes(CPU) > 1_000_000, "a container without a limit"

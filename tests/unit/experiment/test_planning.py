@@ -100,6 +100,16 @@ def test_memory_that_is_let_go_of_in_pieces_grows_with_the_updates():
     assert memory_of(replace(growing, updates=7), CONFIG).total == 1030 * MIB
 
 
+def test_devices_that_share_a_batch_need_less_each_and_bear_more_together():
+    alone, shared = (memory_of(MEASURED, CONFIG, devices=devices) for devices in (1, 4))
+    assert shared.activations < alone.activations
+    assert (shared.weights, shared.data, shared.program) == (alone.weights, alone.data, alone.program)
+    assert shared.total >= round(need_of(MEASURED, CONFIG).at(CONFIG.budget // 4))
+    one, four = (budget_that_fits(MEASURED, CONFIG, available=2**31, devices=devices) for devices in (1, 4))
+    assert one < four <= 4 * one
+    assert plan_of(MEASURED, CONFIG, available=2**34, devices=4).memory == shared
+
+
 def test_the_weights_of_many_checkpoints_may_be_the_most_in_the_end():
     config = CONFIG.model_copy(update={"keep": 40, "length": Epochs(count=50)})
     assert memory_of(replace(MEASURED, updates=5000), config).total > 1030 * MIB
