@@ -80,8 +80,11 @@ def read_parts(corpora: Corpora[C], read: Callable[[C, Repairs], Iterable[T]], k
     repairs = Repairs()
     everything = list(read(corpora.train, repairs))
     test = None if corpora.test is None else list(read(corpora.test, repairs))
+    ours = everything
     if corpora.valid is None:
-        train, valid = _held_out(everything, keys, size=corpora.held_out, seed=seed)
+        if corpora.leaks:  # so that weights are not chosen by what is tested
+            ours = _without_leaks(everything, test or [], keys)
+        train, valid = _held_out(ours, keys, size=corpora.held_out, seed=seed)
     else:
         train, valid = everything, list(read(corpora.valid, repairs))
     for name, corpus, examples in (("valid", corpora.valid, valid), ("test", corpora.test, test)):
@@ -94,7 +97,7 @@ def read_parts(corpora: Corpora[C], read: Callable[[C, Repairs], Iterable[T]], k
             f"{corpora.train.path}: {len(left):,} of {len(everything):,} examples are left to learn from, and training "
             f"needs at least {FEWEST}; give more text, or hold out less of it"
         )
-    notes = (*_mended(repairs), *_leaks(len(train) - len(kept), corpora))
+    notes = (*_mended(repairs), *_leaks(len(everything) - len(ours) + len(train) - len(kept), corpora))
     return Parts(left, valid, test, notes, _fingerprints(corpora))
 
 

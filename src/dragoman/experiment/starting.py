@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dragoman.config import Tree, merge
 from dragoman.data.preparing import read_index
+from dragoman.data.tokenizer import Bpe, TokenizerSettings
 from dragoman.errors import ConfigError, RunError
 from dragoman.experiment.fitting import Network
 from dragoman.experiment.presets import DEFAULT_TASK, preset_tree
@@ -38,7 +39,8 @@ def with_start(tree: Mapping[str, Any]) -> Tree:
     if isinstance(start, str | Path):
         begun = begun_with(Path(start), task=task)
         alone = {"segments"} if getattr(begun.model, "segments", 1) == 1 else set()  # it says nothing of pairs
-        taken["tokenizer"] = begun.tokenizer.model_dump(mode="json")
+        theirs = begun.tokenizer if task == "translation" else lasting(begun.tokenizer)
+        taken["tokenizer"] = theirs.model_dump(mode="json")
         taken["model"] = begun.model.model_dump(mode="json", exclude=alone)
     if not taken:
         return dict(tree)
@@ -62,6 +64,11 @@ def with_prepared(tree: Mapping[str, Any]) -> Tree:
     kept = ("longest_source", "longest_target", "temperature", "noise")
     said = {key: index[key] for key in kept if index.get(key) is not None}
     return merge({"tokenizer": index["tokenizer"]["settings"], "data": said}, tree)
+
+
+def lasting(settings: TokenizerSettings) -> TokenizerSettings:
+    """The settings without what belongs to a training and not to the tokenizer."""
+    return settings.model_copy(update={"dropout": 0.0}) if isinstance(settings, Bpe) else settings
 
 
 def begun_with(start: Path, *, task: str = "classification") -> Begun:

@@ -74,6 +74,19 @@ def test_leaks_are_removed_or_told(tmp_path):
     assert kept.notes[0].endswith(": 2, kept, so that scores on it mean less")
 
 
+def test_what_is_tested_is_not_held_out_to_choose_by(tmp_path):
+    train = corpus(tmp_path, "train", [f"t{n}" for n in range(40)])
+    test = corpus(tmp_path, "test", [f"t{n}" for n in range(20)])
+    parts = read(Corpora(train, test=test, held_out=7))
+    assert len(parts.valid) == 7
+    assert not set(texts(parts.valid)) & set(texts(parts.test))
+    assert set(texts(parts.train)) | set(texts(parts.valid)) == {f"t{n}" for n in range(20, 40)}
+    [note] = parts.notes
+    assert note.endswith("20, removed")
+    kept = read(Corpora(train, test=test, held_out=7, leaks=False))
+    assert len(kept.train) + len(kept.valid) == 40
+
+
 def test_what_was_mended_is_told(tmp_path):
     path = tmp_path / "train"
     path.write_bytes(b"".join(b"0 t%d\r\n\r\n" % n for n in range(31)))

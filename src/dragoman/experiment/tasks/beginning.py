@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.preparing import TOKENIZER
-from dragoman.data.tokenizer import Bpe, Side, Tokenizer, TokenizerSettings
+from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.data.tokenizer.extending import extended
 from dragoman.data.tokenizer.tokenizer import Pairs
 from dragoman.errors import ConfigError
 from dragoman.experiment.fitting import longest_places
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.settings import Translation
-from dragoman.experiment.starting import begin_with, begun_with, weights_to_begin_with
+from dragoman.experiment.starting import begin_with, begun_with, lasting, weights_to_begin_with
 from dragoman.experiment.work import with_weights
 from dragoman.models.recurrent.build import build_recurrent
 from dragoman.models.recurrent.config import RecurrentConfig
@@ -66,7 +66,7 @@ def first_tokenizer(experiment: Translation, pairs: Pairs) -> Tokenizer:
     if begun is None:
         prepared = experiment.data.prepared
         return Tokenizer.train(pairs, experiment.tokenizer) if prepared is None else _of_prepared(prepared, experiment)
-    if _lasting(experiment.tokenizer) != _lasting(begun_with(begun, task="translation").tokenizer):
+    if lasting(experiment.tokenizer) != lasting(begun_with(begun, task="translation").tokenizer):
         raise ConfigError(f"tokenizer: is that of the run in {begun}, whose words the network knows; leave it out")
     tokenizer = RunFolder(begun).read_tokenizer()
     return extended(tokenizer, pairs, entries=experiment.extend_vocabulary)
@@ -75,7 +75,7 @@ def first_tokenizer(experiment: Translation, pairs: Pairs) -> Tokenizer:
 def _of_prepared(folder: Path, experiment: Translation) -> Tokenizer:
     """The tokenizer of a prepared corpus. Raises ConfigError where the settings are not those it was learnt with."""
     tokenizer = Tokenizer.load(folder / TOKENIZER)
-    if _lasting(experiment.tokenizer) != _lasting(tokenizer.settings):
+    if lasting(experiment.tokenizer) != lasting(tokenizer.settings):
         raise ConfigError(f"tokenizer: is that of {folder}, which the corpus was turned into ids with; leave it out")
     return tokenizer
 
@@ -137,11 +137,6 @@ def _whose_tokenizer(experiment: Translation) -> Path | None:
     objective = experiment.training.objective
     teacher = objective.teacher if isinstance(objective, WordDistillation) else None
     return experiment.start or teacher
-
-
-def _lasting(settings: TokenizerSettings) -> TokenizerSettings:
-    """The settings without what belongs to a training and not to the tokenizer."""
-    return settings.model_copy(update={"dropout": 0.0}) if isinstance(settings, Bpe) else settings
 
 
 def _with_rows(table: Tensor, before: Side, now: Side) -> Tensor:

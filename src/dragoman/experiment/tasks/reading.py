@@ -21,7 +21,7 @@ from dragoman.experiment.judging import likelihood
 from dragoman.experiment.materials import listed, own_tokenizer
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.settings import ReaderConfig
-from dragoman.experiment.starting import begin_with, begun_with
+from dragoman.experiment.starting import begin_with, begun_with, lasting
 from dragoman.experiment.work import Work
 from dragoman.models.headed import CausalTrunk, Headed
 from dragoman.models.transformer.build import build_causal, build_encoder
@@ -106,7 +106,7 @@ def tokenizer_of(
     def learn() -> Tokenizer:
         if start is None:
             return Tokenizer.train_on_texts(texts, settings)
-        if settings != begun_with(start).tokenizer:
+        if lasting(settings) != lasting(begun_with(start).tokenizer):
             raise ConfigError(f"tokenizer: is that of the run in {start}, whose words the network knows; leave it out")
         return RunFolder(start).read_tokenizer()
 
