@@ -30,6 +30,9 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 def require_writable(path: Path) -> None:
     """Raises RunError where a file of this name could not be written, which one better knows before the work."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return  # a device or a pipe, which is written to as it is
+    path = path.resolve()
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -63,6 +66,12 @@ def new_text_file(path: Path) -> Iterator[TextIO]:
         raise refused(path, error) from error
     finally:
         _remove(beside)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write what a person asked for at `path`: through a link, or into a device, and else whole or not at all."""
+    with new_text_file(path) as file:
+        file.write(text)
 
 
 @contextmanager

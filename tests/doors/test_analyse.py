@@ -79,3 +79,9 @@ def test_without_a_place_to_write_nothing_is_done(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, cwd=tmp_path)
     assert answer.returncode == 2
     assert "say where to write" in answer.stderr
+
+
+def test_options_for_runs_are_refused_where_there_is_none(tmp_path):
+    answer = dragoman("analyse", REFERENCE, *TEST_SET, "--json", "n.json", "--beam", 2, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "--beam and --device are for runs, and only outputs are given" in answer.stderr

@@ -75,6 +75,16 @@ def test_the_second_time_it_is_shown_without_training(first):
     assert "update" not in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("--to", "de", *FEW), "--set has no effect on run, which is there already"), ((), "--to fr: run is a demo of")],
+)
+def test_what_it_is_not_is_not_shown_for_it(first, options, message):
+    again = demo(first[0], *options)
+    assert again.returncode == 2
+    assert message in " ".join(again.stderr.split())
+
+
 def test_the_numbers_it_prints_are_those_of_the_run(first):
     folder, ending = first
     scores = json.loads((folder / "run" / "scores.json").read_text())["scores"]["test"]

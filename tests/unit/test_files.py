@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import RunError
-from dragoman.files import in_turn, names_apart, new_folder, new_text_file, require_writable, write_atomically
+from dragoman.files import (
+    in_turn,
+    names_apart,
+    new_folder,
+    new_text_file,
+    require_writable,
+    write_atomically,
+    write_text,
+)
 
 
 def names(folder) -> list[str]:
@@ -131,3 +139,19 @@ def test_one_after_the_other_where_many_want_the_same(tmp_path):
 )
 def test_paths_are_named_by_what_tells_them_apart(paths, expected):
     assert names_apart([Path(path) for path in paths]) == expected
+
+
+def test_what_is_asked_for_is_written_through_links_and_into_pipes(tmp_path):
+    (tmp_path / "file").write_text("before", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        require_writable(tmp_path / name)
+    write_text(tmp_path / "link", "after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "after"
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "pipe").read_text, encoding="utf-8")
+        write_text(tmp_path / "pipe", "through")
+        assert read.result(timeout=60) == "through"
+    assert (tmp_path / "pipe").is_fifo()

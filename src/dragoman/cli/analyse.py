@@ -48,11 +48,13 @@ def analyse(
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.analysis import count_words
     from dragoman.experiment.analysing import differences
-    from dragoman.files import names_apart, require_writable, write_atomically
+    from dragoman.files import names_apart, require_writable, write_text
     from dragoman.inspection.page import analysis_page, analysis_tree
 
     if out is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
+    if not any(path.is_dir() for path in systems) and (beam is not None or device is not None):
+        raise ConfigError("--beam and --device are for runs, and only outputs are given; leave them out")
     for path in filter(None, (out, json_)):
         require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
@@ -71,10 +73,10 @@ def analyse(
         differences=differences(found, references),
     )
     if out is not None:
-        write_atomically(out, analysis_page(told(compact=True)))
+        write_text(out, analysis_page(told(compact=True)))
         streams.say(f"{out}: written; open it in a browser")
     if json_ is not None:
-        write_atomically(json_, json.dumps(told(), ensure_ascii=False) + "\n")
+        write_text(json_, json.dumps(told(), ensure_ascii=False) + "\n")
 
 
 def _analysed(

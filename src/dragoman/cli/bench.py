@@ -66,10 +66,11 @@ def _lines(source: str | None) -> list[str] | None:
 
 def _print(found: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
-    console.print(f"[bold]{found['run']}[/bold], {found['compute']}: {found['computed_by']}", soft_wrap=True)
+    console.print(f"[bold]{escape(found['run'])}[/bold], {found['compute']}: {found['computed_by']}", soft_wrap=True)
     process, peak = found["process"], found["process"]["peak_bytes"]
     memory = "" if peak is None else f", at most {peak / 2**20:.0f} MiB of memory"
     console.print(

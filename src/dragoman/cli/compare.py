@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dragoman.evaluation import Paired
 
+SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
     list[str] | None,
     typer.Option(
@@ -31,9 +32,9 @@ def compare(
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of both tests.")] = 12345,
-    resamples: Annotated[int, typer.Option(min=40, help="Samples of the paired bootstrap.")] = 1000,
-    trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of both tests.")] = SEED,
+    resamples: Annotated[int, typer.Option(min=40, help="Samples of the paired bootstrap.")] = RESAMPLES,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = TRIALS,
     json: Json = False,
 ) -> None:
     """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005).
@@ -47,6 +48,8 @@ def compare(
     if reference is None:
         from dragoman.cli.run_table import compare_runs
 
+        usual = (metric, tokenize, lowercase, seed, resamples, trials)
+        _refuse_without_references(usual != (DEFAULT_METRICS, None, False, SEED, RESAMPLES, TRIALS))
         compare_runs(_folders(systems), as_json=json)
         return
     references = [streams.read_all(name) for name in reference]
@@ -65,6 +68,16 @@ def compare(
         _print_json(compared)
     else:
         _print_tables(compared)
+
+
+def _refuse_without_references(asked: bool) -> None:
+    from dragoman.errors import ConfigError
+
+    if asked:
+        raise ConfigError(
+            "--metric, --tokenize, --lowercase, --seed, --resamples and --trials are for outputs with --reference, and "
+            "runs are shown with the scores that they have; leave them out"
+        )
 
 
 def _refuse_twice(systems: Sequence[str]) -> None:
@@ -115,6 +128,7 @@ def _print_tables(compared: Sequence[Paired]) -> None:
 
 def _table(metric: str, rows: Sequence[Paired]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     table.add_column("system", overflow="fold")
@@ -123,7 +137,7 @@ def _table(metric: str, rows: Sequence[Paired]) -> Table:
     table.add_column("verdict")
     for row in rows:
         table.add_row(
-            row.system,
+            Text(row.system),
             f"{row.score:.2f}",
             f"{row.mean:.2f} ± {row.interval:.2f}",
             "" if row.difference is None else f"{row.difference:+.2f}",

@@ -40,6 +40,7 @@ def demo(
     from dragoman.runtime.translator import Translator
 
     folder = RunFolder(out or demo_folder(SOURCE, to))
+    _refuse_of_another(folder, to, assignments)
     if not folder.weights.exists():
         if not folder.config.exists():
             if not corpus_folder(folder).exists():  # it does where a demo was stopped while it wrote the corpus
@@ -49,6 +50,21 @@ def demo(
             folder.write_config(demo_experiment(files, assignments or []))
         train_in(folder, folder.read_config(), device=choose_device(device))
     _print(show(load_as(Translator, folder.path, device=device), folder), folder)
+
+
+def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
+    """Raises ConfigError where a demo is there already and something else is asked for."""
+    from dragoman.errors import ConfigError
+    from dragoman.experiment.demo import corpus_folder
+
+    if not folder.config.exists():
+        return
+    if assignments:
+        raise ConfigError(
+            f"--set has no effect on {folder.path}, which is there already; choose another place by --out"
+        )
+    if not any(corpus_folder(folder).glob(f"*.{to}")):
+        raise ConfigError(f"--to {to}: {folder.path} is a demo of another language; choose another place by --out")
 
 
 def _print(showing: Showing, folder: RunFolder) -> None:

@@ -59,13 +59,14 @@ def _size(folder: RunFolder, inventory: Inventory) -> int:
 
 def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted: str) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
     state = "" if facts["trained"] else ", not trained to the end"
     sides = facts["vocabulary"]
     vocabulary = f"{sides['target']:,}" if sides["shared"] else f"{sides['source']:,} and {sides['target']:,}"
-    console.print(f"[bold]{facts['run']}[/bold]{state}, {heading}; vocabulary {vocabulary}", soft_wrap=True)
+    console.print(f"[bold]{escape(facts['run'])}[/bold]{state}, {heading}; vocabulary {vocabulary}", soft_wrap=True)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")

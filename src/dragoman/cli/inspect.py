@@ -62,7 +62,7 @@ def inspect(
     """
     from dragoman.cli import streams
     from dragoman.experiment.inspecting import Wanted, inspect_run, judged
-    from dragoman.files import names_apart, write_atomically
+    from dragoman.files import names_apart, write_text
     from dragoman.inspection.page import page, tree_of
 
     _require_places(out=out, png=png, json_=json_)
@@ -80,10 +80,10 @@ def inspect(
         tree_of, _systems(found), title=" and ".join(one.name for one in found), judged=judged(found, wanted)
     )
     if out is not None:
-        write_atomically(out, page(tree(compact=True)))
+        write_text(out, page(tree(compact=True)))
         streams.say(f"{out}: written; open it in a browser")
     if json_ is not None:
-        write_atomically(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
+        write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
     if png is not None:
         _draw(found, png)
 

@@ -115,5 +115,7 @@ def _show(found: Sequence[Verdict], *, seeds: Sequence[int], seconds: Sequence[f
     beside = f", with {' '.join(changed)}" if changed else ""
     answer = "holds" if all(verdict.holds for verdict in found) else "does not hold"
     console.print(
-        f"\nThe result {answer}: seeds {', '.join(map(str, seeds))}, {minutes} minutes{beside}.", soft_wrap=True
+        f"\nThe result {answer}: seeds {', '.join(map(str, seeds))}, {minutes} minutes{beside}.",
+        markup=False,
+        soft_wrap=True,
     )

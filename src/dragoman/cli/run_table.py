@@ -35,6 +35,7 @@ def run_table(runs: Sequence[RunFacts]) -> Table:
     The number behind a score is that of its signature.
     """
     from rich.table import Table
+    from rich.text import Text
 
     from dragoman.experiment.comparison import comparable_scores, score_of
 
@@ -42,7 +43,7 @@ def run_table(runs: Sequence[RunFacts]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", style="dim", no_wrap=True)
     for name in _short([run.run for run in runs]):
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(Text(name), justify="right", overflow="fold")
     for name, cell in _FACTS.items():
         table.add_row(name, *[cell(run) for run in runs])
     for key in comparable_scores(runs):

@@ -46,7 +46,7 @@ def analyse_run(
     looks = {
         bad.number: _look(translator, bad.source, list(found[bad.number].hypothesis.tokens))
         for bad in analysis.worst
-        if bad.source.strip()
+        if bad.source.strip() and translator.reads_whole(bad.source)
     }
     return Analysed(analysis, looks, outputs)
 

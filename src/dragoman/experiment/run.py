@@ -87,11 +87,14 @@ class RunFolder:
 
     @contextmanager
     def gone_unless_begun(self) -> Iterator[None]:
-        """A folder that `begin` made vanishes when the block raises before there is anything worth going on with."""
+        """A folder that `begin` made vanishes when the block raises before there is anything worth going on with.
+
+        What another process trains in stays.
+        """
         try:
             yield
         except BaseException:
-            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")):
+            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")) and not self._in_use():
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
@@ -107,6 +110,17 @@ class RunFolder:
                 raise RunError(f"{self.path}: another process is training in it; wait for its end, or stop it")
             self._sweep()
             yield
+        finally:
+            os.close(descriptor)
+
+    def _in_use(self) -> bool:
+        """Whether another process trains here."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return not _locked(descriptor)
         finally:
             os.close(descriptor)
 

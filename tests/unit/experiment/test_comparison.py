@@ -73,6 +73,10 @@ def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
         (["nowhere"], "nowhere: is no folder of a run; give runs alone, or files of outputs and --reference FILE"),
         ([str(GOLDEN), str(GOLDEN)], "is given twice"),
         ([str(GOLDEN.parent)], "no run folder"),
+        (
+            [str(GOLDEN), "--seed", "3"],
+            "are for outputs with --reference, and runs are shown with the scores that they",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_one_message(systems, message, capsys):

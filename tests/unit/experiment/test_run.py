@@ -152,3 +152,14 @@ def test_another_machine_is_noticed():
         "device cuda then, cpu now",
     ]
     assert what_changed(here | {"workers": 2}, device=cpu, workers=3) == ["workers 2 then, 3 now"]
+
+
+def test_what_another_process_trains_in_does_not_vanish(folder):
+    folder.begin()
+    with folder.claimed():  # by another descriptor, as another process has one
+        with pytest.raises(RunError, match="another process is training"), folder.gone_unless_begun(), folder.claimed():
+            pass
+        assert folder.path.exists()
+    with pytest.raises(DataError), folder.gone_unless_begun(), folder.claimed():
+        raise DataError("nothing to learn from")
+    assert not folder.path.exists()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from dragoman.axes import Shaped
+from dragoman.axes import Bool, Shaped
 from dragoman.data.tokenizer import Side
 from dragoman.inspection.beam_tree import SearchSeen
 from dragoman.inspection.study import Step, Study, WordAlignment
@@ -69,7 +69,7 @@ def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
         "steps": [_step(step) for step in study.steps],
         "mixtures": sorted(passed.mixtures),
         "weights": {kind: shares(weights) for kind, weights in passed.weights.items()},
-        "masks": {kind: shares(allowed[0, 0].float()) for kind, allowed in passed.allowed.items()},
+        "masks": {kind: shares(_each_once(allowed).float()) for kind, allowed in passed.allowed.items()},
         "rollout": None if study.rollout is None else shares(study.rollout),
         "statistics": [{name: getattr(row, name) for name in row.__slots__} for row in study.statistics],
         "alignments": [_alignment(one, numbers) for one in study.alignments],
@@ -85,6 +85,12 @@ def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
         "heads": {kind: change.tolist() for kind, change in study.heads.items()},
         "beam": None if study.search is None else _beam(study.search, side),
     }
+
+
+def _each_once(allowed: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tensor, "_ _ rows columns"]:
+    """The masks of all layers and heads, or the one that they share; BigBird draws others for each."""
+    shared = allowed[:1, :1]
+    return shared if bool((allowed == shared).all()) else allowed
 
 
 def _beam(seen: SearchSeen, side: Side) -> Tree:

@@ -89,7 +89,8 @@ function pointedAt(row) {
   const one = sentence();
   if (one.task === "translation") return { side: state.kind === "encoder" ? "source" : "target", place: row };
   if (one.task !== "continuation") return { side: "source", place: row };
-  return row < one.source.length ? { side: "source", place: row } : { side: "target", place: row - one.source.length };
+  const written = row - one.source.length;
+  return written < 0 ? { side: "source", place: row } : { side: "target", place: written, row };
 }
 function showAttention() {
   const one = sentence();
@@ -111,7 +112,9 @@ function showAttention() {
   $("maps").classList.toggle("long", array(one.weights[state.kind]).shape[3] > 34);
   const [rows, columns] = sides(one, state.kind);
   const masks = array(one.masks[state.kind]);
-  const value = state.mask ? (r, c) => masks.at(r, c) : weight(one, state.kind, state.layer, state.head);
+  const own = masks.shape[0] > 1 || masks.shape[1] > 1;
+  const place = own ? [state.layer, typeof state.head === "number" ? state.head : 0] : [0, 0];
+  const value = state.mask ? (r, c) => masks.at(...place, r, c) : weight(one, state.kind, state.layer, state.head);
   const width = array(one.weights[state.kind]).shape[3];
   map.show({
     rows: readable(rows),
@@ -119,7 +122,7 @@ function showAttention() {
     value,
     tone: (r, c) => (state.mask ? 0.45 * value(r, c) : shade(value(r, c))),
   });
-  $("attention-note").textContent = state.mask ? "The mask: what each row may see, whatever it looks at."
+  $("attention-note").textContent = state.mask ? `The mask: what each row may see, whatever it looks at${own ? `, in layer ${place[0] + 1}, head ${place[1] + 1}` : ""}.`
     : `${KINDS[state.kind][1]}. The shade is the root of the weight, so that small ones can be seen.`
       + (state.kind === "cross" ? " A step looks before it knows its word." : "");
   thumbnails(one, layers, heads);
@@ -201,11 +204,12 @@ function step(next) {
   } else {
     // One sequence looks at itself: the source, and behind it what was written, where something was.
     const inside = read(one.weights.encoder ? "encoder" : "masked"), written = one.source.length;
-    const row = next.side === "source" ? next.place : one.places[next.place];
+    // A word is what its row was about to write; pointed at in the map, it is what the row stands at.
+    const row = next.side === "source" ? next.place : next.row ?? one.places[next.place];
     const seen = inside && row !== null;
     paint("source", seen && ((place) => inside(row, place)), next.side === "source" ? next.place : -1);
     const said = seen && one.task === "continuation" && next.side === "target";
-    paint("target", said && ((place) => (place < next.place ? inside(row, written + place) : 0)),
+    paint("target", said && ((place) => (written + place <= row ? inside(row, written + place) : 0)),
       next.side === "target" ? next.place : -1);
   }
   if (next.side === "target") distribution(next.place);
