@@ -12,15 +12,19 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 endif
 
+# Older makes take a bare # for a comment wherever it stands.
+HASH := \#
 # The compiled core needs a C++17 compiler and Python's headers; without them dragoman runs on PyTorch alone.
 HEADERS := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
 COMPILER := $(shell for name in $(CXX) c++ g++ clang++; do \
-	printf '#include <Python.h>\nstatic_assert(__cplusplus >= 201703L);\n' | \
+	printf '$(HASH)include <Python.h>\nstatic_assert(__cplusplus >= 201703L);\n' | \
 	$$name -std=c++17 -I"$(HEADERS)" -x c++ -fsyntax-only - 2>/dev/null && echo $$name && break; done)
 NATIVE := $(wildcard native/pyproject.toml native/CMakeLists.txt native/src/*.*pp native/src/kernels/* native/src/dragoman_cpu/*)
 
 # What is installed for tests and checks; CI adds Ray, which is large.
 EXTRAS := dev
+COMMA := ,
+DEV := $(VENV)/$(subst $(COMMA),-,$(EXTRAS)).stamp
 
 .DEFAULT_GOAL := help
 .PHONY: demo test check sanitize bench docs clean help
@@ -29,30 +33,30 @@ demo: $(VENV)/demo.stamp $(VENV)/core.stamp ## train a small translator of dates
 	@$(COMPILED)
 	$(BIN)/dragoman demo $(DEMO)
 
-test: $(VENV)/dev.stamp $(VENV)/core.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
+test: $(DEV) $(VENV)/core.stamp ## run all tests, one process a core (TESTS='tests/unit -k cache' runs some)
 	@$(COMPILED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(TESTS)
 
-check: $(VENV)/dev.stamp ## lint, format, types, import contract, generated documentation: what CI runs beside the tests
+check: $(DEV) ## lint, format, types, import contract, generated documentation: what CI runs beside the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-sanitize: $(VENV)/dev.stamp ## run the compiled core's own tests under the address and undefined-behaviour sanitizers
+sanitize: $(DEV) ## run the compiled core's own tests under the address and undefined-behaviour sanitizers
 ifeq ($(COMPILER),)
 	@echo "No C++17 compiler with Python's headers: the compiled core is not checked under sanitizers."
 else
 	@CXX=$(COMPILER) native/sanitize "$(CURDIR)/$(BIN)"
 endif
 
-bench: $(VENV)/dev.stamp ## time beam search beside its slow twin (RUN=runs/en-de SOURCE=test.en)
+bench: $(DEV) ## time beam search beside its slow twin (RUN=runs/en-de SOURCE=test.en)
 	@test -n "$(RUN)" && test -n "$(SOURCE)" || { \
 		echo "Say what to translate with, and what: make bench RUN=runs/en-de SOURCE=test.en" >&2; exit 1; }
 	$(BIN)/python benchmarks/decode_twin.py "$(RUN)" --source "$(SOURCE)" $(BENCH)
 
-docs: $(VENV)/dev.stamp ## write the generated pages of the documentation
+docs: $(DEV) ## write the generated pages of the documentation
 	$(BIN)/python docs/generate.py
 
 clean: ## remove the virtual environment, caches and builds; runs/ stays
@@ -68,7 +72,7 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@$(INSTALL) -e '.[demo]'
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); the first time this takes a few minutes."
 	@$(INSTALL) -e '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/demo.stamp

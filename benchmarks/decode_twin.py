@@ -160,7 +160,7 @@ def timed_command(run: Path, texts: list[str], beam: int, device: str | None) ->
         source = Path(folder) / "source.txt"
         source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         command = [sys.executable, "-m", "dragoman", "translate", str(run), "--input", str(source)]
-        command += ["--output", str(Path(folder) / "target.txt"), "--beam", str(beam)]
+        command += ["--output", str(Path(folder) / "target.txt"), "--beam", str(beam), "--length-penalty", "1"]
         command += [] if device is None else ["--device", device]
         start = time.perf_counter()
         subprocess.run(command, check=True)

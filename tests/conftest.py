@@ -9,6 +9,9 @@ from jaxtyping import install_import_hook
 
 from tests.corpora import corpora
 
+# Tests are about what every machine gives, and the commands that they start choose a GPU where they see one.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
 # CI draws the same examples every time, so that a change fails for what it did; elsewhere every run looks further.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):

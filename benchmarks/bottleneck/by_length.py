@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 
 import dragoman
 from dragoman.data.corpora import lines
+from dragoman.decoding import Average
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.experiment.run import RunFolder
 
@@ -61,7 +62,7 @@ def parse() -> argparse.Namespace:
 def measured(
     name: str, folder: str, sources: list[str], references: list[str], buckets: list[list[int]], metric: Bleu
 ) -> dict[str, Any]:
-    outputs = dragoman.load(folder).translate(sources, beam=5)
+    outputs = dragoman.load(folder).translate(sources, beam=5, normalisation=Average())
 
     def bleu(rows: list[int]) -> float:
         return round(corpus_score([outputs[row] for row in rows], [[references[row] for row in rows]], metric).value, 2)

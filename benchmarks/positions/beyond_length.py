@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import dragoman
+from dragoman.experiment.load import load_in_pytorch
 from dragoman.runtime import Generator
 
 HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ def main() -> None:
     text = arguments.text.read_text(encoding="utf-8")
     runs = []
     for name, folder in arguments.runs:
-        generator = dragoman.load(folder)
+        generator = load_in_pytorch(folder, device="cpu")
         by_place = losses(generator, text, length=max(TIMES) * generator.context)
         runs.append(described(name, by_place, context=generator.context))
     tree = {"date": datetime.now(UTC).date().isoformat(), "unit": "nats a token", "runs": runs}
