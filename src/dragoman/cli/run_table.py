@@ -46,9 +46,12 @@ def run_table(runs: Sequence[RunFacts]) -> Table:
         table.add_column(Text(name), justify="right", overflow="fold")
     for name, cell in _FACTS.items():
         table.add_row(name, *[cell(run) for run in runs])
+    labels: set[str] = set()
     for key in comparable_scores(runs):
         found = [score_of(run, key) for run in runs]
-        table.add_row(f"{key[0]}: {key[1]} ({signatures.index(key[2]) + 1})", *_in_bold(found))
+        label = f"{key.on}: {key.metric} ({signatures.index(key.signature) + 1})"
+        table.add_row(f"{label} of other texts" if label in labels else label, *_in_bold(found))
+        labels.add(label)
     return table
 
 
@@ -56,7 +59,7 @@ def _signatures(runs: Sequence[RunFacts]) -> list[str]:
     """Those of all scores, each once."""
     from dragoman.experiment.comparison import comparable_scores
 
-    return list(dict.fromkeys(signature for _, _, signature in comparable_scores(runs)))
+    return list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
 
 
 def _short(runs: Sequence[str]) -> Sequence[str]:

@@ -1,11 +1,12 @@
 """Runs beside each other: what each is, what it costs, how long it learnt, and what it scores."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,6 +24,8 @@ class ScoreOf:
     value: float
     signature: str
     higher_is_better: bool
+    texts: str = ""
+    """A fingerprint of what the set was read or drawn from."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def facts_of(path: Path) -> RunFacts:
     task = task_of(experiment)
     inventory = take_inventory(task.network(folder, device=torch.device("cpu")).eval())
     result = folder.read_scores()
+    texts = {on: _texts_of(on, folder) for on in result.get("scores", {})}
     return RunFacts(
         run=str(path),
         task=experiment.task,
@@ -73,26 +77,53 @@ def facts_of(path: Path) -> RunFacts:
         unit=task.description.unit,
         tokens_per_second=_speed(folder),
         scores=tuple(
-            ScoreOf(on, score["metric"], score["value"], score["signature"], score["higher_is_better"])
+            ScoreOf(on, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[on])
             for on, scores in result.get("scores", {}).items()
             for score in scores
         ),
     )
 
 
-def comparable_scores(runs: Sequence[RunFacts]) -> list[tuple[str, str, str]]:
-    """Set, metric and signature of every score of any run, in the order in which they first occur, sets together.
+class Comparable(NamedTuple):
+    """What two scores must have in common to stand beside each other."""
 
-    Two scores may stand beside each other only where all three are the same.
-    """
-    found = dict.fromkeys((score.on, score.metric, score.signature) for run in runs for score in run.scores)
-    sets = list(dict.fromkeys(on for on, _, _ in found))
-    return sorted(found, key=lambda key: sets.index(key[0]))
+    on: str
+    metric: str
+    signature: str
+    texts: str = ""
 
 
-def score_of(run: RunFacts, key: tuple[str, str, str]) -> ScoreOf | None:
-    """The score of a run under a set, metric and signature."""
-    return next((one for one in run.scores if (one.on, one.metric, one.signature) == key), None)
+def comparable_scores(runs: Sequence[RunFacts]) -> list[Comparable]:
+    """Those of every score of any run, in the order in which they first occur, sets together."""
+    found = dict.fromkeys(_comparable(score) for run in runs for score in run.scores)
+    sets = list(dict.fromkeys(key.on for key in found))
+    return sorted(found, key=lambda key: sets.index(key.on))
+
+
+def score_of(run: RunFacts, key: Comparable) -> ScoreOf | None:
+    """The score of a run that may stand there."""
+    return next((one for one in run.scores if _comparable(one) == key), None)
+
+
+def _comparable(score: ScoreOf) -> Comparable:
+    return Comparable(score.on, score.metric, score.signature, score.texts)
+
+
+def _texts_of(on: str, folder: RunFolder) -> str:
+    """A fingerprint of the files of a set; of all files and of the draw, where it was drawn."""
+    data = folder.read_plain_config().get("data", {})
+    files = {one["file"]: one["sha256"] for one in folder.read_environment().get("corpora", [])}
+    named = [Path(path).name for path in _paths(data.get(on))]
+    drawn = not named or not files.keys() >= set(named)
+    facts = [files, data.get("held_out"), folder.read_environment().get("seed")] if drawn else [files[n] for n in named]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _paths(corpus: object) -> Iterator[str]:
+    """The texts that a corpus of a configuration names."""
+    for key, value in corpus.items() if isinstance(corpus, dict) else ():
+        if key in ("source", "target", "path"):
+            yield from [value] if isinstance(value, str) else map(str, value or ())
 
 
 def _speed(folder: RunFolder) -> float | None:

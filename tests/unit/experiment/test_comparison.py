@@ -1,6 +1,7 @@
 """Runs beside each other."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,10 @@ def test_scores_stand_beside_each_other_only_with_one_signature():
     other = facts("other", score(4.0), score(5.0, metric="TER"))
     keys = comparable_scores([one, other])
     assert keys == [
-        ("valid", "BLEU", "a"),
-        ("valid", "BLEU", "b"),
-        ("valid", "TER", "a"),
-        ("test", "BLEU", "a"),
+        ("valid", "BLEU", "a", ""),
+        ("valid", "BLEU", "b", ""),
+        ("valid", "TER", "a", ""),
+        ("test", "BLEU", "a", ""),
     ]
     found = [[score_of(run, key) for run in (one, other)] for key in keys]
     assert [[None if cell is None else cell.value for cell in row] for row in found] == [
@@ -46,6 +47,19 @@ def test_scores_stand_beside_each_other_only_with_one_signature():
         [None, 5.0],
         [2.0, None],
     ]
+
+
+def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, digest in (("one", "a"), ("same", "a"), ("other", "b")):
+        shutil.copytree(GOLDEN, tmp_path / name)
+        corpora = [{"file": file, "sha256": digest + file} for file in ("train.en", "train.de")]
+        (tmp_path / name / "environment.json").write_text(json.dumps({"seed": 1, "corpora": corpora}), encoding="utf-8")
+    of = {name: {one.texts for one in facts_of(tmp_path / name).scores} for name in ("one", "same", "other")}
+    assert of["one"] == of["same"] != of["other"]
+    assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
+    rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
+    assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]
 
 
 def test_the_best_is_in_bold():
