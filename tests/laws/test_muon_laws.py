@@ -9,10 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dragoman.errors import RunError
 from dragoman.models.weights import weights
 from dragoman.training.config import TrainingConfig, Updates
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
-from dragoman.training.optimisers import AdamW, Muon, build_optimiser, optimiser_tensors, set_learning_rate
+from dragoman.training.optimisers import (
+    AdamW,
+    Muon,
+    build_optimiser,
+    optimiser_tensors,
+    restore_optimiser,
+    set_learning_rate,
+)
 from tests.learners import SMALL, build_network, build_run, train_small
 
 law = settings(deadline=None, max_examples=50)
@@ -167,3 +175,16 @@ def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> N
     again = build_run(tmp_path / "broken", config)
     train_small(again, config)
     torch.testing.assert_close(weights(again.model), weights(whole.model), atol=0, rtol=0)
+
+
+def test_a_memory_of_other_parameters_is_told_in_one_message() -> None:
+    model = build_network(SMALL, seed=1)
+    written = build_optimiser(Muon(), model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    written.step()
+    memory = optimiser_tensors(written, model)
+    restore_optimiser(build_optimiser(Muon(), model), model, memory)
+    otherwise = {key.replace("/momentum", "/exp_avg"): value for key, value in memory.items()}
+    with pytest.raises(RunError, match="by a version that learnt other parameters by Muon; train anew"):
+        restore_optimiser(build_optimiser(Muon(), model), model, otherwise)

@@ -54,14 +54,16 @@ def demo(
 
 def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
     """Raises ConfigError where a demo is there already and something else is asked for."""
-    from dragoman.errors import ConfigError
+    from dragoman.errors import ConfigError, RunError
     from dragoman.experiment.demo import corpus_folder
 
     if not folder.config.exists():
         return
+    if not corpus_folder(folder).exists():
+        raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
     if assignments:
         raise ConfigError(
-            f"--set has no effect on {folder.path}, which is there already; choose another place by --out"
+            f"--set has no effect on {folder.path}, which is there already; leave it out, or choose another by --out"
         )
     if not any(corpus_folder(folder).glob(f"*.{to}")):
         raise ConfigError(f"--to {to}: {folder.path} is a demo of another language; choose another place by --out")

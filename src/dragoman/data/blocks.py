@@ -225,7 +225,7 @@ def _repeated_rows(task: BlockTask) -> NDArray[np.int64]:
 
 def write_lowest_keys(task: BlockTask) -> Tree:
     """Find the lowest different keys of a block by which a held-out part is drawn, as many as may be held out."""
-    done = task.shard / "lowest.json"
+    done = task.shard / "lowest_keys.json"
     if not done.is_file():
         drawn = Columns(task.block / "keys", _KEYS).column("drawn")
         kept = np.delete(drawn, _repeated_rows(task))
@@ -236,7 +236,7 @@ def write_lowest_keys(task: BlockTask) -> Tree:
 
 def read_lowest_keys(task: BlockTask) -> Keys:
     """What `write_lowest_keys` found."""
-    return np.array(json.loads((task.shard / "lowest.json").read_text(encoding="utf-8")), dtype=np.uint64)
+    return np.array(json.loads((task.shard / "lowest_keys.json").read_text(encoding="utf-8")), dtype=np.uint64)
 
 
 def keep(task: BlockTask) -> Tree:

@@ -135,7 +135,7 @@ def sweep(work: Path) -> None:
         shutil.rmtree(work / name, ignore_errors=True)
     for shard in (work / "shards").iterdir():
         shutil.rmtree(shard / "held_out", ignore_errors=True)
-        for name in ("lowest.json", "kept.json"):
+        for name in ("lowest_keys.json", "kept.json"):
             (shard / name).unlink(missing_ok=True)
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -82,19 +82,10 @@ def _answered(function: Callable[[T], Tree], tasks: Sequence[T], folder: str, ro
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
     number = int(row["id"])
+    with suppress(OSError):  # whole paths need no folder, and others are told about where they are not found
+        os.chdir(folder)
     try:
-        _enter(folder)
         answer: Tree = {"given": function(tasks[number])}
     except DragomanError as error:
         answer = {"refused": str(error)}
     return {"number": number, "answer": json.dumps(answer)}
-
-
-def _enter(folder: str) -> None:
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise DataError(
-            f"{folder}: cannot be entered by a worker of the cluster ({error.strerror}); give the command in a folder "
-            "that all its machines share"
-        ) from error

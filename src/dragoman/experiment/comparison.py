@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -110,13 +111,18 @@ def _comparable(score: ScoreOf) -> Comparable:
 
 
 def _texts_of(on: str, folder: RunFolder) -> str:
-    """A fingerprint of the files of a set; of all files and of the draw, where it was drawn."""
-    data = folder.read_plain_config().get("data", {})
-    files = {one["file"]: one["sha256"] for one in folder.read_environment().get("corpora", [])}
-    named = [Path(path).name for path in _paths(data.get(on))]
-    drawn = not named or not files.keys() >= set(named)
-    facts = [files, data.get("held_out"), folder.read_environment().get("seed")] if drawn else [files[n] for n in named]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    """A fingerprint of the files of a set; of all files and of the draw, where it was drawn; empty where it is unknown.
+
+    It is where files of one name, which alone is known of them, stand in several folders.
+    """
+    data, environment = folder.read_plain_config().get("data", {}), folder.read_environment()
+    corpora = environment.get("corpora", [])
+    names = [Path(path).name for path in _paths(data.get(on))]
+    own = [one for one in corpora if not names or any(fnmatch(one["file"], name) for name in names)]
+    if len({one["file"] for one in own}) < len(own) or data.get("train", {}).get("kind") == "prepared":
+        return ""
+    facts = [*(one["sha256"] for one in own), *([] if names else [data.get("held_out"), environment.get("seed")])]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 def _paths(corpus: object) -> Iterator[str]:

@@ -238,7 +238,7 @@ def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int,
     need = need_of(found, config)
     corpus = round(max(found.load.source_places, found.load.target_places) * found.updates_per_epoch)
     useful = math.ceil(max(corpus, config.budget) / ROUND) * ROUND
-    tokens = devices * need.most((1 - SPARE) * available, useful=math.ceil(useful / devices))
+    tokens = devices * need.most((1 - SPARE) * available, useful=math.ceil(useful / devices / ROUND) * ROUND)
     if not tokens:
         needed = shown(need.at(ROUND) / (1 - SPARE))
         raise ConfigError(

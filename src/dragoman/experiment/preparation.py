@@ -23,7 +23,7 @@ from dragoman.experiment.automatic import fitting_a_preset, vocabulary_for
 from dragoman.experiment.choices import given
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.settings import Translation
-from dragoman.experiment.starting import with_start
+from dragoman.experiment.starting import lasting, with_start
 from dragoman.experiment.tasks.beginning import first_tokenizer
 from dragoman.files import in_turn, refused, write_atomically
 
@@ -55,8 +55,9 @@ def asked_for(tree: Tree, *, complete: bool, tokenizer: Path | None = None) -> t
     already. Raises ConfigError where the tree is about another task, of what is prepared already, or of another
     tokenizer than that.
     """
-    ready = {} if tokenizer is None else {"tokenizer": Tokenizer.load(tokenizer).settings.model_dump(mode="json")}
-    tree = merge(ready, tree)
+    ready = None if tokenizer is None else Tokenizer.load(tokenizer).settings
+    if ready is not None:
+        tree = merge({"tokenizer": ready.model_dump(mode="json")}, tree)
     experiment = to_experiment(with_start(tree)) if complete else fitting_a_preset(with_start(tree))
     if not isinstance(experiment, Translation):
         raise ConfigError(f"task = {experiment.task}: dragoman data prepare is for pairs to translate; leave task out")
@@ -65,7 +66,7 @@ def asked_for(tree: Tree, *, complete: bool, tokenizer: Path | None = None) -> t
         raise ConfigError(f"data.train.folder = {data.prepared}: is prepared already; name the texts themselves")
     if any(getattr(corpus, "source_trees", None) is not None for corpus in data.corpora):
         raise ConfigError("data.train.source_trees: trees cannot be prepared; train on the texts themselves")
-    if ready and experiment.tokenizer.model_dump(mode="json") != ready["tokenizer"]:
+    if ready is not None and lasting(experiment.tokenizer) != lasting(ready):
         raise ConfigError(f"tokenizer: is that of {tokenizer}; leave it out, or leave out --tokenizer")
     learns = isinstance(experiment.tokenizer, Bpe | Unigram) and experiment.start is None
     return experiment, learns and not complete and not given(tree, "tokenizer.vocabulary")

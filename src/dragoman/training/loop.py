@@ -316,12 +316,22 @@ def _report(
 
 
 def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", *, team: Team) -> None:
-    model = _to_be_judged(run)
-    scores = None
+    model, scores = _to_be_judged(run), None
     if team.leads:
         with torch.inference_mode():
             scores = dict(judge.validate(model))
-    scores = team.agreed(scores)
+        _keep(run, judge, observe, clock, scores)
+        if not is_sharded(run.model):
+            _save(run, observe, team)  # before others are told, who may be lost
+    told = team.agreed(scores)
+    if not team.leads:
+        _keep(run, judge, observe, clock, told)
+    if is_sharded(run.model):
+        _save(run, observe, team)
+
+
+def _keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", scores: Mapping[str, float]) -> None:
+    """Note what was found by validation."""
     progress = run.progress
     improved = judge.better(scores, progress.best.scores if progress.best else None)
     run.progress = progress.but(
@@ -331,7 +341,6 @@ def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_
         seconds=clock.seconds,
     )
     observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
-    _save(run, observe, team)
 
 
 def _to_be_judged(run: Run[Any]) -> nn.Module:

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from dragoman.config import Config
+from dragoman.errors import RunError
 from dragoman.models.weights import placed_like
 from dragoman.nn.tables import tables
 from dragoman.training import adam
@@ -29,7 +30,7 @@ class Adam(Config):
 
 
 class AdamW(Config):
-    """Adam with decoupled weight decay on matrices; biases, norms and embeddings do not decay."""
+    """Adam with decoupled weight decay on matrices; biases, norms, embeddings and other tables do not decay."""
 
     kind: Literal["adamw"] = "adamw"
     learning_rate: Rate = 0.001
@@ -101,7 +102,7 @@ def optimiser_tensors(optimiser: Optimiser, model: nn.Module) -> dict[str, Tenso
 
 
 def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse of `optimiser_tensors`."""
+    """The inverse of `optimiser_tensors`. Raises RunError where the memory is not of what is learnt by Muon now."""
     optimiser.state.clear()
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
@@ -111,6 +112,12 @@ def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[s
                 part: value.clone() if part == "step" else placed_like(value, parameter).clone()
                 for part, value in parts.items()
             }
+    for group in optimiser.param_groups if isinstance(optimiser, MuonWithAdamW) else ():
+        needed = "momentum" if group["muon"] else "step"
+        if any(needed not in optimiser.state.get(parameter, {needed: None}) for parameter in group["params"]):
+            raise RunError(
+                "the checkpoint was written by a version that learnt other parameters by Muon; train anew with this one"
+            )
 
 
 def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:

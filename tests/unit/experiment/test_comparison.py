@@ -57,6 +57,9 @@ def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, 
         (tmp_path / name / "environment.json").write_text(json.dumps({"seed": 1, "corpora": corpora}), encoding="utf-8")
     of = {name: {one.texts for one in facts_of(tmp_path / name).scores} for name in ("one", "same", "other")}
     assert of["one"] == of["same"] != of["other"]
+    twice = json.dumps({"corpora": 2 * corpora})
+    (tmp_path / "same" / "environment.json").write_text(twice, encoding="utf-8")
+    assert {one.texts for one in facts_of(tmp_path / "same").scores} == {""}, "which file is which is not known"
     assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
     rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
     assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]

@@ -159,6 +159,12 @@ def test_a_worker_that_is_lost_between_updates_costs_none(tmp_path, monkeypatch,
     assert run.checkpoints.updates() == [5, 10]
     saved = run.checkpoints.load(10)
     assert all(torch.equal(tensor, weights(run.model)[name]) for name, tensor in saved.model.items())
+    monkeypatch.undo()
+    resumed, whole = build_run(tmp_path, config()), build_run(tmp_path / "whole", config())
+    train_small(resumed, config())
+    train_small(whole, config())
+    assert same_weights(resumed, whole)
+    assert resumed.progress.regular == whole.progress.regular == (5, 10, 13)
 
 
 def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):
