@@ -68,6 +68,11 @@ class SlidingState(Generic[M, S]):
         return type(self)(self.tokens[rows], self.read[rows], self.memory.keep(rows), self.state.keep(rows), beam)
 
 
+def kept_of(context: int) -> int:
+    """The tokens of a context that are looked at when the oldest have just gone."""
+    return max(1, context - max(1, context // 4))
+
+
 @final
 class Sliding(Generic[M, S]):
     """A network that predicts the next token, for outputs of any length; a `Stepper` around one.
@@ -79,8 +84,7 @@ class Sliding(Generic[M, S]):
         """`context` is the most tokens that the network looks at, the latest included."""
         self.model = model
         self.context = context
-        self.kept = max(1, context - max(1, context // 4))
-        """Tokens looked at when the oldest have just gone."""
+        self.kept = kept_of(context)
 
     def encode(self, prompt: SourceIds, lengths: Lengths) -> SlidingMemory[M]:
         """Read prompts of at least one token, padded after them; of too long ones the last `kept` tokens."""

@@ -10,6 +10,7 @@ import torch
 
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, SamplingSettings, SearchSettings
+from dragoman.decoding.sliding import kept_of
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.chat import ChatTemplate, Message, prompt_of
@@ -106,7 +107,7 @@ class Generator:
             case SamplingSettings():
                 if samples > 1 and settings.temperature == 0:
                     raise ConfigError(f"samples = {samples}: with temperature = 0 all would be the same; ask for 1")
-                read = self._read(prompts, room=self.context, first=first)
+                read = self._read(prompts, room=self.context, first=first, kept=kept_of(self.context))
                 return self._completer.drawn(read, settings, limits, samples=samples, first=first)
             case SearchSettings():
                 if samples > 1:
@@ -142,7 +143,7 @@ class Generator:
     ) -> Iterator[str]:
         """The text that `generate` gives for one prompt, in pieces that are given out as soon as they are certain."""
         limits = self._limits(settings, tokens=tokens, stop=stop)
-        [read] = self._read([prompt], room=self.context, first=0)
+        [read] = self._read([prompt], room=self.context, first=0, kept=kept_of(self.context))
         return self._completer.pieces(read, settings, limits)
 
     def chat(self, messages: Sequence[Message], settings: Settings = DEFAULTS, *, tokens: int = TOKENS) -> Completion:
@@ -222,8 +223,11 @@ class Generator:
     def _writable(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalise(f"x{text}x")
 
-    def _read(self, prompts: Sequence[str], *, room: int, first: int) -> list[Prompt]:
-        """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at."""
+    def _read(self, prompts: Sequence[str], *, room: int, first: int, kept: int | None = None) -> list[Prompt]:
+        """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at.
+
+        Of a longer one the last `kept` tokens are, where that is another number.
+        """
         side, begin = self.tokenizer.source, self._symbols.begin
         texts = [side.normalise(text) for text in _checked(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
@@ -232,8 +236,8 @@ class Generator:
         for number, ids in enumerate(encoded, start=first + 1):
             if len(ids) + 1 > room:
                 message = (
-                    f"prompt {number}: {len(ids)} tokens, of which the network can look at the last {room - 1} only; "
-                    "shorten the prompt"
+                    f"prompt {number}: {len(ids)} tokens, of which the network can look at the last "
+                    f"{(kept or room) - 1} only; shorten the prompt"
                 )
                 warnings.warn(message, GenerationWarning, stacklevel=3)
         return [Prompt(text, (*ids, begin), said=()) for text, ids in zip(texts, encoded, strict=True)]

@@ -215,8 +215,11 @@ def test_pairs_are_answered_after_their_prompt(characters):
 
 def test_a_prompt_of_pairs_that_is_not_seen_whole_is_named(characters):
     model = generator(characters, pairs=True)
-    with pytest.warns(GenerationWarning, match=r"prompt 2: 19 tokens, of which the network can look at the last 15"):
+    long = r"prompt 2: 19 tokens, of which the network can look at the last"
+    with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # three quarters of the context are looked at again
         model.generate(["a", "the cat the cat the"], tokens=3)
+    with pytest.warns(GenerationWarning, match=f"{long} 12 only"):  # what is searched for must fit beside it
+        model.generate(["a", "the cat the cat the"], SearchSettings(beam=2), tokens=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.generate(["the cat"], tokens=29)
