@@ -32,11 +32,11 @@ def require_writable(path: Path) -> None:
     """Raises RunError where a file of this name could not be written, which one better knows before the work."""
     if path.exists() and not path.is_file() and not path.is_dir():
         return  # a device or a pipe, which is written to as it is
-    path = path.resolve()
+    place = path.resolve()
     try:
-        if path.is_dir():
+        if place.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
         _write(beside, b"")
         beside.unlink()
     except OSError as error:

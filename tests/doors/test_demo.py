@@ -69,7 +69,7 @@ def test_it_is_looked_into_on_one_page(first, tmp_path):
 
 def test_the_second_time_it_is_shown_without_training(first):
     folder, ending = first
-    again = demo(folder, "--to", "de")
+    again = demo(folder, "--to", "DE")
     assert again.returncode == 0, again.stderr
     assert again.stdout == ending.stdout
     assert "update" not in again.stderr

@@ -1,7 +1,6 @@
 """Runs that the compiled core asks together beside PyTorch doing so, from the same folders; needs `dragoman-cpu`."""
 
 import random
-import warnings
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,14 @@ from dragoman.experiment.load import load_in_pytorch
 from dragoman.experiment.quickening import shortlisted
 from dragoman.experiment.together import asked_together
 from dragoman.models.ensemble import Ensemble
-from dragoman.runtime import TranslationWarning, Translator
+from dragoman.runtime import Translator
 from dragoman.runtime.compiled_together import CompiledTogether
 from tests.finished_runs import finished_run, written_pairs
-from tests.parity.test_compiled_translation import SETTINGS, texts
+from tests.parity.test_compiled_translation import SETTINGS, assert_alike, texts
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
-
-
-@pytest.fixture(autouse=True)
-def silently():
-    """What random networks write often reaches its limit, which these tests are not about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TranslationWarning)
-        yield
+# What random networks write often reaches its limit, which these tests are not about.
+pytestmark = pytest.mark.filterwarnings("ignore::dragoman.runtime.translator.TranslationWarning")
 
 
 @pytest.fixture
@@ -52,15 +45,7 @@ def by_the_core(runs: list[Path], **options: object) -> Translator:
 
 
 def test_the_same_translations_with_the_same_scores(runs):
-    fast, slow = by_the_core(runs, batch_tokens=41), by_pytorch(runs)
-    lines = texts(17)
-    for wanted in SETTINGS:
-        for mine, theirs in zip(fast.hypotheses(lines, wanted), slow.hypotheses(lines, wanted), strict=True):
-            assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
-            scores = [one.hypothesis.score for one in theirs]
-            assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
-    forced = [translator.score(lines, lines[::-1]) for translator in (fast, slow)]
-    assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
+    assert_alike(by_the_core(runs, batch_tokens=41), by_pytorch(runs))
 
 
 @pytest.mark.parametrize("compute", ["float32", "int8"])

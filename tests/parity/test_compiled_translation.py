@@ -46,12 +46,8 @@ def silently():
         yield
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_the_same_translations_with_the_same_scores(tmp_path, model):
-    run = finished_run(tmp_path / "run", {"model": model, "data": {"longest_source": 18, "longest_target": 18}}).path
-    fast = dragoman.load(run, device="cpu", batch_tokens=41)
-    slow = load_in_pytorch(run, device="cpu")
-    assert isinstance(fast.model, Compiled)
+def assert_alike(fast: Translator, slow: Translator) -> None:
+    """They find the same translations with the same scores, and score others alike."""
     lines = texts(17)
     for wanted in SETTINGS:
         for mine, theirs in zip(fast.hypotheses(lines, wanted), slow.hypotheses(lines, wanted), strict=True):
@@ -60,6 +56,15 @@ def test_the_same_translations_with_the_same_scores(tmp_path, model):
             assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
     forced = [translator.score(lines, lines[::-1]) for translator in (fast, slow)]
     assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_the_same_translations_with_the_same_scores(tmp_path, model):
+    run = finished_run(tmp_path / "run", {"model": model, "data": {"longest_source": 18, "longest_target": 18}}).path
+    fast = dragoman.load(run, device="cpu", batch_tokens=41)
+    slow = load_in_pytorch(run, device="cpu")
+    assert isinstance(fast.model, Compiled)
+    assert_alike(fast, slow)
 
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])

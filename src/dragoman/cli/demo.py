@@ -55,7 +55,7 @@ def demo(
 def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
     """Raises ConfigError where a demo is there already and something else is asked for."""
     from dragoman.errors import ConfigError, RunError
-    from dragoman.experiment.demo import corpus_folder
+    from dragoman.experiment.demo import corpus_folder, is_of
 
     if not folder.config.exists():
         return
@@ -65,7 +65,7 @@ def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None
         raise ConfigError(
             f"--set has no effect on {folder.path}, which is there already; leave it out, or choose another by --out"
         )
-    if not any(corpus_folder(folder).glob(f"*.{to}")):
+    if not is_of(folder, to):
         raise ConfigError(f"--to {to}: {folder.path} is a demo of another language; choose another place by --out")
 
 

@@ -172,4 +172,4 @@ def _arrays(folder: RunFolder, compute: Compute) -> Arrays:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ComputeWarning, stacklevel=4)
+    warnings.warn(message, ComputeWarning, stacklevel=5)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config import Tree, merge, override
-from dragoman.data.cldr import CorpusFiles, split, write_corpus
+from dragoman.data.cldr import CorpusFiles, known_locale, split, write_corpus
 from dragoman.data.corpora import ParallelFiles, read
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
@@ -87,6 +87,13 @@ def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Expe
     """The configuration of the demo on these files, with `KEY=VALUE` assignments laid over it."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
     return to_experiment(override(merge(SETTINGS, {"data": corpora}), assignments))
+
+
+def is_of(folder: RunFolder, target_locale: str) -> bool:
+    """Whether the demo of a folder translates to a locale, however spelt; raises DataError on an unknown one."""
+    test = folder.read_config().data.test
+    ending = Path(str(test.target)).suffix.removeprefix(".") if isinstance(test, ParallelFiles) else ""
+    return ending in (target_locale, str(known_locale(target_locale)))
 
 
 def show(translator: Translator, folder: RunFolder) -> Showing:

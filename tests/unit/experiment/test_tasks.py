@@ -1,9 +1,11 @@
 """Every task from its corpus to use: what is written, that going on is as never having stopped, and what is loaded."""
 
 import json
+import shutil
 
 import pytest
 import torch
+import yaml
 
 import dragoman
 from dragoman.config import merge
@@ -248,6 +250,18 @@ class TestBeginning:
         settings = merge(with_start(self.begun("classification", place)), {"tokenizer": {"vocabulary": 77}})
         with pytest.raises(ConfigError, match="tokenizer: is that of the run in"):
             fit_in(tmp_path / "run", settings)
+
+    def test_what_the_other_learnt_under_bpe_dropout_is_begun_with_without(self, place, tmp_path):
+        start = RunFolder(shutil.copytree(place / "language_modelling", tmp_path / "start"))
+        tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
+        tokenizer = {"kind": "bpe", "dropout": 0.1, "vocabulary": 300}
+        start.config.write_text(yaml.safe_dump(tree | {"tokenizer": tokenizer}), encoding="utf-8")
+        pairs = {"kind": "pairs", "train": {"kind": "tsv", "path": "pairs.tsv"}}
+        tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
+        start.config.write_text(yaml.safe_dump(tree | {"data": pairs}), encoding="utf-8")
+        assert start.read_config().tokenizer.dropout == 0.1
+        taken = with_start(self.begun("tagging", place) | {"start": str(start.path)})
+        assert to_experiment(taken).tokenizer.dropout == 0
 
     def test_what_cannot_be_begun_with_is_refused(self, place, tmp_path):
         settings = self.begun("classification", place)

@@ -118,6 +118,17 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
     assert not best.hypothesis.finished
 
 
+def test_a_minimum_length_beyond_what_the_network_knows_is_refused(tokenizer):
+    few = translator(tokenizer, choices={"positions": LearnedConfig(length=12)})
+    with pytest.raises(ConfigError, match="minimum_length = 12: an output of this network has at most 11 tokens"):
+        few.translate(["a cat"], minimum_length=12)
+
+
+def test_it_is_known_which_texts_are_read_whole(tokenizer):
+    few = translator(tokenizer, choices={"positions": LearnedConfig(length=12)})
+    assert [few.reads_whole(text) for text in ("a cat", "two dogs and a cat sit by the sea")] == [True, False]
+
+
 @pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(length=12)}, {"attention": MIXED}])
 def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, choices):
     """Either because it is asked for, or because the network's positions or a pattern of its encoder know no more."""

@@ -72,7 +72,7 @@ def phrases(count: int, *, source_locale: str = "en", target_locale: str = "fr",
     sources that differ in white space or in Unicode form only are one. The same arguments give the same phrases.
     Raises DataError for an unknown locale and MissingExtraError without Babel.
     """
-    drawn = _drawn(_locale(source_locale), _locale(target_locale), seed)
+    drawn = _drawn(known_locale(source_locale), known_locale(target_locale), seed)
     meanings: dict[str, Phrase | None] = {}
     while len(meanings) < count:
         phrase = next(drawn)
@@ -105,7 +105,7 @@ def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", targe
 
     Raises DataError where a file of other content is in the way, where both locales are one, or the disk refuses.
     """
-    endings = str(_locale(source_locale)), str(_locale(target_locale))
+    endings = str(known_locale(source_locale)), str(known_locale(target_locale))
     if endings[0] == endings[1]:
         raise DataError(f"{target_locale}: the source is in this locale too; choose another target")
     named = {"train": parts.train, "valid": parts.valid, "test": parts.test}
@@ -158,7 +158,7 @@ def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
             yield Phrase(*pair, name)
 
 
-def _locale(name: str) -> "Locale":
+def known_locale(name: str) -> "Locale":
     """Babel's locale of this name, such as `fr`, `pt_BR` or `sr-Latn`."""
     try:
         from babel import Locale, UnknownLocaleError
