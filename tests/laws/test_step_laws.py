@@ -218,3 +218,20 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
     for (_, one), again in zip(finished, forced, strict=True):
         assert again.score == pytest.approx(one.score, abs=1e-4)
         assert again.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-3)
+
+
+@settings(deadline=None, max_examples=40)
+@given(recipes, pairs, pairs)
+@torch.no_grad()
+def test_a_memory_is_no_wider_than_its_longest_source_whoever_left(recipe: Recipe, left: Pairs, last: Pairs) -> None:
+    model = network(*recipe)
+    long = model.encode(*sources([*left, ([4] * 9, [])]))
+    memory = long.keep(torch.arange(len(left))).join(model.encode(*sources(last)))
+    lengths = [len(source) + 1 for source, _ in [*left, *last]]
+    assert memory.lengths.tolist() == lengths
+    assert all(layer.positions == max(lengths) for layer in memory.layers)
+    tokens = torch.full((len(lengths), 1), SYMBOLS.begin)
+    after, _ = stepped(model, memory, tokens, model.start(memory, beam=1))
+    whole = model.encode(*sources([*left, *last]))
+    expected, _ = stepped(model, whole, tokens, model.start(whole, beam=1))
+    torch.testing.assert_close(after, expected, **CLOSE)

@@ -111,3 +111,14 @@ def test_in_half_precision_it_is_nearly_the_same(cell, attention):
     torch.testing.assert_close(half.float(), plain, atol=0.1, rtol=0.1)
     half.float().sum().backward()
     assert all(bool(one.grad.isfinite().all()) for one in model.parameters() if one.grad is not None)
+
+
+@torch.no_grad()
+def test_a_joined_memory_is_no_wider_than_its_longest_source():
+    model = network(attention=AdditiveConfig())
+    memory = model.encode(*rectangle(SOURCES)).keep(torch.tensor([1])).join(model.encode(*rectangle(SOURCES[2:])))
+    assert memory.seen.positions == 3
+    whole = model.encode(*rectangle(SOURCES[1:]))
+    tokens = torch.full((2, 1), SYMBOLS.begin)
+    mine, theirs = (model.step(tokens, some, model.start(some, beam=1))[0] for some in (memory, whole))
+    torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)

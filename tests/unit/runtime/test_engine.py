@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import deque
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -161,6 +162,7 @@ def test_a_request_is_taken_back_at_any_time(network, slow):
         slow.may_go.set()
         assert second.result(timeout=60)
         assert first.cancelled()
+        assert not wait([first], timeout=60).not_done, "who waits for it is told"
 
 
 def test_a_request_may_be_asked_again_at_any_time(network, slow):

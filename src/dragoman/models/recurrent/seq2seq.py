@@ -39,7 +39,7 @@ class RecurrentMemory:
     def join(self, other: Self) -> Self:
         seen = None
         if self.seen is not None and other.seen is not None:
-            width = max(self.seen.positions, other.seen.positions)
+            width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
             mine, theirs = (one.pad(after=width - one.positions) for one in (self.seen, other.seen))
             seen = mine.stack(theirs)
         return type(self)(seen, joined(self.first, other.first), torch.cat([self.lengths, other.lengths]))

@@ -64,7 +64,7 @@ class RotaryConfig(Config):
     """Queries and keys turn with their place (Su et al., 2021)."""
 
     kind: Literal["rotary"] = "rotary"
-    base: PositiveFloat = Field(10000.0, description="the slowest turn takes this many places times two pi")
+    base: PositiveFloat = Field(10000.0, description="the slowest turn takes nearly this many places times two pi")
 
 
 class AlibiConfig(Config):

@@ -33,7 +33,7 @@ class SourceMemory:
         return type(self)(tuple(layer.take(rows) for layer in self.layers), self.lengths[rows])
 
     def join(self, other: Self) -> Self:
-        width = max(self._width, other._width)
+        width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
         pairs = zip(self._padded(width), other._padded(width), strict=True)
         layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
         return type(self)(layers, torch.cat([self.lengths, other.lengths]))

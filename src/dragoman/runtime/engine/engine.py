@@ -147,9 +147,10 @@ class Engine:
     def _give_up(self) -> None:
         """Let go of requests that were cancelled, or are too late."""
         now = time.monotonic()
-        for request in [request for request, deadline in self._deadlines.items() if deadline <= now]:
+        late = {request for request, deadline in self._deadlines.items() if deadline <= now}
+        gone = late | {request for request, answer in self._answers.items() if answer.cancelled()}
+        for request in gone:
             _settle(self._answers[request], [], TimeoutError("the request was not answered in time"))
-        gone = {request for request, answer in self._answers.items() if answer.done()}
         if gone:
             self._running.drop(gone)
             self._waiting = deque(request for request in self._waiting if request not in gone)
@@ -178,7 +179,7 @@ class Engine:
 
 
 def _settle(answer: Answer, hypotheses: list[Hypothesis], error: BaseException | None) -> None:
-    """Give an answer, unless the caller has taken the request back."""
+    """Give an answer once; where the caller has taken the request back, tell who waits for it."""
     if not answer.set_running_or_notify_cancel():
         return
     if error is None:
