@@ -7,12 +7,14 @@ when it is complete, so that whoever finds the name finds everything in it.
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
-from dragoman.errors import RunError
+from dragoman.errors import DataError, RunError
+
+T = TypeVar("T")
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -96,13 +98,29 @@ def new_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def in_turn(lock: Path) -> Iterator[None]:
     """Inside, nobody else is inside with the same file, which is made; without effect where the system has no locks."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as file:
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise refused(lock, error) from error
+    with file:
         with suppress(ImportError, OSError):
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def opened_or_made(folder: Path, opened: Callable[[], T], made: Callable[[], T]) -> T:
+    """What is stored in a folder; where `opened` raises DataError, what one process alone makes there for all."""
+    try:
+        return opened()
+    except DataError:
+        with in_turn(folder.with_name(f".{folder.name}.lock")):
+            try:
+                return opened()
+            except DataError:
+                return made()
 
 
 def names_apart(paths: Sequence[Path]) -> list[str]:

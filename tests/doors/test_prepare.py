@@ -74,6 +74,22 @@ def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp
     assert whole == parted
 
 
+def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
+    """Its noise and its limits are kept, as its tokenizer is, which is that of the run."""
+    answer = dragoman("train", *SHARDS, "--out", "before", *SMALL, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.longest_source=60")
+    known = ("--tokenizer", "before/tokenizer.json")
+    answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy", *said, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
+    answer = dragoman("train", "--from", "before", "--prepared", "noisy", "--out", "after", *steps, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
+    assert data["noise"]["capitals"] == 0.5
+    assert data["longest_source"] == 60
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
 )

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import RunError
+from dragoman.errors import DataError, RunError
 from dragoman.files import (
     in_turn,
     names_apart,
     new_folder,
     new_text_file,
+    opened_or_made,
     require_writable,
     write_atomically,
     write_text,
@@ -126,6 +127,27 @@ def test_one_after_the_other_where_many_want_the_same(tmp_path):
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(work, range(11)))
     assert most == [1] * 11
+
+
+def test_one_makes_what_many_want(tmp_path):
+    made = []
+
+    def opened() -> str:
+        try:
+            return (tmp_path / "texts" / "all").read_text()
+        except OSError as error:
+            raise DataError("not there") from error
+
+    def build() -> str:
+        with new_folder(tmp_path / "texts") as partial:
+            time.sleep(0.05)
+            made.append((partial / "all").write_text("words"))
+        return opened()
+
+    with ThreadPoolExecutor(5) as pool:
+        found = list(pool.map(lambda _: opened_or_made(tmp_path / "texts", opened, build), range(11)))
+    assert found == ["words"] * 11
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(

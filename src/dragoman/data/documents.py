@@ -15,6 +15,7 @@ from dragoman.data.document_store import DocumentStore, IdPassage
 from dragoman.data.fingerprints import file_fingerprint
 from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.errors import DataError
+from dragoman.files import opened_or_made
 
 HELD_OUT = 0.1
 """The share that is held out unless told otherwise."""
@@ -151,11 +152,12 @@ def segment_text(documents: Documents, tokenizer: Tokenizer, cache: Path) -> Doc
     facts = {"documents": documents.fingerprint, "tokenizer": tokenizer.fingerprint}
     folder = cache / f"documents-{_digest({'version': _VERSION, **facts})[:16]}"
     side = tokenizer.source
-    try:
-        return DocumentStore.open(folder)
-    except DataError:
+
+    def built() -> DocumentStore:
         chunks = (_segmented(chunk, side) for chunk in _gathered(documents.passages()))
         return DocumentStore.build(folder, chunks, vocabulary=len(side), facts=facts)
+
+    return opened_or_made(folder, lambda: DocumentStore.open(folder), built)
 
 
 def _size(corpus: TextCorpus, repairs: Repairs) -> int:

@@ -18,7 +18,7 @@ from dragoman.data.mixing import Mixture
 from dragoman.data.store import TextStore, TokenStore
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.errors import DataError
-from dragoman.files import new_folder
+from dragoman.files import new_folder, opened_or_made
 
 _VERSION = 2
 _SUMMARY = "summary.json"
@@ -72,12 +72,13 @@ def prepare(settings: DataSettings, cache: Path, *, seed: int) -> Prepared:
     fingerprints = {str(path): file_fingerprint(path) for path in paths_to_read(settings)}
     facts = {"version": _VERSION, "settings": what_texts_hang_on(settings), "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"
-    try:
-        return _open(folder, fingerprints)
-    except DataError:
+
+    def built() -> Prepared:
         with new_folder(folder) as partial:
             _build(settings, partial, seed=seed)
         return _open(folder, fingerprints)
+
+    return opened_or_made(folder, lambda: _open(folder, fingerprints), built)
 
 
 def what_texts_hang_on(settings: DataSettings) -> Tree:

@@ -16,7 +16,7 @@ from dragoman.data.noise import Noise, noisy
 from dragoman.data.store import CHUNK, Chunk, TextStore, TokenStore
 from dragoman.data.tokenizer import Side, Tokenizer
 from dragoman.errors import DataError
-from dragoman.files import in_turn
+from dragoman.files import in_turn, opened_or_made
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
@@ -31,11 +31,12 @@ def segment(
     """
     facts = segmented_by(texts, tokenizer, longest_source, longest_target)
     folder = cache / f"tokens-{_key(facts)}"
-    try:
-        return TokenStore.open(folder)
-    except DataError:
+
+    def built() -> TokenStore:
         columns = _columns(texts, tokenizer, longest_source, longest_target)
         return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+
+    return opened_or_made(folder, lambda: TokenStore.open(folder), built)
 
 
 @final
@@ -93,7 +94,10 @@ def segment_anew(
     probability: float = 0.0,
     noise: Noise | None = None,
 ) -> TokenStore:
-    """The pairs of `store` with noise in their sources and under BPE dropout; those of other epochs are removed.
+    """The pairs of `store` with noise in their sources and under BPE dropout.
+
+    Those of other epochs are removed then, but for the first, which every training begins by counting: one that goes
+    on finds both that and where it stood.
 
     Draws are from (seed, epoch). A side that either makes longer than the limits of `store` keeps its plain ids, so
     that no epoch loses an example.
@@ -111,7 +115,7 @@ def segment_anew(
     folder = cache / f"{prefix}{epoch}"
     with in_turn(cache / f".{prefix}lock"):  # the workers of a training want the same at the same time
         for other in cache.glob(f"{prefix}*"):
-            if other != folder:
+            if epoch and other.name not in (f"{prefix}0", folder.name):
                 shutil.rmtree(other, ignore_errors=True)
         try:
             return TokenStore.open(folder)

@@ -11,7 +11,7 @@ from dragoman.experiment.choices import SMALL_BUDGET, Choice, given, laid_under
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.materials import cache_folder
 from dragoman.experiment.settings import Translation
-from dragoman.experiment.starting import begun_with
+from dragoman.experiment.starting import begun_with, with_prepared
 from dragoman.training.config import Epochs, Updates
 
 UPDATES_WORTH = 1_000
@@ -28,6 +28,8 @@ def complete_start(tree: Tree) -> tuple[Translation, list[Choice]]:
     """
     begun = begun_with(Path(tree["start"]), task="translation")
     assert isinstance(begun, Translation)
+    if "data" in tree:
+        tree = {**tree, "data": with_prepared(tree)["data"]}  # the tokenizer stays that of the run
     under = _taken(begun)
     asked = _translation(merge(under, tree))
     texts = prepare(asked.data, cache_folder(), seed=asked.training.seed)

@@ -54,7 +54,7 @@ def test_another_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, t
     segment(texts, other_tokenizer, cache, **NO_LIMIT)
     segment(other_texts, tokenizer, cache, **NO_LIMIT)
     segment(texts, tokenizer, cache, longest_source=9, longest_target=9)
-    assert len(list(cache.iterdir())) == 4
+    assert len(list(cache.glob("tokens-*"))) == 4
 
 
 def test_pairs_over_the_limits_are_left_out(texts, tokenizer, tmp_path):
@@ -84,14 +84,26 @@ def test_each_epoch_is_segmented_anew_and_always_the_same_way(texts, tokenizer, 
     assert epoch(0) == epoch(0, cache=tmp_path / "elsewhere") == first
 
 
-def test_only_the_latest_epoch_stays_on_the_disk(texts, tokenizer, tmp_path):
+def test_the_first_and_the_latest_epoch_stay_on_the_disk(texts, tokenizer, tmp_path):
     store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     folders = [
         segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=epoch).folder
         for epoch in (0, 1, 2)
     ]
     seen = [path for path in (tmp_path / "cache").iterdir() if not path.name.startswith(".")]  # a lock may stay
-    assert sorted(seen) == sorted([store.folder, folders[-1]])
+    assert sorted(seen) == sorted([store.folder, folders[0], folders[-1]])
+
+
+def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer, tmp_path, monkeypatch):
+    """It counts the batches of the first epoch, and goes to the one in which it stood."""
+    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+
+    def epoch(number: int) -> TokenStore:
+        return segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=number)
+
+    before = [pairs(epoch(number)) for number in (0, 1, 2)]
+    monkeypatch.setattr(segmenting, "_anew", None)
+    assert [pairs(epoch(number)) for number in (0, 2)] == [before[0], before[2]]
 
 
 def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
