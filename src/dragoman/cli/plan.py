@@ -98,10 +98,11 @@ def _print(found: Plan, *, device: str) -> None:
         + ("" if found.fits else "[bold]: what is asked for does not[/bold]"),
         soft_wrap=True,
     )
-    each = found.flops / max(1.0, found.tokens)
+    each, epoch = found.flops / max(1.0, found.tokens), found.updates_per_epoch
+    in_one = f"{epoch:,.0f}" if epoch >= 10 else f"{epoch:.1f}"
     console.print(
-        f"{found.updates:,} updates, {found.updates_per_epoch:,} an epoch; {found.tokens / 1e6:,.1f} million "
-        f"predictions; {found.flops / 1e15:,.2f} PFLOP, {each / 1e6:,.1f} MFLOP a prediction; "
+        f"{found.updates:,} updates, {in_one} an epoch; {found.tokens / 1e6:,.1f} million predictions; "
+        f"{found.flops / 1e15:,.2f} PFLOP, {each / 1e6:,.1f} MFLOP a prediction; "
         f"{100 * found.utilisation:.0f} % of what large products in float32 reach here",
         soft_wrap=True,
     )

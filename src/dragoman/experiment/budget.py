@@ -84,9 +84,10 @@ def with_budget(
     asked = Asked(str(device), now(), SECONDS, limit=limit, judging=False)
     found = measure(tried, asked, tell=tell, tokenizer_of=tokenizer_of)
     fitting = budget_that_fits(found, tried.training, available=available, devices=devices)
-    if fitting < longest(experiment):
+    alone = fitting // devices  # an example is never divided
+    if alone < longest(experiment):
         raise ConfigError(
-            f"training.batch_tokens = auto: {fitting:,} tokens fit into {shown(available)}, and an example may have "
+            f"training.batch_tokens = auto: {alone:,} tokens fit into {shown(available)}, and an example may have "
             f"{longest(experiment):,}; allow only shorter ones, or take a smaller model"
         )
     tokens = min(most, fitting)

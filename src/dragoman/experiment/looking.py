@@ -113,7 +113,7 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
         load=load,
         timed=seen.watch.timed(),
         updates=total_updates(experiment.training.length, stream, accumulate),
-        updates_per_epoch=max(1, stream.batches_per_epoch() // accumulate),
+        updates_per_epoch=max(1, stream.batches_per_epoch()) / accumulate,
         flops=passes_of(experiment) * flops_of(blueprint(experiment, folder), load),
         operations=operations_per_second(device) if asked.judging else 0.0,
         seconds=clock.laps,

@@ -77,7 +77,7 @@ class Plan:
     fitting: int
     """The most tokens of a batch that fit."""
     updates: int
-    updates_per_epoch: int
+    updates_per_epoch: float
     tokens: float
     """Predictions that are learnt from."""
     flops: float
@@ -129,7 +129,7 @@ def update_line(found: Measured) -> Line:
 
 def time_of(found: Measured, config: TrainingConfig, *, update: float) -> Time:
     """The seconds of a whole training, where an update takes so many; with patience it may end earlier."""
-    seconds, epochs = found.seconds, found.updates / found.updates_per_epoch
+    seconds, epochs = found.seconds, epochs_of(found.updates, found.updates_per_epoch, config)
     count = validations(found.updates, found.updates_per_epoch, config)
     start = sum(seconds.get(name, 0.0) for name in ("start", "gather", "team", "build", "waiting", "checkpoint", "end"))
     return Time(
@@ -142,12 +142,17 @@ def time_of(found: Measured, config: TrainingConfig, *, update: float) -> Time:
     )
 
 
-def validations(updates: int, updates_per_epoch: int, config: TrainingConfig) -> int:
+def validations(updates: int, updates_per_epoch: float, config: TrainingConfig) -> int:
     """How often a training is validated, the end included."""
     interval: Span = config.interval
     if isinstance(interval, Epochs):
-        return max(1, math.ceil(updates / updates_per_epoch / interval.count - 1e-9))
+        return max(1, math.ceil(epochs_of(updates, updates_per_epoch, config) / interval.count - 1e-9))
     return math.ceil(updates / interval.count)
+
+
+def epochs_of(updates: int, updates_per_epoch: float, config: TrainingConfig) -> float:
+    """How often a training reads its corpus; where it is said in epochs, the last update may hold less than others."""
+    return config.length.count if isinstance(config.length, Epochs) else updates / updates_per_epoch
 
 
 def candidates(validations: int, config: TrainingConfig) -> int:

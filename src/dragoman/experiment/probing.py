@@ -99,7 +99,8 @@ class Measured:
     """Whole updates that were looked at."""
     updates: int
     """Of the whole training."""
-    updates_per_epoch: int
+    updates_per_epoch: float
+    """Less than one where several epochs make an update."""
     flops: float
     """Of an update, on average, padding aside: multiplications and additions of linear maps, forward and backward."""
     operations: float

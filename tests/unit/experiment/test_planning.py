@@ -164,3 +164,13 @@ def test_nobody_can_use_a_batch_that_is_larger_than_the_corpus():
     assert budget_that_fits(MEASURED, CONFIG, available=2**50) == math.ceil(1000 * 100 / ROUND) * ROUND
     small = replace(MEASURED, updates_per_epoch=1)
     assert budget_that_fits(small, CONFIG, available=2**50) == 1024
+
+
+def test_epochs_that_do_not_divide_into_updates_are_counted_as_they_are():
+    """Seven batches an epoch, four an update: thirty epochs are 53 updates, the last of them of two batches."""
+    config = CONFIG.model_copy(update={"length": Epochs(count=30), "interval": Epochs(count=1), "accumulate": 4})
+    found = replace(MEASURED, updates=53, updates_per_epoch=7 / 4)
+    assert validations(53, 7 / 4, config) == 30
+    assert time_of(found, config, update=0.0).start == time_of(MEASURED, CONFIG, update=0.0).start + 0.5 * (30 - 7)
+    by_updates = config.model_copy(update={"length": Updates(count=53)})
+    assert validations(53, 7 / 4, by_updates) == 31  # the last epoch is begun and not ended
