@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.errors import RunError
+from dragoman.models.headed import Headed
+from dragoman.models.transformer.config import EncoderConfig, SelfAttentionConfig
 from dragoman.models.weights import weights
+from dragoman.nn.heads import (
+    Head,
+    SequenceHead,
+    SequenceHeadConfig,
+    SpanHeadConfig,
+    TokenHeadConfig,
+    build_sequence_head,
+    build_span_head,
+    build_token_head,
+)
+from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig, Updates
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
 from dragoman.training.optimisers import (
@@ -22,6 +35,7 @@ from dragoman.training.optimisers import (
     set_learning_rate,
 )
 from tests.learners import SMALL, build_network, build_run, train_small
+from tests.networks import random_encoder
 
 law = settings(deadline=None, max_examples=50)
 seeds = st.integers(0, 2**32)
@@ -77,6 +91,28 @@ def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
             if parameter.ndim == 2 and name.startswith(("encoder.", "decoder."))
         }
         assert len(names) == 6 + 10  # query, key, value, output (twice in the decoder), inner, outer
+
+
+LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(length=40, width=8))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        build_sequence_head(SequenceHeadConfig(dense=True), size=12, labels=3),
+        build_token_head(TokenHeadConfig(), size=12, labels=3),
+        build_span_head(SpanHeadConfig(), size=12),
+    ],
+    ids=["a text", "words", "an answer"],
+)
+def test_what_maps_to_labels_and_mixtures_of_places_are_no_hidden_matrices(head: Head) -> None:
+    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, attention=LINFORMER, predict_hidden=False)
+    model = Headed(random_encoder(config, vocabulary=17), head)
+    chosen = {id(parameter) for parameter in hidden_matrices(model)}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
+    inner = {"head.dense.weight"} if isinstance(head, SequenceHead) else set()
+    assert {name for name in names if not name.startswith("trunk.blocks.")} == inner
+    assert len(names) == 6 + len(inner)  # query, key, value, output, inner, outer
 
 
 RELATIVE, BUCKETED = {"kind": "relative", "reach": 3}, {"kind": "bucketed", "buckets": 8, "furthest": 7}

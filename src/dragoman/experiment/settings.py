@@ -71,10 +71,14 @@ class Translation(Config):
         longest = max(self.data.longest_source, self.data.longest_target) + 1
         remedy = "lower data.longest_source and data.longest_target"
         require_places(self.model, longest, what="the longest example", remedy=remedy)
-        structural = isinstance(self.model, TransformerConfig) and self.model.positions.kind == "structural"
-        require_trees(self.data, self.tokenizer, structural=structural)
+        require_trees(self.data, self.tokenizer, structural=self.reads_trees)
         require_start(self.start, extend_vocabulary=self.extend_vocabulary, adapters=self.training.adapters is not None)
         return self
+
+    @property
+    def reads_trees(self) -> bool:
+        """Whether the network needs the tree of each source."""
+        return isinstance(self.model, TransformerConfig) and self.model.positions.kind == "structural"
 
 
 class RunningText(TextData):

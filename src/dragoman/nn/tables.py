@@ -1,7 +1,8 @@
 """Tables among the parameters of a network: what is looked up row by row, and maps no hidden state to another.
 
 Optimisers treat them as they treat vectors. Besides embeddings these are the parameters that a module names as its
-`TABLES`: vectors or biases of distances and relations, and the vectors of an additive score, one a head.
+`TABLES`: vectors or biases of distances and relations, the vectors of an additive score, one a head, and mixtures of
+places.
 """
 
 from torch import nn

@@ -139,11 +139,6 @@ class Checkpoints:
             return []
         return sorted(int(place.name) for place in self.folder.iterdir() if place.name.isdigit())
 
-    def latest(self) -> Checkpoint | None:
-        """The newest checkpoint, or None; raises RunError where it is damaged."""
-        updates = self.updates()
-        return self.load(updates[-1]) if updates else None
-
     def load(self, update: int) -> Checkpoint:
         """The checkpoint at `update`; raises RunError where it is damaged."""
         self.finish()

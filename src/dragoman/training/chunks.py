@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.axes import Float, Int
-from dragoman.training import objectives
-from dragoman.training.objectives import Loss
+from dragoman.training.objectives import Loss, rows_of_chunks
+from dragoman.training.precision import rounded
 
 Hidden = Float[Tensor, "passes tokens size"]
 Logits = Float[Tensor, "passes rows vocabulary"]
@@ -64,16 +64,16 @@ class _ChunkedLoss(torch.autograd.Function):
         wanted = any(ctx.needs_input_grad[:3])
         objective, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
         gradients = _Gradients(hidden, weight, bias) if wanted else None
-        states, table = hidden.to(products), weight.to(products)
+        states, table = rounded(hidden, products), weight.to(products)
         shift = None if bias is None else bias.to(products)
-        rows = max(1, objectives.CHUNK_BYTES // (4 * weight.shape[0] * len(hidden)))
-        for begin in range(0, hidden.shape[1], rows):
-            chunk = slice(begin, begin + rows)
-            found = loss(F.linear(states[:, chunk], table, shift).float(), chunk)
+        tokens, rows = hidden.shape[1], rows_of_chunks(len(weight), products, passes=len(hidden))
+        for begin in range(0, tokens, rows):
+            chunk, some = slice(begin, min(begin + rows, tokens)), states[:, begin : begin + rows]
+            found = loss(F.linear(some, table, shift)[:, : chunk.stop - begin].float(), chunk)
             objective += found.objective
             nll += found.negative_log_likelihood
             if gradients is not None:
-                gradients.add(chunk, found.gradient, states[:, chunk], table)
+                gradients.add(chunk, found.gradient, some, table)
         if gradients is not None:
             ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
         ctx.mark_non_differentiable(nll)
@@ -97,6 +97,6 @@ class _Gradients:
     def add(self, chunk: slice, gradient: Tensor, states: Tensor, table: Tensor) -> None:
         if self.bias is not None:
             self.bias += gradient.sum(dim=(0, 1))
-        gradient = gradient.to(table.dtype)
-        self.hidden[:, chunk] = (gradient @ table).to(self.hidden.dtype)
+        count, gradient = gradient.shape[1], rounded(gradient, table.dtype)
+        self.hidden[:, chunk] = (gradient @ table)[:, :count].to(self.hidden.dtype)
         self.weight += gradient.flatten(0, 1).t() @ states.flatten(0, 1)

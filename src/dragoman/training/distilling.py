@@ -3,7 +3,7 @@ r"""Word-level distillation: at every place a student is to predict what a teach
 With the teacher's distribution $q$, the student's $p$, both at temperature $T$, and the student's own loss $L$ of the
 target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
 Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
-Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 3).
+Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1).
 
 `distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
 time.
@@ -25,7 +25,7 @@ from dragoman.data.batching import Batch
 from dragoman.models.ensemble import mean_probability
 from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient
 from dragoman.training.objectives import Loss, smoothed_cross_entropy
-from dragoman.training.precision import PrecisionName, large_products
+from dragoman.training.precision import PrecisionName, large_products, rounded
 from dragoman.training.update import Learner, Objective, predicting
 
 TeacherLogits = Float[Tensor, "tokens vocabulary"]
@@ -104,7 +104,12 @@ def _what_it_predicts(teacher: Learner, batch: Batch, products: torch.dtype) -> 
     states, above = hidden.to(products), teacher.unembedding
     table = above.weight.detach().to(products)
     shift = None if above.bias is None else above.bias.detach().to(products)
-    return lambda chunk: F.linear(states[chunk], table, shift).float()
+
+    def of_chunk(chunk: slice) -> TeacherLogits:
+        some = rounded(states[chunk], products)  # the last chunk may be of any number of rows
+        return F.linear(some, table, shift)[: chunk.stop - chunk.start].float()
+
+    return of_chunk
 
 
 def distillation_of_logits(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
+from dragoman.nn.heads import Head
 from dragoman.nn.tables import tables
 from dragoman.training.distributed import is_shard
 
@@ -46,10 +47,15 @@ def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dt
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices between hidden states, in order, those of the heads of a score together: all but tables and the
-    unembedding.
+    """The matrices between hidden states, in order, those of the heads of a score together: all but tables and what
+    maps to words, labels or places of an answer.
     """
-    others = tables(model) | {id(module.weight) for module in model.modules() if isinstance(module, Unembedding)}
+    others = tables(model)
+    for module in model.modules():
+        if isinstance(module, Unembedding):
+            others.add(id(module.weight))
+        elif isinstance(module, Head):
+            others.add(id(module.output.weight))
     return [parameter for parameter in model.parameters() if parameter.ndim >= 2 and id(parameter) not in others]
 
 

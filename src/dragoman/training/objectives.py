@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.axes import Float, Int
-from dragoman.training.precision import ALIKE, filled_up
+from dragoman.training.precision import ALIKE, rounded
 
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
 
@@ -55,6 +55,12 @@ def unembedding_loss(
     return Loss(objective, nll)
 
 
+def rows_of_chunks(vocabulary: int, products: torch.dtype, *, passes: int = 1) -> int:
+    """How many tokens have their logits at a time, where each is read in so many passes."""
+    rows = max(1, CHUNK_BYTES // (4 * vocabulary * passes))
+    return rows if products == torch.float32 or rows < ALIKE else rows - rows % ALIKE
+
+
 class _UnembeddingLoss(torch.autograd.Function):
     r"""The gradient in the logits is $p - (1-\epsilon)\,e_y - \epsilon/V$; the constant is folded in at the end."""
 
@@ -71,9 +77,7 @@ class _UnembeddingLoss(torch.autograd.Function):
         wanted = any(ctx.needs_input_grad[:3])
         sums = _ChunkSums.start(hidden, weight, bias, smoothing=smoothing, gradients=wanted)
         small = hidden.to(products), weight.to(products), None if bias is None else bias.to(products)
-        rows = max(1, CHUNK_BYTES // (4 * weight.shape[0]))
-        if products != torch.float32 and rows > ALIKE:
-            rows -= rows % ALIKE
+        rows = rows_of_chunks(len(weight), products)
         for begin in range(0, hidden.shape[0], rows):
             sums.add(slice(begin, begin + rows), *small, expected)
         if wanted:
@@ -119,7 +123,7 @@ class _ChunkSums:
 
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
         rows, words = hidden[chunk], expected[chunk, None]
-        filled = rows if rows.dtype == torch.float32 else filled_up(rows, rows.dtype)
+        filled = rounded(rows, rows.dtype)
         logits = F.linear(filled, weight, bias)[: len(rows)].float()
         probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
         likeliest = probs.amax(dim=-1, keepdim=True)  # at least 1/V, so its logarithm is exact enough
@@ -135,7 +139,7 @@ class _ChunkSums:
         gradient.scatter_add_(1, words, gradient.new_full(words.shape, self.smoothing - 1))
         if self.bias_gradient is not None:
             self.bias_gradient += gradient.sum(dim=0)
-        gradient = gradient if weight.dtype == torch.float32 else filled_up(gradient, weight.dtype)
+        gradient = rounded(gradient, weight.dtype)
         self.hidden_gradient[chunk] = (gradient @ weight)[: len(rows)]
         self.weight_gradient += gradient.t() @ filled
 

@@ -96,12 +96,17 @@ class RoundedLinear(torch.autograd.Function):
         return for_x, for_weight, gradient.sum(dim=0) if ctx.needs_input_grad[2] else None
 
 
-def filled_up(rows: Float[Tensor, "rows size"], kind: torch.dtype) -> Float[Tensor, "more size"]:
+def rounded(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Float[Tensor, "*passes more size"]:
+    """The rows as products of a number format take them: of a smaller one `filled_up`."""
+    return rows.to(kind) if kind == torch.float32 else filled_up(rows, kind)
+
+
+def filled_up(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Float[Tensor, "*passes more size"]:
     """The rows in another number format, and rows of zeros after them up to a multiple of `ALIKE`."""
-    count = len(rows)
-    filled = rows.new_empty((-(-count // ALIKE) * ALIKE, rows.shape[1]), dtype=kind)
-    filled[:count] = rows
-    filled[count:] = 0
+    count = rows.shape[-2]
+    filled = rows.new_empty((*rows.shape[:-2], -(-count // ALIKE) * ALIKE, rows.shape[-1]), dtype=kind)
+    filled[..., :count, :] = rows
+    filled[..., count:, :] = 0
     return filled
 
 

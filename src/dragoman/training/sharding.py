@@ -39,16 +39,16 @@ def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:
     blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
     if not blocks:
         raise ConfigError("training.sharding = full is for Transformers; leave it out")
+    if any(".cross_attention.score." in f".{name}" for name, _ in model.named_parameters()):
+        raise ConfigError(
+            "training.sharding = full does not go with a score that has weights between decoder and encoder; "
+            "leave it out, or choose model.attention.cross.score = scaled_dot"
+        )
     mesh = init_device_mesh(device.type, (team.size,))
     for block in blocks:
         # The keys and values of the source are computed before the block they are for begins.
         across = block.cross_attention if isinstance(block, DecoderBlock) else None
         before = [] if across is None else [across.key, across.value]
-        if any(".cross_attention.score." in f".{name}" for name, _ in model.named_parameters()):
-            raise ConfigError(
-                "training.sharding = full does not go with a score that has weights between decoder and encoder; "
-                "leave it out, or choose model.attention.cross.score = scaled_dot"
-            )
         for module in (*before, block):
             _shard(module, mesh)
     _shard(model, mesh)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dragoman.axes import Float, Int
 from dragoman.data.batching import Batch
+from dragoman.models.interfaces import ReadsTrees
 from dragoman.models.with_trees import with_trees
 from dragoman.nn.dropout import rows_known_by
 from dragoman.shapes import Lengths, SourceIds, TargetIds
@@ -102,7 +103,8 @@ def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") ->
 
 def predicting(model: Learner, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
     """The hidden states of all target positions, padding left out, and the symbol that each is to predict."""
-    reader = model if batch.structure is None else with_trees(model, batch.structure)
+    told = batch.structure if isinstance(model, ReadsTrees) and model.structural else None  # a teacher may need none
+    reader = model if told is None else with_trees(model, told)
     hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
     places = torch.arange(batch.target.shape[1], device=hidden.device)
     real = places < batch.target_lengths[:, None]
@@ -137,7 +139,7 @@ def compute_gradients(
                 loss = objective(model, part.to(device))
             (loss.objective * (counts / count)).backward()
         if counts:
-            sums += torch.stack([loss.objective.detach(), loss.negative_log_likelihood]).double().cpu()
+            sums += torch.stack([loss.objective.detach(), loss.negative_log_likelihood]).cpu().double()
     team.add_up_gradients(model)
     objective_sum, nll_sum = team.total(sums).tolist()
     return objective_sum, nll_sum, count

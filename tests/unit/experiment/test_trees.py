@@ -124,6 +124,25 @@ def test_the_file_of_trees_is_taken_from_the_folder_of_the_corpora():
     assert placed["data"]["train"]["source_trees"] == "/data/t"
 
 
+def test_a_teacher_may_do_without_trees_and_may_not_need_them(place, tmp_path):
+    plain = {name: str(place / f"train.{side}") for name, side in (("source", "en"), ("target", "de"))}
+    without = {**SETTINGS, "model": SMALL, "data": {"train": {"kind": "files", **plain}}}
+    settings = {"with": settings_of(place), "without": without}
+    for name, tree in settings.items():
+        folder, experiment, materials = begun(tmp_path / name, tree)
+        fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+    for student, teacher in (("with", "without"), ("without", "with")):
+        objective = {"kind": "word_distillation", "teacher": str(tmp_path / teacher)}
+        tree = merge(settings[student], {"training": {"objective": objective}})
+        folder, experiment, materials = begun(tmp_path / f"{student} taught", tree)
+        if student == "with":
+            fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+            assert folder.weights.is_file()
+        else:
+            with pytest.raises(ConfigError, match="reads the dependency tree of each source, and this run has none"):
+                fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_every_text_has_its_own_tree(place, tmp_path, dropout):
     """What is held out of the training corpus too, and under BPE dropout."""

@@ -54,7 +54,7 @@ def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monke
         for tensor in part.values():
             tensor.zero_()
     go_on.set()
-    found = checkpoints.latest()
+    found = checkpoints.load(17)
     assert torch.equal(found.model["weight"], torch.full((3, 5), 17.0))
     assert torch.equal(found.optimiser["weight/step"], torch.tensor(17.0))
     assert torch.equal(found.average["weight"], torch.full((3, 5), 17.0))
@@ -67,7 +67,7 @@ def test_a_disk_that_refuses_behind_is_heard_of_next(tmp_path, then):
     (tmp_path / "checkpoints").rmdir()
     (tmp_path / "checkpoints").write_text("in the way")
     checkpoints.save(checkpoint(3))
-    done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.latest}
+    done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.updates}
     with pytest.raises(RunError, match="cannot be written"):
         done[then]()
     checkpoints.finish()  # it is said once
@@ -80,13 +80,12 @@ def files(checkpoints: Checkpoints, update: int) -> set[str]:
 
 def test_nothing_is_there_at_first(checkpoints):
     assert checkpoints.updates() == []
-    assert checkpoints.latest() is None
 
 
 def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
     saved = checkpoint(17, regular=(3, 17), best=3, average=True)
     checkpoints.save(saved)
-    loaded = checkpoints.latest()
+    loaded = checkpoints.load(17)
     assert loaded.progress == saved.progress
     for part in ("model", "optimiser", "average"):
         kept, found = getattr(saved, part), getattr(loaded, part)
@@ -139,7 +138,7 @@ def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name
         case _:
             path.write_text("{}")
     with pytest.raises(RunError, match="delete this folder to go on from the one before it") as raised:
-        checkpoints.latest()
+        checkpoints.load(5)
     message = str(raised.value)
     assert message.startswith(f"{path.parent}: the checkpoint is damaged (")
     assert len(message.splitlines()) == 1
@@ -151,7 +150,7 @@ def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
     checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match="train anew in another folder"):
-        checkpoints.latest()
+        checkpoints.load(3)
 
 
 def test_damaged_older_weights_can_be_left_out(checkpoints):

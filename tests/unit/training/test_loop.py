@@ -192,8 +192,7 @@ def test_an_interruption_saves_and_says_where(tmp_path, behind):
     assert raised.value.update == 3
     assert (run.checkpoints.folder / "000000003" / "progress.json").exists(), "it is there when it is said to be"
     assert run.checkpoints.updates() == [0, 3]
-    latest = run.checkpoints.latest()
-    assert latest is not None
+    latest = run.checkpoints.load(3)
     assert latest.progress == run.progress
     assert latest.progress.regular == ()  # saved between two validations, it takes no part in the average
 

@@ -104,16 +104,18 @@ def tables_of_words(weights: Mapping[str, Tensor]) -> set[str]:
 def teachers_of(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> list[Any]:
     """The networks that are learnt from, in evaluation mode; none where there is no teacher.
 
-    Raises ConfigError where one knows other words, or not the places of the longest example.
+    Raises ConfigError where one knows other words or not the places of the longest example, or needs trees that there
+    are none of.
     """
     objective, data = experiment.training.objective, experiment.data
     if not isinstance(objective, WordDistillation):
         return []
     longest = max(data.longest_source, data.longest_target) + 1
-    return [_teacher(run, tokenizer, longest, device=device) for run in objective.teachers]
+    trees = experiment.reads_trees
+    return [_teacher(run, tokenizer, longest, trees=trees, device=device) for run in objective.teachers]
 
 
-def _teacher(run: Path, tokenizer: Tokenizer, longest: int, *, device: torch.device) -> Any:
+def _teacher(run: Path, tokenizer: Tokenizer, longest: int, *, trees: bool, device: torch.device) -> Any:
     folder = RunFolder(run)
     taught = begun_with(run, task="translation")
     assert isinstance(taught, Translation)
@@ -122,6 +124,11 @@ def _teacher(run: Path, tokenizer: Tokenizer, longest: int, *, device: torch.dev
         raise ConfigError(
             f"training.objective: the teacher {run} has another tokenizer than this run, so that what it predicts "
             "means nothing here; leave the tokenizer out, and it is taken from the first teacher"
+        )
+    if taught.reads_trees and not trees:
+        raise ConfigError(
+            f"training.objective: the teacher {run} reads the dependency tree of each source, and this run has none; "
+            "take model.positions.kind=structural here too, or another teacher"
         )
     places = longest_places(taught.model)
     if places is not None and places[0] < longest:

@@ -43,6 +43,8 @@ def mixed(
 class Linformer(nn.Module):
     """Attention to mixtures of places; what they are is learnt, so there is no dense mask that it stands for."""
 
+    TABLES = ("of_keys", "of_values")
+
     def __init__(self, *, width: int, length: int) -> None:
         super().__init__()
         self.length = length
