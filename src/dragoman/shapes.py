@@ -16,7 +16,6 @@ SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]
 Lengths = Int[Tensor, " batch"]
 BeamTokens = Int[Tensor, "batch beam"]
-Hidden = Float[Tensor, "batch target size"]
 StepLogits = Float[Tensor, "batch beam vocabulary"]
 
 

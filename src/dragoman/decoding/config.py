@@ -44,7 +44,7 @@ class LengthLimit(Config):
 
 
 class SearchSettings(Config):
-    """How outputs are searched and ranked. Lengths count generated tokens, without the end symbol."""
+    """How outputs are searched and ranked. Fewest and most tokens are counted without the end symbol."""
 
     beam: PositiveInt = Field(default=5, description="hypotheses that go on at a time; 1 is greedy")
     best: PositiveInt = Field(default=1, description="translations returned for each source; at most beam")

@@ -6,9 +6,11 @@ The configuration of a run is read as it was written: a fault in it is found by 
 """
 
 import platform
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from dragoman.config import Tree, parse
@@ -78,9 +80,9 @@ def _by_the_core(
     if compute in ("bfloat16", "int8"):
         raise ConfigError(f"compute = {compute}: {reason.text}; leave compute out, and PyTorch computes in float32")
     if stored == "int8" and compute == "auto":
-        _warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}")
+        warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}")
     elif reason.worth_saying:
-        _warn(f"{folder.path} is computed by PyTorch: {reason.text}")
+        warn(f"{folder.path} is computed by PyTorch: {reason.text}")
     return None
 
 
@@ -171,5 +173,10 @@ def _arrays(folder: RunFolder, compute: Compute) -> Arrays:
     return restored(arrays) if compute == "float32" else arrays
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, ComputeWarning, stacklevel=5)
+def warn(message: str) -> None:
+    """A `ComputeWarning` of the line that asked for it, which is outside of this package."""
+    frame: FrameType | None = sys._getframe()
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ComputeWarning, stacklevel=level)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import RunError
-from dragoman.experiment.computing import Asked, by_the_core
+from dragoman.experiment.computing import Asked, by_the_core, warn
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS, Translator
 
@@ -72,6 +72,9 @@ def _together(runs: Sequence[str | Path], **options: Any) -> Translator:
         folder.check()
     loaded = [by_the_core(folder, **options) if folder.weights.exists() else None for folder in folders]
     if any(one is None for one in loaded):
+        for folder, one in zip(folders, loaded, strict=True):
+            if one is not None and folder.read_export().get("compute") == "int8":
+                warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32, as with others")
         del options["compute"]
         loaded = [load_in_pytorch(run, **options) for run in runs]
     translators = []

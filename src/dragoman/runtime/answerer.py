@@ -164,8 +164,8 @@ class Answerer:
         sizes = np.array([len(window.tokens) for window, _ in batch])
         segments = torch.from_numpy(segments_of(begins, sizes)).to(self.device)
         logits = self.model(tokens, lengths, segments)
-        starts, ends = (side.double().log_softmax(dim=-1) for side in logits)
-        allowed = torch.zeros_like(tokens, dtype=torch.bool)
+        starts, ends = (side.cpu().double().log_softmax(dim=-1) for side in logits)
+        allowed = torch.zeros(tokens.shape, dtype=torch.bool)
         for row, (window, context) in enumerate(batch):
             allowed[row, window.begin : window.begin + window.held] = torch.tensor(context.visible(window))
         found = best_spans(starts, ends, allowed, longest=settings.longest_answer, count=settings.best)

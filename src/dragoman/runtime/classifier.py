@@ -77,7 +77,7 @@ class Classifier:
         with in_use(self.model):
             for batch in batches_by_length([len(row) for row in rows], budget=self.batch_tokens):
                 logits = self.model(*rectangle([rows[row] for row in batch], device=self.device))
-                probabilities = logits.double().softmax(dim=-1).tolist()
+                probabilities = logits.cpu().double().softmax(dim=-1).tolist()
                 results |= dict(zip(batch, map(self._classified, probabilities), strict=True))
         return [results[row] for row in range(len(rows))]
 

@@ -12,7 +12,7 @@ from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.in_use import in_use
 from dragoman.runtime.rectangles import rectangle
-from dragoman.runtime.translator import LONGEST_PIECE, STREAM_CHUNK, Translator
+from dragoman.runtime.translator import STREAM_CHUNK, Translator
 
 
 def drawn_translations(
@@ -31,8 +31,7 @@ def drawn_translations(
 
 def _drawn(translator: Translator, texts: Sequence[str], settings: SamplingSettings, *, first: int) -> list[str]:
     ids = translator.tokenizer.source.encode_batch(list(texts))
-    longest = min(LONGEST_PIECE, (translator.network.maximum_length or LONGEST_PIECE + 1) - 1)
-    read = [row for row, one in enumerate(ids) if 0 < len(one) <= longest]
+    read = [row for row, one in enumerate(ids) if 0 < len(one) <= translator.longest_piece]
     outputs = [""] * len(texts)
     for places in batches_by_length([len(ids[row]) for row in read], budget=translator.batch_tokens):
         rows = [read[place] for place in places]

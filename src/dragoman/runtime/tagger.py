@@ -71,6 +71,8 @@ class Tagger:
             found = self._pieces(encode_words(self.side, words))
             if len(found) > 1:
                 warn(f"line {number}: too long to be read at once; its words were labelled in {len(found)} pieces")
+            elif any(len(piece.ids) > self.longest - 2 for piece in found):
+                warn(f"line {number}: a word is too long to be read at once; its end has no part in its label")
             pieces += found
             counts.append(len(found))
         tagged = iter(self._tag_pieces(pieces))
@@ -109,9 +111,9 @@ class Tagger:
         with in_use(self.model):
             for batch in batches_by_length([len(row) for row in rows], budget=self.batch_tokens):
                 logits = self.model(*rectangle([rows[row] for row in batch], device=self.device))
-                best = logits.double().softmax(dim=-1).max(dim=-1)
+                best = logits.cpu().double().softmax(dim=-1).max(dim=-1)
                 for place, row in enumerate(batch):
-                    at = torch.tensor(pieces[row].firsts, device=self.device) + 1  # after BEGIN
+                    at = torch.tensor(pieces[row].firsts) + 1  # after BEGIN
                     probabilities, labels = best.values[place, at].tolist(), best.indices[place, at].tolist()
                     names = [self.labels.names[label] for label in labels]
                     results[row] = list(zip(names, probabilities, strict=True))

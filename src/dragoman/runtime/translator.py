@@ -81,11 +81,12 @@ class Translator:
         self.device = self.network.device
         self._positions = self.network.maximum_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
-        self._longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
+        self.longest_piece = longest_piece if self._positions is None else min(longest_piece, self._positions - 1)
+        """The tokens of the longest text that is read at once; longer ones are translated in pieces."""
 
     def reads_whole(self, text: str) -> bool:
         """Whether a text is translated at once and not in pieces."""
-        return len(self.tokenizer.source.encode(text)) <= self._longest_piece
+        return len(self.tokenizer.source.encode(text)) <= self.longest_piece
 
     def translate(
         self,
@@ -201,7 +202,7 @@ class Translator:
                 self.tokenizer,
                 device=self.device,
                 batch_tokens=self.batch_tokens,
-                longest_piece=self._longest_piece,
+                longest_piece=self.longest_piece,
                 settings=self.settings,
                 engine=engine,
             )
@@ -213,7 +214,7 @@ class Translator:
             self.tokenizer,
             device=self.device,
             batch_tokens=self.batch_tokens,
-            longest_piece=self._longest_piece,
+            longest_piece=self.longest_piece,
             settings=self.settings,
         )
 
@@ -288,19 +289,19 @@ class Translator:
         """What is read of each: nothing of an empty one, and several pieces of one that is too long."""
         whole = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
         for ids, sentence in zip(whole, sentences, strict=True):
-            too_long = len(ids) > self._longest_piece
+            too_long = len(ids) > self.longest_piece
             yield self._cut(sentence, len(ids)) if too_long else [Piece(ids, sentence.heads)] * bool(ids)
 
     def _cut(self, sentence: Sentence, length: int) -> list[Piece]:
         """The pieces of one that is too long."""
         encode, heads = self.tokenizer.source.encode_batch, sentence.heads
         self._refuse_beyond(LONGEST_LINE, length, sentence.line)
-        parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self._longest_piece)
+        parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self.longest_piece)
         theirs = [None] * len(parts) if heads is None else of_pieces(heads, sentence.text, parts)
         pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
         _warn(
             f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
-            f"{self._longest_piece}); the line was translated in {len(pieces)} pieces"
+            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces"
         )
         return pieces
 

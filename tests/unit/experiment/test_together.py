@@ -4,6 +4,8 @@ import pytest
 
 import dragoman
 from dragoman.errors import ConfigError, RunError
+from dragoman.experiment.computing import ComputeWarning
+from dragoman.experiment.exporting import export
 from dragoman.runtime import Translator
 from dragoman.runtime.on_tensors import OnTensors
 from tests.finished_runs import finished_run, finished_writer
@@ -25,6 +27,17 @@ def test_the_search_is_the_first_one_s(run, tmp_path):
 def test_one_alone_is_to_be_put_into_a_list(run):
     with pytest.raises(TypeError, match="put it into a list"):
         dragoman.load(run.path, beside=str(run.path))
+
+
+@pytest.mark.filterwarnings("ignore:.*is computed by PyTorch")
+def test_weights_in_int8_that_the_core_does_not_compute_together_are_told(run, tmp_path):
+    pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed (pip install dragoman-cpu)")
+    export(run.path, tmp_path / "small", compute="int8")
+    additive = {"attention": {"cross": {"score": {"kind": "additive"}}}}
+    other = finished_run(tmp_path / "other", {"model": additive})
+    with pytest.warns(ComputeWarning, match="small holds int8 weights.*in float32, as with others") as told:
+        dragoman.load(tmp_path / "small", beside=[other.path], device="cpu")
+    assert {one.filename for one in told} == {__file__}
 
 
 def test_others_than_finished_translators_are_refused(run, tmp_path):

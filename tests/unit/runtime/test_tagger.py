@@ -81,6 +81,13 @@ def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
     assert [int(tag.label) for tag in tags] == expected
 
 
+def test_a_word_that_is_too_long_by_itself_is_told(side):
+    tagger = Tagger(FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), longest=7)
+    with pytest.warns(ReadingWarning, match="line 2: a word is too long to be read at once; its end has no part"):
+        [_, [tag]] = tagger.tag([["a"], ["sitsandplays"]])
+    assert int(tag.label) == side.encode("sitsandplays")[0]
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives(side, chunk):
     tagger = Tagger(network(side), side, LABELS)
