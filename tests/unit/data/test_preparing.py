@@ -86,7 +86,7 @@ def test_a_damaged_cache_is_built_again(tmp_path):
     assert list(prepare(settings, tmp_path / "cache", seed=1).train) == pairs
     (first.train.folder.parent / "summary.json").write_text("[]")
     assert list(prepare(settings, tmp_path / "cache", seed=1).train) == pairs
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert len(list((tmp_path / "cache").glob("[!.]*"))) == 1
 
 
 def test_repairs_are_noted(tmp_path):
@@ -115,7 +115,7 @@ def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, pairs, choices,
     settings = DataSettings(train=corpus(tmp_path, "train", pairs), **choices)
     with pytest.raises(DataError, match=message):
         prepare(settings, tmp_path / "cache", seed=1)
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list((tmp_path / "cache").glob("[!.]*")) == []
 
 
 def test_an_empty_validation_corpus_is_refused(tmp_path):
