@@ -80,10 +80,10 @@ def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
     assert answer.returncode == 0, answer.stderr
     said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.longest_source=60")
     known = ("--tokenizer", "before/tokenizer.json")
-    answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy", *said, cwd=prepared)
+    answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
-    answer = dragoman("train", "--from", "before", "--prepared", "noisy", "--out", "after", *steps, cwd=prepared)
+    answer = dragoman("train", "--from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
     assert data["noise"]["capitals"] == 0.5
