@@ -41,7 +41,7 @@ public:
     /// `make()` gives a member's memory.
     template <class Make>
     Crews(int members, const Make& make) : team_(members) {
-        for (int member = 0; member < members; member++) spaces_.push_back(make());
+        for (int member = 0; member < team_.size(); member++) spaces_.push_back(make());
     }
 
     Team& team() { return team_; }

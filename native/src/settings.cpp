@@ -32,7 +32,8 @@ void left(const char* name, const Kept& kept, const Settings& settings, std::siz
         fits = fits && !heads.empty() && heads.size() % settings.sharing() == 0 && heads.back() < settings.heads;
         for (std::size_t i = 1; i < heads.size(); i++) fits = fits && heads[i - 1] < heads[i];
         for (std::size_t i = 0; fits && i < heads.size(); i++) {
-            fits = heads[i] % settings.sharing() == i % settings.sharing();
+            fits = heads[i] == heads[i - i % settings.sharing()] + i % settings.sharing() &&
+                   heads[i] % settings.sharing() == i % settings.sharing();
         }
     }
     if (!fits) {

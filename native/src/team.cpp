@@ -1,7 +1,10 @@
 #include "team.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -53,57 +56,67 @@ void Barrier::wait() {
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-Team::Team(int members)
-    : members_(members), process_(static_cast<int>(getpid())), start_(members), within_(members), end_(members) {
-    for (int number = 1; number < members; number++) {
-        threads_.emplace_back([this, number] { follow(number); });
+Team::Team(int members) : process_(static_cast<int>(getpid())) {
+    std::lock_guard<std::mutex> lock(gathering_);
+    threads_.reserve(static_cast<std::size_t>(members - 1));
+    try {
+        for (int number = 1; number < members; number++) {
+            threads_.emplace_back([this, number] { follow(number); });
+        }
+    } catch (const std::system_error&) {
+        // Those that are there do the work of all: what is computed does not depend on how many they are.
     }
+    members_ = static_cast<int>(threads_.size()) + 1;
+    barriers_ = std::make_unique<Barriers>(members_);
 }
 
 Team::~Team() {
-    if (members_ > 1 && static_cast<int>(getpid()) == process_) {
+    if (static_cast<int>(getpid()) == process_) {
         task_ = nullptr;
-        start_.wait();
+        if (members_ > 1) barriers_->start.wait();
+        for (std::thread& thread : threads_) thread.join();
+        return;
     }
-    for (std::thread& thread : threads_) {
-        // After a fork there are no threads any more to wait for.
-        if (static_cast<int>(getpid()) == process_) {
-            thread.join();
-        } else {
-            thread.detach();
-        }
-    }
+    // After a fork there are no threads any more to wait for, and a barrier's end would wait for those who sleep at it.
+    for (std::thread& thread : threads_) thread.detach();
+    static_cast<void>(barriers_.release());
 }
 
 void Team::run(const Task& task) {
-    Member first(0, members_, within_);
+    Member first(0, members_, barriers_->within);
     if (members_ == 1) return task(first);
     if (static_cast<int>(getpid()) != process_) {
         throw std::runtime_error("this model was loaded before the process was forked, and threads do not follow a fork; "
                                  "load it again in the new process");
     }
     task_ = &task;
-    start_.wait();
+    barriers_->start.wait();
     task(first);
-    end_.wait();
+    barriers_->end.wait();
 }
 
 void Team::follow(int number) {
-    Member member(number, members_, within_);
+    { std::lock_guard<std::mutex> lock(gathering_); }  // until it is known how many there are
+    Member member(number, members_, barriers_->within);
     for (;;) {
-        start_.wait();
+        barriers_->start.wait();
         if (task_ == nullptr) return;
         (*task_)(member);
-        end_.wait();
+        barriers_->end.wait();
     }
 }
 
 int usable_cores() {
+    int cores = static_cast<int>(std::thread::hardware_concurrency());
 #ifdef __linux__
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) cores = CPU_COUNT(&allowed);
+    // A container may see all cores and be stopped for most of the time: members who wait for one another would be lost.
+    std::ifstream limit("/sys/fs/cgroup/cpu.max");
+    double quota = 0, period = 0;
+    if (limit >> quota >> period && period > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
 #endif
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return std::max(1, cores);
 }
 
 }  // namespace dragoman

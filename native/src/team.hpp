@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -56,6 +57,7 @@ public:
 
     using Task = std::function<void(const Member&)>;
 
+    /// Fewer than asked for where the system gives no more threads.
     explicit Team(int members);
     ~Team();
     Team(const Team&) = delete;
@@ -69,14 +71,20 @@ public:
 private:
     void follow(int number);
 
-    const int members_;
+    struct Barriers {
+        explicit Barriers(int members) : start(members), within(members), end(members) {}
+        Barrier start, within, end;
+    };
+
+    int members_ = 1;
     const int process_;
-    Barrier start_, within_, end_;
+    std::mutex gathering_;
+    std::unique_ptr<Barriers> barriers_;
     const Task* task_ = nullptr;
     std::vector<std::thread> threads_;
 };
 
-/// The cores that this process may use.
+/// The cores that this process may use, or as many as a container lets it have the time of.
 int usable_cores();
 
 }  // namespace dragoman

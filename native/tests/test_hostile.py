@@ -156,6 +156,10 @@ KEPT: dict[str, tuple[dict[str, Any], str]] = {
     "no layers": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": []}}}, "numbers of heads"),
     "words": ({"attention": WHOLE | {"cross": WHOLE["cross"] | {"kept": ["one", "two"]}}}, "numbers of heads"),
     "without those that share their keys": ({"attention": PRUNED, "key_value_heads": 3}, "2 to each of their keys"),
+    "with the keys of two": (
+        {"attention": PRUNED | {"decoder": WHOLE["decoder"] | {"kept": [[0, 3], [0, 1]]}}, "key_value_heads": 3},
+        "2 to each of their keys",
+    ),
     "other than the weights": ({"attention": PRUNED | {"cross": WHOLE["cross"]}}, "44 x 66"),
 }
 

@@ -1,8 +1,12 @@
 """A number has the same bits whatever is computed beside it, and by however many threads."""
 
+import os
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
+import dragoman_cpu as cpu
 import numpy as np
 import pytest
 
@@ -102,3 +106,29 @@ def test_instruction_sets_agree(compute: str) -> None:
     )
     for other in others:
         assert np.abs(best - other).mean() < 0.01
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_forked_process_lets_go_of_a_model_and_loads_another(threads: int) -> None:
+    """No thread follows a fork: what is computed there is computed by a model that was loaded there."""
+    made, weights = models.config(), models.weights(models.config())
+    model = cpu.Model(made, weights, compute="float32", threads=threads)
+    tokens, lengths = np.array([[5, 6, 3]], dtype=np.int32), np.array([3], dtype=np.int32)
+    model.encode(tokens, lengths)
+    time.sleep(0.05)  # members that nobody asks anything go to sleep
+    child = os.fork()
+    if child == 0:
+        try:
+            model = cpu.Model(made, weights, compute="float32", threads=threads)
+            model.encode(tokens, lengths)
+        except BaseException:  # nothing of a test may go on in the child
+            os._exit(1)
+        os._exit(0)
+    end = time.monotonic() + 60
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.01)
+    if found == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert found == (child, 0)

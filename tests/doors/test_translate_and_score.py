@@ -196,3 +196,10 @@ def test_files_of_unequal_length_cannot_be_scored(translator, source, tmp_path, 
     target.write_text("zwei Hunde\n", encoding="utf-8")
     assert run("score", "runs/en-de", "--source", source, "--target", target) == 2
     assert "ends after 1 lines, but" in capsys.readouterr().err
+
+
+def test_a_translation_with_the_end_of_a_line_in_it_stays_in_its_own(translator, source, capsys, monkeypatch):
+    decode = type(translator.tokenizer.target).decode
+    monkeypatch.setattr(type(translator.tokenizer.target), "decode", lambda side, ids: "\n".join(decode(side, ids)))
+    assert run("translate", "runs/en-de", "--input", source) == 0
+    assert len(capsys.readouterr().out.split("\n")) == len(LINES) + 1

@@ -223,3 +223,26 @@ def test_who_asks_a_drafting_engine_for_a_beam_fails_alone(tmp_path):
         with pytest.raises(ConfigError):
             everyone.hypotheses(["two dogs"], SearchSettings(beam=2))
         assert everyone.hypotheses(["two dogs"], SETTINGS[0])
+
+
+def test_a_smaller_network_reads_no_source_before_it_is_asked_about_it(translator):
+    """Where many sentences run together nothing is guessed, and reading each alone would be for nothing."""
+    read = []
+
+    class Reading:
+        maximum_length = None
+
+        def encode(self, sources):
+            read.extend(sources)
+            return translator.network.encode(sources)
+
+        def __getattr__(self, name):
+            return getattr(translator.network, name)
+
+    draft = ByNetwork(Reading(), [4, 5, 6])
+    draft.accept([7])
+    assert read == []
+    draft.propose(2)
+    draft.accept([8])
+    draft.propose(2)
+    assert read == [[4, 5, 6]]

@@ -16,7 +16,7 @@ from dragoman.decoding import LengthLimit, SearchSettings
 from dragoman.errors import ConfigError
 from dragoman.experiment.load import load
 from dragoman.runtime import TranslationWarning
-from dragoman.runtime.compiled import INSTRUCTION_SET, instruction_sets
+from dragoman.runtime.compiled import INSTRUCTION_SET, THREADS, instruction_sets
 from tests.corpora import corpora
 
 STORED = Path(__file__).parents[1] / "golden" / "run-1"
@@ -94,3 +94,13 @@ def test_the_environment_says_which_instructions_and_is_refused_where_they_are_n
     monkeypatch.setenv(INSTRUCTION_SET, "sse9")
     with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or leave it out"):
         load(sharp, device="cpu")
+
+
+def test_the_environment_says_how_many_threads_and_is_refused_where_it_says_none(sharp, monkeypatch):
+    for threads in (1, 3):
+        monkeypatch.setenv(THREADS, str(threads))
+        assert load(sharp, device="cpu").network.core.threads == threads
+    for wrong in ("0", "many", "-1", "1025", "1.5"):
+        monkeypatch.setenv(THREADS, wrong)
+        with pytest.raises(ConfigError, match=f"{THREADS} = {wrong}: is no number of threads from 1 to 1024"):
+            load(sharp, device="cpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
     from dragoman.runtime import Translation
     from dragoman.runtime.sentences import Split
+
+ENDS_OF_LINES = {ord("\n"): " ", ord("\r"): " "}
 
 
 class SplitName(StrEnum):
@@ -129,10 +130,8 @@ def translate(
     }
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
-    from dragoman.runtime.translator import STREAM_CHUNK, TranslationWarning, Translator
+    from dragoman.runtime.translator import STREAM_CHUNK, Translator
 
-    # Otherwise Python remembers every one that it has given, and there may be one for each line of a large file.
-    warnings.simplefilter("always", TranslationWarning)
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="translate", **asked)
     if draft is not None and settings.beam > 1:
@@ -171,13 +170,19 @@ def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -
         best = translations[0]
         if n_best > 1:
             yield "\n".join(
-                f"{number} ||| {one.text} ||| log_prob= {one.hypothesis.log_prob:.6f} ||| {one.hypothesis.score:.6f}"
+                f"{number} ||| {_in_one_line(one.text)} "
+                f"||| log_prob= {one.hypothesis.log_prob:.6f} ||| {one.hypothesis.score:.6f}"
                 for one in translations
             )
         elif scores:
-            yield f"{best.hypothesis.score:.6f}\t{best.hypothesis.log_prob:.6f}\t{best.text}"
+            yield f"{best.hypothesis.score:.6f}\t{best.hypothesis.log_prob:.6f}\t{_in_one_line(best.text)}"
         else:
-            yield best.text
+            yield _in_one_line(best.text)
+
+
+def _in_one_line(text: str) -> str:
+    """Where white space is kept as it is, a translation may hold the end of a line, and the next would be another's."""
+    return text.translate(ENDS_OF_LINES)
 
 
 def _json_lines(found: Iterator[list[Translation]]) -> Iterator[str]:

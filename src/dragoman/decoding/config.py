@@ -28,6 +28,8 @@ class Raw(Config):
     kind: Literal["raw"] = "raw"
 
 
+MOST = 2**20
+"""Hypotheses of a beam, which is more than there is memory for."""
 Normalisation = Annotated[Average | Gnmt | Raw, Field(discriminator="kind")]
 
 
@@ -46,7 +48,7 @@ class LengthLimit(Config):
 class SearchSettings(Config):
     """How outputs are searched and ranked. Fewest and most tokens are counted without the end symbol."""
 
-    beam: PositiveInt = Field(default=5, description="hypotheses that go on at a time; 1 is greedy")
+    beam: PositiveInt = Field(default=5, le=MOST, description="hypotheses that go on at a time; 1 is greedy")
     best: PositiveInt = Field(default=1, description="translations returned for each source; at most beam")
     normalisation: Normalisation = Average()
     minimum_length: int = Field(default=0, ge=0, description="fewest tokens of an output")

@@ -6,16 +6,13 @@ The configuration of a run is read as it was written: a fault in it is found by 
 """
 
 import platform
-import sys
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from dragoman.config import Tree, parse
 from dragoman.decoding import SearchSettings
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError, RunError, warn
 from dragoman.experiment.run import RunFolder
 from dragoman.models.arrays import Arrays, Compute, read_arrays, restored
 from dragoman.runtime import compiled
@@ -80,9 +77,12 @@ def _by_the_core(
     if compute in ("bfloat16", "int8"):
         raise ConfigError(f"compute = {compute}: {reason.text}; leave compute out, and PyTorch computes in float32")
     if stored == "int8" and compute == "auto":
-        warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}")
+        warn(
+            f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}",
+            ComputeWarning,
+        )
     elif reason.worth_saying:
-        warn(f"{folder.path} is computed by PyTorch: {reason.text}")
+        warn(f"{folder.path} is computed by PyTorch: {reason.text}", ComputeWarning)
     return None
 
 
@@ -106,12 +106,12 @@ def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | No
         return _Reason("the compiled core computes models that translate or write alone")
     if not compiled.is_installed():
         return _Reason(f"the compiled core is not installed (pip install {compiled.PACKAGE})")
+    if (elsewhere := _other_device(device)) is not None:
+        return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
     if (fault := compiled.fault()) is not None:
         return _Reason(fault, worth_saying=True)
     if (refusal := compiled.refusal(tree["model"])) is not None:
         return _Reason(refusal, worth_saying=True)
-    if (elsewhere := _other_device(device)) is not None:
-        return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
     return None
 
 
@@ -171,12 +171,3 @@ def _arrays(folder: RunFolder, compute: Compute) -> Arrays:
     """The weights as the core takes them; what was stored as int8 is computed in float32 as what it stands for."""
     arrays = read_arrays(folder.weights)
     return restored(arrays) if compute == "float32" else arrays
-
-
-def warn(message: str) -> None:
-    """A `ComputeWarning` of the line that asked for it, which is outside of this package."""
-    frame: FrameType | None = sys._getframe()
-    level = 1
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, ComputeWarning, stacklevel=level)

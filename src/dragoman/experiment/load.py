@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import RunError
-from dragoman.experiment.computing import Asked, by_the_core, warn
+from dragoman.errors import RunError, warn
+from dragoman.experiment.computing import Asked, ComputeWarning, by_the_core
 from dragoman.experiment.run import RunFolder
 from dragoman.runtime.translator import BATCH_TOKENS, Translator
 
@@ -74,7 +74,8 @@ def _together(runs: Sequence[str | Path], **options: Any) -> Translator:
     if any(one is None for one in loaded):
         for folder, one in zip(folders, loaded, strict=True):
             if one is not None and folder.read_export().get("compute") == "int8":
-                warn(f"{folder.path} holds int8 weights, and PyTorch computes with them in float32, as with others")
+                message = f"{folder.path} holds int8 weights, and PyTorch computes with them in float32, as with others"
+                warn(message, ComputeWarning)
         del options["compute"]
         loaded = [load_in_pytorch(run, **options) for run in runs]
     translators = []

@@ -22,8 +22,11 @@ from dragoman.runtime.on_arrays import logits_of, normalisers, rectangle_of, sco
 
 CORE = "dragoman_cpu"
 PACKAGE = "dragoman-cpu"
+MOST_THREADS = 1024
 INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
 """The environment variable that forces the core's instructions, for who wants others than the best there are."""
+THREADS = "DRAGOMAN_THREADS"
+"""The environment variable that says how many threads the core works with, for who wants others than all cores."""
 
 
 def is_installed() -> bool:
@@ -191,15 +194,21 @@ class Compiled:
         return logits - normalisers(logits)[..., None]
 
 
-def _forced() -> dict[str, str]:
-    """The options for the instructions that the environment asks for; raises ConfigError where it asks in vain."""
-    asked = os.environ.get(INSTRUCTION_SET)
-    if not asked:
-        return {}
-    if asked not in instruction_sets():
-        here = ", ".join(instruction_sets())
-        raise ConfigError(f"{INSTRUCTION_SET} = {asked}: cannot be used here; choose one of {here}, or leave it out")
-    return {"instruction_set": asked}
+def _forced() -> dict[str, Any]:
+    """The options for what the environment asks for; raises ConfigError where it asks in vain."""
+    forced: dict[str, Any] = {}
+    if asked := os.environ.get(INSTRUCTION_SET):
+        if asked not in instruction_sets():
+            here = ", ".join(instruction_sets())
+            raise ConfigError(
+                f"{INSTRUCTION_SET} = {asked}: cannot be used here; choose one of {here}, or leave it out"
+            )
+        forced["instruction_set"] = asked
+    if asked := os.environ.get(THREADS):
+        if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= MOST_THREADS):
+            raise ConfigError(f"{THREADS} = {asked}: is no number of threads from 1 to {MOST_THREADS}; leave it out")
+        forced["threads"] = int(asked)
+    return forced
 
 
 @contextmanager

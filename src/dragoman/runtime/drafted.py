@@ -67,12 +67,16 @@ class ByNetwork:
 
     def __init__(self, network: Any, source: Ids) -> None:
         self._network = network
-        self._memory = network.encode([source])
-        self._state = network.start(self._memory, beam=1)
+        self._source = source
+        self._memory: Any = None
+        self._state: Any = None
         self._output = [SYMBOLS.begin]
         self._read: list[int] = []
 
     def propose(self, count: int) -> list[int]:
+        if self._memory is None:  # many are never asked
+            self._memory = self._network.encode([self._source])
+            self._state = self._network.start(self._memory, beam=1)
         places = self._network.maximum_length
         count = count if places is None else min(count, places - len(self._output))
         guessed: list[int] = []
@@ -82,6 +86,8 @@ class ByNetwork:
 
     def accept(self, tokens: Sequence[int]) -> None:
         self._output += tokens
+        if not self._read:
+            return
         agreed = 0
         for one, other in zip(self._read, self._output[:-1], strict=False):
             if one != other:

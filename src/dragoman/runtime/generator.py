@@ -1,7 +1,6 @@
 """Prompts in, completions out: the way of a trained language model's user."""
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, assert_never, final
@@ -11,7 +10,7 @@ import torch
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, SamplingSettings, SearchSettings
 from dragoman.decoding.sliding import kept_of
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, warn
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.chat import ChatTemplate, Message, prompt_of
 from dragoman.runtime.completing import Completer, Completion, Limits, Prompt
@@ -239,7 +238,7 @@ class Generator:
                     f"prompt {number}: {len(ids)} tokens, of which the network can look at the last "
                     f"{(kept or room) - 1} only; shorten the prompt"
                 )
-                warnings.warn(message, GenerationWarning, stacklevel=3)
+                warn(message, GenerationWarning)
         return [Prompt(text, (*ids, begin), said=()) for text, ids in zip(texts, encoded, strict=True)]
 
     def _given(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[Given]:

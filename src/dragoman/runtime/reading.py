@@ -1,6 +1,6 @@
 """What a classifier, a tagger and an answerer tell of the texts that they read."""
 
-import warnings
+from dragoman import errors
 
 LONGEST = 512
 """Tokens of a text, symbols included, unless the network knows fewer places or was trained on fewer."""
@@ -12,7 +12,7 @@ class ReadingWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Tell the person."""
-    warnings.warn(message, ReadingWarning, stacklevel=3)
+    errors.warn(message, ReadingWarning)
 
 
 def longest_of(model: object, asked: int) -> int:

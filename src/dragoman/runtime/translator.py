@@ -1,6 +1,5 @@
 """Texts in, translations out: the way of a trained network's user."""
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from dragoman.config import merge, parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
 from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, warn
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
 from dragoman.runtime.engine.engine import Engine
@@ -299,9 +298,10 @@ class Translator:
         parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self.longest_piece)
         theirs = [None] * len(parts) if heads is None else of_pieces(heads, sentence.text, parts)
         pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
-        _warn(
+        warn(
             f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
-            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces"
+            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces",
+            TranslationWarning,
         )
         return pieces
 
@@ -379,11 +379,8 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
 
 def _warn_unless_finished(translations: Sequence[Translation], number: int) -> None:
     if not translations[0].hypothesis.finished:
-        _warn(
+        warn(
             f"line {number}: the translation reached its longest allowed length before it was over "
-            f"({len(translations[0].tokens)} tokens); if it should go on, raise the maximum length"
+            f"({len(translations[0].tokens)} tokens); if it should go on, raise the maximum length",
+            TranslationWarning,
         )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, TranslationWarning, stacklevel=3)

@@ -22,6 +22,8 @@ from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources
 WANTED = [SearchSettings(beam=3, best=2), SearchSettings(beam=1), SearchSettings(beam=2, normalisation=Gnmt())]
 DAMAGED = 9
 """The token of a source that the network can make nothing of."""
+UNKNOWN = 99
+"""One that it does not know."""
 PAIRS = [("a", "b")]
 
 
@@ -34,6 +36,8 @@ class Slow:
         self.may_go.set()
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Sources:
+        if (source == UNKNOWN).any():
+            raise IndexError("token 99 is not in the vocabulary")
         return self.network.encode(source, lengths)
 
     def start(self, memory: Sources, *, beam: int) -> Prefixes:
@@ -151,6 +155,16 @@ def test_what_one_request_does_to_the_network_hurts_nobody_else(network):
             answers[1].result(timeout=60)
         for place in (0, 2):
             assert_same(answers[place].result(timeout=60), alone(network, requests[place]))
+
+
+def test_a_request_that_the_network_cannot_read_fails_alone(network):
+    good = Request((4, 5), WANTED[0], 5)
+    with Engine(network) as engine:
+        answers = [engine.submit(request) for request in (good, Request((UNKNOWN,), WANTED[0], 5), good)]
+        with pytest.raises(IndexError, match="not in the vocabulary"):
+            answers[1].result(timeout=60)
+        for answer in (answers[0], answers[2], engine.submit(good)):
+            assert_same(answer.result(timeout=60), alone(network, good))
 
 
 def test_a_request_is_taken_back_at_any_time(network, slow):

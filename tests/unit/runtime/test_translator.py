@@ -2,10 +2,12 @@
 
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
+import dragoman
 from dragoman.data.tokenizer import Characters, Tokenizer, Words
 from dragoman.decoding import LengthLimit, Raw, SearchSettings, score_hypotheses
 from dragoman.errors import ConfigError, DataError
@@ -116,6 +118,20 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
         [empty, [best]] = endless.hypotheses(["", "a cat"], wanted, first_line=11)
     assert empty[0].hypothesis.finished
     assert not best.hypothesis.finished
+
+
+def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembered(tokenizer):
+    """There may be one for each line of a file of any size."""
+    endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
+    limit = LengthLimit(factor=0, offset=5)
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            list(endless.stream(["a cat", "a"], SearchSettings(beam=2, maximum_length=limit)))
+    package = str(Path(dragoman.__file__).parent)
+    assert [one.filename.startswith(package) for one in told] == [False] * 4
+    assert not [key for key in globals().get("__warningregistry__", {}) if key != "version"]
 
 
 def test_a_minimum_length_beyond_what_the_network_knows_is_refused(tokenizer):

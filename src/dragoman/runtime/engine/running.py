@@ -29,7 +29,11 @@ class Finished(NamedTuple):
 
     request: Request
     hypotheses: list[Hypothesis]
-    error: DragomanError | None = None
+    error: Exception | None = None
+
+
+REFUSALS = (DragomanError, ValueError, IndexError, MemoryError)
+"""What a network makes of a request that it can make nothing of, or not with so many beside it."""
 
 
 @dataclass
@@ -76,7 +80,7 @@ class Running:
         for group in self._groups.values():
             try:
                 found = group.search.step()
-            except DragomanError:
+            except REFUSALS:
                 finished += self._one_by_one(self._dissolved(group))
                 continue
             finished += [self._left(group.inside.pop(name), hypotheses) for name, hypotheses in found.items()]
@@ -106,7 +110,7 @@ class Running:
                 self._groups[settings] = _Group(search_of(self._network, settings=settings, symbols=self._symbols))
             group = self._groups[settings]
             names = group.search.add(self._memory(requests), limits=np.array([one.limit for one in requests]))
-        except DragomanError:
+        except REFUSALS:
             return self._one_by_one(requests)
         group.inside |= dict(zip(names, requests, strict=True))
         return []
@@ -130,7 +134,7 @@ class Running:
                 settings=request.settings,
                 symbols=self._symbols,
             )
-        except DragomanError as error:
+        except REFUSALS as error:
             return self._left(request, [], error)
         return self._left(request, found)
 
@@ -138,6 +142,6 @@ class Running:
         trees = [request.heads for request in requests if request.heads is not None]
         return self._network.encode([request.ids for request in requests], trees)
 
-    def _left(self, request: Request, hypotheses: list[Hypothesis], error: DragomanError | None = None) -> Finished:
+    def _left(self, request: Request, hypotheses: list[Hypothesis], error: Exception | None = None) -> Finished:
         self._tokens -= request.tokens
         return Finished(request, hypotheses, error)
