@@ -118,7 +118,9 @@ def read_yaml(path: Path) -> Tree:
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: holds {type(tree).__name__}, not a mapping of keys to values")
+        raise ConfigError(
+            f"{path}: holds {type(tree).__name__}, not a mapping of keys to values; write it as training: {{seed: 2}}"
+        )
     return tree
 
 
@@ -167,7 +169,9 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
         try:
             value = _load(text)
         except yaml.YAMLError as error:
-            raise ConfigError(f"--set {assignment}: the value is not valid YAML ({_problem(error)})") from error
+            raise ConfigError(
+                f"--set {assignment}: the value is not valid YAML ({_problem(error)}); put the whole in quotes"
+            ) from error
         for part in reversed(parts):
             value = {part: value}
         over = merge(over, value)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[
     str | None,
-    typer.Option("--input", "-i", help="File of JSON objects with question and context, one a line; - reads them."),
+    typer.Option(
+        "--input", "-i", help="File of JSON objects with question and context, one a line; - is standard input."
+    ),
 ]
 QuestionText = Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)]
 Context = Annotated[
@@ -33,7 +35,7 @@ LongestAnswer = Annotated[int | None, typer.Option(min=1, help="Most tokens of a
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Give no answer where that is more probable by more than this, in log-probability.",
+        help="Leave the line empty where no answer is more probable by more than this (log-probability).",
         show_default="the run's",
     ),
 ]

@@ -28,7 +28,8 @@ def backtranslate(
     ],
     *,
     monolingual: Annotated[
-        str, typer.Option(help="File of texts in the target language, one a line; - reads them.", show_default=False)
+        str,
+        typer.Option(help="File of texts in the target language, one a line; - is standard input.", show_default=False),
     ],
     out: Out,
     beside: Beside = None,
@@ -40,7 +41,9 @@ def backtranslate(
         float | None, typer.Option(help="Divides the logits of --method sampling.", show_default="1")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of --method sampling.", show_default="0")] = None,
-    tag: Annotated[str, typer.Option(help="Begins every source, so that a model can tell; empty for none.")] = "<bt>",
+    tag: Annotated[
+        str, typer.Option(help="Word put before every source, to tell it from what people wrote; '' for none.")
+    ] = "<bt>",
     batch_tokens: BatchTokens = None,
     device: Device = None,
 ) -> None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[
-    str, typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - reads them.")
+    str,
+    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Print every label of a text with its probability, the best first.")]
 

@@ -20,7 +20,9 @@ SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
     list[str] | None,
     typer.Option(
-        "--reference", "-r", help="A file of references, which outputs need; again for each further translator."
+        "--reference",
+        "-r",
+        help="File of references, which outputs need; again for each further reference translation.",
     ),
 ]
 

@@ -87,6 +87,7 @@ def _print(showing: Showing, folder: RunFolder) -> None:
     console.print(
         "\nGo on with:\n"
         f'  echo "{source}" | dragoman translate {folder.path}\n'
+        f'  dragoman inspect {folder.path} --text "{source}" --out report.html\n'
         f"  dragoman info {folder.path}\n"
         "  dragoman train --source YOUR.en --target YOUR.de --out runs/mine",
         markup=False,

@@ -15,7 +15,7 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must
 def distill(
     teacher: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     *,
-    source: Annotated[str, typer.Option(help="File of texts, one a line; - reads them.", show_default=False)],
+    source: Annotated[str, typer.Option(help="File of texts, one a line; - is standard input.", show_default=False)],
     out: Out,
     beside: Beside = None,
     beam: Beam = None,

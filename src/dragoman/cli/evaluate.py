@@ -30,7 +30,7 @@ class MetricName(StrEnum):
 
 
 class PerturbationName(StrEnum):
-    """The faults of `--perturb`, as `data.noise` names them."""
+    """The faults of `--perturb`, some of those of `data.noise`."""
 
     CAPITALS = "capitals"
     NO_END_MARKS = "no-end-marks"
@@ -45,7 +45,10 @@ Perturb = Annotated[
     ),
 ]
 Reference = Annotated[
-    list[str], typer.Option("--reference", "-r", help="A file of references; again for each further translator.")
+    list[str],
+    typer.Option(
+        "--reference", "-r", help="File of references, one a line; again for each further reference translation."
+    ),
 ]
 MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="What to measure; may be repeated.")]
 Tokenize = Annotated[

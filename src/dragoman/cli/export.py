@@ -29,9 +29,15 @@ Corpus = Annotated[
     typer.Option(help="What --shortlist is learnt from, aligned line by line.", show_default="the run's own"),
 ]
 Frequent = Annotated[
-    int | None, typer.Option(min=0, help="Words of --shortlist that may stand anywhere.", show_default="1000")
+    int | None,
+    typer.Option(min=0, help="Most frequent target tokens that --shortlist gives to every text.", show_default="1000"),
 ]
-Each = Annotated[int | None, typer.Option(min=1, help="Words of --shortlist for each of a text.", show_default="50")]
+Each = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Likeliest translations that --shortlist keeps for each token of a text.", show_default="50"
+    ),
+]
 
 
 def export(

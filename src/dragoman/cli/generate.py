@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from dragoman.runtime import Completion, Generator
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
-PromptText = Annotated[str | None, typer.Option("--prompt", "-p", help="What to go on with; without it, with nothing.")]
+PromptText = Annotated[
+    str | None, typer.Option("--prompt", "-p", help="Text to continue; without it the model begins by itself.")
+]
 Input = Annotated[
     str | None,
-    typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .bz2, .xz, .zst too); - reads them."),
+    typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
 ]
 Stop = Annotated[
     list[str] | None, typer.Option(help="The text ends before this; may be repeated. A line break is $'\\n'.")
@@ -42,11 +44,13 @@ Temperature = Annotated[
     float | None, typer.Option(min=0, help="Below 1 is surer, above 1 bolder, 0 the likeliest each time.")
 ]
 TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many most probable tokens.")]
-TopP = Annotated[float | None, typer.Option(help="Draw from the most probable tokens that have this probability.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Draw from the fewest most probable tokens whose probabilities reach this sum.")
+]
 MinP = Annotated[float | None, typer.Option(help="Draw from tokens at least so probable, as a share of the greatest.")]
 Typical = Annotated[float | None, typer.Option(help="Draw from the most typical tokens that have this probability.")]
 RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1, what was said becomes less probable.")]
-NoRepeat = Annotated[int | None, typer.Option(min=1, help="So many tokens in a row never stand twice.")]
+NoRepeat = Annotated[int | None, typer.Option(min=1, help="Never write the same so many tokens in a row twice.")]
 Beam = Annotated[int | None, typer.Option(min=1, help="Search with so many hypotheses at a time instead of drawing.")]
 Normalisation = Annotated[
     NormalisationName | None, typer.Option(help="How --beam compares lengths.", show_default="average")

@@ -83,7 +83,9 @@ SourceTrees = Annotated[
 Settings = Annotated[
     Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
 ]
-SourceText = Annotated[Path | None, typer.Option(help="Text to learn from, one sentence a line.")]
+SourceText = Annotated[
+    Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
+]
 TargetText = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
 ValidSource = Annotated[Path | None, typer.Option(help="Text to validate on.")]
 ValidTarget = Annotated[Path | None, typer.Option(help="Its translation.")]
@@ -94,7 +96,9 @@ Begin = Annotated[Path | None, typer.Option("--from", help="Begin with the weigh
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder that the configuration's corpora are relative to.")
 ]
-OutputFile = Annotated[str, typer.Option("--output", "-o", help="File to write, there whole or not at all; - prints.")]
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", help="File to write, complete or not at all; - is standard output.")
+]
 
 
 def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[str, Any]:

@@ -45,7 +45,10 @@ SourceFile = Annotated[
     Path | None, typer.Option(help="File of texts, one a line (.gz, .bz2, .xz, .zst too).", show_default=False)
 ]
 TargetFile = Annotated[
-    Path, typer.Option(help="File of their translations, one a line; of running text.", show_default=False)
+    Path,
+    typer.Option(
+        help="File of their translations, one a line; with --perplexity a file of running text.", show_default=False
+    ),
 ]
 PerplexityFlag = Annotated[
     bool, typer.Option("--perplexity", help="How well a language model predicts the target; --source are its prompts.")
@@ -55,7 +58,9 @@ DocumentsOption = Annotated[
 ]
 Overlap = Annotated[
     int | None,
-    typer.Option(min=0, help="Tokens that windows of a long text look back on, more than none.", show_default="0"),
+    typer.Option(
+        min=0, help="Tokens of the window before that each window of a long text reads again.", show_default="0"
+    ),
 ]
 
 
@@ -127,7 +132,9 @@ def _refuse_without_effect(
         )
     if not perplexity:
         if source is None:
-            raise ConfigError("--source is not given: translations are scored given their texts (or ask --perplexity)")
+            raise ConfigError(
+                "--source is not given, and translations are scored given their sources; add it, or --perplexity"
+            )
         for option, value in (("--documents", documents), ("--overlap", overlap)):
             if value is not None:
                 raise ConfigError(f"{option} has no effect without --perplexity; leave it out")

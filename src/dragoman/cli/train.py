@@ -310,7 +310,10 @@ def pairs_of(
     corpora = {}
     for name, one, other in (("train", source, target), ("valid", valid_source, valid_target)):
         if (one is None) != (other is None):
-            raise ConfigError(f"the {name} corpus needs both sides; give source and target, line by line")
+            before = "" if name == "train" else f"{name}-"
+            raise ConfigError(
+                f"the {name} corpus needs both sides; give --{before}source and --{before}target, aligned line by line"
+            )
         if one is not None:
             corpora[name] = {"kind": "files", "source": str(one), "target": str(other)}
     return {"data": corpora} if corpora else {}

@@ -44,7 +44,10 @@ class SplitName(StrEnum):
 
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
-Input = Annotated[str, typer.Option("--input", "-i", help="File of texts (.gz, .bz2, .xz, .zst too); - reads them.")]
+Input = Annotated[
+    str,
+    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+]
 Scores = Annotated[
     bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
 ]

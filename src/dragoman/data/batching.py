@@ -90,7 +90,8 @@ def plan(
         row = int(widths.argmax())
         raise DataError(
             f"example {row}: its {int(widths[row]):,} tokens, end symbol included, exceed the budget of {budget:,} "
-            "tokens a batch; raise the budget, or lower data.longest_source and data.longest_target"
+            "tokens a batch; raise the budget (training.batch_tokens), or lower data.longest_source and "
+            "data.longest_target"
         )
     order = _by_length(source_lengths, target_lengths, generator)
     batches = _cut(order, widths, budget)

@@ -81,7 +81,9 @@ class Labels:
         names = tuple(sorted(set(labels)))
         if len(names) < 2:
             only = f"the label {names[0]!r} alone" if names else "no label"
-            raise DataError(f"the training text has {only}; there must be two at least to be told apart")
+            raise DataError(
+                f"the training text has {only}; there must be two at least to be told apart; give text with another"
+            )
         return cls(names)
 
     def __len__(self) -> int:

@@ -214,13 +214,17 @@ def whole_process(run: Path, subject: Subject, *, device: str | None, compute: A
 def _subject(loaded: object, run: Path) -> Subject:
     match loaded:
         case Translator() if loaded.network.structural:
-            raise RunError(f"{run}: has structural positions, and what reads the tree of each text is not timed")
+            raise RunError(
+                f"{run}: has structural positions, and what reads the tree of each text is not timed; take another run"
+            )
         case Translator():
             return TimedTranslator(loaded)
         case Generator():
             return TimedGenerator(loaded)
         case _:
-            raise RunError(f"{run}: is {type(loaded).__name__}, and only what translates or writes is timed")
+            raise RunError(
+                f"{run}: is {type(loaded).__name__}, and only what translates or writes is timed; take such a run"
+            )
 
 
 def _core(loaded: Any) -> Core | None:

@@ -24,7 +24,9 @@ def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]
                 "symbols; ask runs together that share one"
             )
         if one.network.structural:
-            raise ConfigError(f"{run}: has structural positions, with which it cannot be asked beside others")
+            raise ConfigError(
+                f"{run}: has structural positions, with which it cannot be asked beside others; leave it out"
+            )
     return Translator(
         _as_one([one.model for one in translators]),
         first.tokenizer,

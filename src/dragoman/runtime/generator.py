@@ -60,7 +60,8 @@ class Generator:
         """The model as searches and draws ask it."""
         longest = self.network.steps.maximum_length
         if context < 1 or (longest is not None and context > longest):
-            raise ConfigError(f"context = {context}: the network can look at 1 to {longest or 'any number of'} tokens")
+            most = longest or "any number of"
+            raise ConfigError(f"context = {context}: the network can look at 1 to {most} tokens; choose within these")
         self.model = model
         self.tokenizer = tokenizer
         self.device = self.network.device

@@ -300,7 +300,7 @@ class Translator:
         pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
         warn(
             f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
-            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces",
+            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces; split it by sentences",
             TranslationWarning,
         )
         return pieces
@@ -381,6 +381,6 @@ def _warn_unless_finished(translations: Sequence[Translation], number: int) -> N
     if not translations[0].hypothesis.finished:
         warn(
             f"line {number}: the translation reached its longest allowed length before it was over "
-            f"({len(translations[0].tokens)} tokens); if it should go on, raise the maximum length",
+            f"({len(translations[0].tokens)} tokens); if it should go on, raise decoding.maximum_length",
             TranslationWarning,
         )
