@@ -109,6 +109,7 @@ def test_instruction_sets_agree(compute: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_forked_process_lets_go_of_a_model_and_loads_another(threads: int) -> None:
     """No thread follows a fork: what is computed there is computed by a model that was loaded there."""
