@@ -4,10 +4,13 @@ import math
 from dataclasses import fields, replace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
+from dragoman.experiment import budget
+from dragoman.experiment.config import to_experiment
 from dragoman.experiment.loads import Line, Load
 from dragoman.experiment.planning import (
     ROUND,
@@ -174,3 +177,13 @@ def test_epochs_that_do_not_divide_into_updates_are_counted_as_they_are():
     assert time_of(found, config, update=0.0).start == time_of(MEASURED, CONFIG, update=0.0).start + 0.5 * (30 - 7)
     by_updates = config.model_copy(update={"length": Updates(count=53)})
     assert validations(53, 7 / 4, by_updates) == 31  # the last epoch is begun and not ended
+
+
+def test_an_example_that_no_device_holds_is_refused_however_many_share_a_batch(monkeypatch):
+    corpus = {"kind": "files", "source": "train.en", "target": "train.de"}
+    experiment = to_experiment({"data": {"train": corpus, "longest_source": 2000, "longest_target": 2000}})
+    monkeypatch.setattr(budget, "measure", lambda *_, **__: MEASURED)
+    monkeypatch.setattr(budget, "budget_that_fits", lambda *_, devices, **__: 1024 * devices)
+    asked = {"device": torch.device("cpu"), "tell": lambda _: None, "available": 2**30}
+    with pytest.raises(ConfigError, match=r"1,024 tokens fit into .*, and an example may have 2,001"):
+        budget.with_budget(experiment, devices=4, **asked)
