@@ -100,7 +100,7 @@ def test_the_environment_says_how_many_threads_and_is_refused_where_it_says_none
     for threads in (1, 3):
         monkeypatch.setenv(THREADS, str(threads))
         assert load(sharp, device="cpu").network.core.threads == threads
-    for wrong in ("0", "many", "-1", "1025", "1.5"):
+    for wrong in ("0", "many", "-1", "1025", "1.5", "9" * 5000):
         monkeypatch.setenv(THREADS, wrong)
         with pytest.raises(ConfigError, match=f"{THREADS} = {wrong}: is no number of threads from 1 to 1024"):
             load(sharp, device="cpu")

@@ -1,6 +1,7 @@
 """The compiled core as translators and generators use it: a bridge to `dragoman-cpu`, which knows arrays alone."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
@@ -205,7 +206,7 @@ def _forced() -> dict[str, Any]:
             )
         forced["instruction_set"] = asked
     if asked := os.environ.get(THREADS):
-        if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= MOST_THREADS):
+        if re.fullmatch("[1-9][0-9]{0,3}", asked) is None or int(asked) > MOST_THREADS:
             raise ConfigError(f"{THREADS} = {asked}: is no number of threads from 1 to {MOST_THREADS}; leave it out")
         forced["threads"] = int(asked)
     return forced

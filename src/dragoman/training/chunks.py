@@ -64,11 +64,12 @@ class _ChunkedLoss(torch.autograd.Function):
         wanted = any(ctx.needs_input_grad[:3])
         objective, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
         gradients = _Gradients(hidden, weight, bias) if wanted else None
-        states, table = rounded(hidden, products), weight.to(products)
+        table = weight.to(products)
         shift = None if bias is None else bias.to(products)
         tokens, rows = hidden.shape[1], rows_of_chunks(len(weight), products, passes=len(hidden))
         for begin in range(0, tokens, rows):
-            chunk, some = slice(begin, min(begin + rows, tokens)), states[:, begin : begin + rows]
+            chunk = slice(begin, min(begin + rows, tokens))
+            some = rounded(hidden[:, chunk], products)
             found = loss(F.linear(some, table, shift)[:, : chunk.stop - begin].float(), chunk)
             objective += found.objective
             nll += found.negative_log_likelihood
