@@ -137,16 +137,27 @@ def is_sharded(model: nn.Module) -> bool:
 
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that shards are of, on the CPU; all workers have to ask."""
-    return {name: _joined(tensor.detach()).cpu() for name, tensor in tensors.items()}
+    return {name: joined(tensor.detach()).cpu() for name, tensor in tensors.items()}
+
+
+def joined(tensor: Any) -> Tensor:
+    """The tensor that it is a shard of, if it is one; all workers have to ask."""
+    return tensor.full_tensor() if is_shard(tensor) else tensor
+
+
+def sharded_like(tensor: Tensor, shard: Any) -> Tensor:
+    """This worker's shard of a tensor that all have, cut as another shard is; itself where that is none."""
+    if not is_shard(shard):
+        return tensor
+    from torch.distributed.tensor import DTensor, Replicate
+
+    everywhere = [Replicate()] * shard.device_mesh.ndim
+    return DTensor.from_local(tensor, shard.device_mesh, everywhere).redistribute(placements=shard.placements)
 
 
 def is_shard(tensor: Tensor) -> bool:
     """Whether it is one of PyTorch's distributed tensors, whose module takes long to import."""
     return hasattr(tensor, "full_tensor")
-
-
-def _joined(tensor: Any) -> Tensor:
-    return tensor.full_tensor() if is_shard(tensor) else tensor
 
 
 def _note_of(rank: int) -> str:

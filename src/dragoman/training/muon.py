@@ -19,7 +19,7 @@ from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
 from dragoman.nn.heads import Head
 from dragoman.nn.tables import tables
-from dragoman.training.distributed import is_shard
+from dragoman.training.distributed import is_shard, joined, sharded_like
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""
@@ -94,17 +94,20 @@ class MuonWithAdamW(torch.optim.Optimizer):
                     self._adaptive(parameter, group)
 
     def _orthogonal(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once."""
+        """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once.
+
+        A step follows from the whole matrix: where workers hold shards, each joins them, one matrix at a time.
+        """
         alike: dict[object, list[nn.Parameter]] = {}
-        for parameter in parameters:  # shards are products with other workers, each by itself
+        for parameter in parameters:
             alike.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
         for some in alike.values():
-            ahead = [self._ahead(parameter, group["momentum"]) for parameter in some]
-            joined = ahead[0][None] if len(some) == 1 else torch.stack(ahead)
-            steps = orthogonalised(joined, products=self.products)
+            ahead = torch.stack([joined(self._ahead(parameter, group["momentum"])) for parameter in some])
+            steps = orthogonalised(ahead, products=self.products)
             rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(some[0].shape[-2:]))
             for parameter, step in zip(some, steps, strict=True):
-                parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(step, alpha=-rate)
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.add_(sharded_like(step, parameter), alpha=-rate)
 
     def _ahead(self, parameter: nn.Parameter, decay: float) -> Tensor:
         """The momentum with the newest gradient, looked along once more."""

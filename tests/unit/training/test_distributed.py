@@ -39,7 +39,7 @@ def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict
             *("-m", "tests.team_training", str(folder), as_json(several)),
         ],
         cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
         timeout=250,
