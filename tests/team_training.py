@@ -89,7 +89,8 @@ def begun(folder: Path, config: TrainingConfig, options: Options, team: Team) ->
     if options.recompute:
         compute_again(run.model)
     if options.sharding and team.size > 1:
-        run.judged = build_run(folder, config, model=MODEL, store=folder / f"other-{team.rank}-{team.size}").model
+        if team.leads:
+            run.judged = build_run(folder, config, model=MODEL, store=folder / f"other-{team.size}").model
         shard(run.model, team, device=torch.device("cpu"))
         run.optimiser = build_optimiser(config.optimiser, run.model)
     return run

@@ -92,6 +92,21 @@ def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
     assert weights(place / "broken") == weights(place / "two")
 
 
+def test_a_lost_worker_is_made_good_where_weights_are_in_shards(place):
+    options = (*OPTIONS, "--set", "training.sharding=full")
+    with start(place, "train", *FILES, "--out", "shards", *options, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
+        said = listen(run, "update 20/")
+        signal_to(helper(run), signal.SIGKILL)
+        said += run.stderr.read()
+        assert run.wait(timeout=120) == 0, said
+    assert said.count("dragoman: a worker was lost") == 1, said
+    assert said.count("going on after update 15") == 1
+    assert "fault" not in said
+    assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # they are written in six digits
+    checkpoint = max((place / "shards" / "checkpoints").iterdir())
+    assert len(list(checkpoint.rglob("shard-*.safetensors"))) == 2, "not each worker wrote its own"
+
+
 def test_what_is_refused_is_said_once(place):
     began = time.monotonic()
     with start(place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.heads=7", launcher=TORCHRUN) as run:

@@ -108,6 +108,19 @@ class Team:
             self.notes.set(_note_of(self.rank), sentence)
 
     @contextmanager
+    def joining_shards(self) -> Iterator[None]:
+        """Turn into words that a worker was lost while PyTorch joined shards, amid whatever was computed.
+
+        Raises WorkerLostError; other failures stay what they are.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size > 1 and _is_of_transport(error):
+                raise WorkerLostError(self._reason()) from error
+            raise
+
+    @contextmanager
     def _together(self) -> Iterator[None]:
         """Turn the failure of what workers do together into words."""
         try:
@@ -158,6 +171,11 @@ def sharded_like(tensor: Tensor, shard: Any) -> Tensor:
 def is_shard(tensor: Tensor) -> bool:
     """Whether it is one of PyTorch's distributed tensors, whose module takes long to import."""
     return hasattr(tensor, "full_tensor")
+
+
+def _is_of_transport(error: RuntimeError) -> bool:
+    """Whether it is what carries tensors between workers that failed; gloo says so by the file it failed in alone."""
+    return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
 def _note_of(rank: int) -> str:

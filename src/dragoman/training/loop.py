@@ -114,7 +114,8 @@ def train(
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
     observe(Started(run.progress.update, total, parameters, str(device)))
     try:
-        _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+        with team.joining_shards():
+            _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
     except WorkerLostError:
         if team.leads and not is_sharded(run.model):
             _save(run, observe)  # nothing of an update is applied before all workers have done their part
@@ -344,11 +345,14 @@ def _keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", score
 
 
 def _to_be_judged(run: Run[Any]) -> nn.Module:
-    """The network with the weights as they are, whole."""
+    """The network with the weights as they are, whole where this worker judges; all workers have to ask."""
     run.model.eval()
+    if not is_sharded(run.model):
+        return run.model
+    weights = whole(dict(run.model.named_parameters()))
     if run.judged is None:
         return run.model
-    set_weights(run.judged, whole(dict(run.model.named_parameters())))
+    set_weights(run.judged, weights)
     return run.judged.eval()
 
 

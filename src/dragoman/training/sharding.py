@@ -44,6 +44,8 @@ def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:
             "training.sharding = full does not go with a score that has weights between decoder and encoder; "
             "leave it out, or choose model.attention.cross.score = scaled_dot"
         )
+    # What blocks return is a view, as it warns of, and nothing here changes such in place.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module", category=UserWarning)
     mesh = init_device_mesh(device.type, (team.size,))
     for block in blocks:
         # The keys and values of the source are computed before the block they are for begins.
