@@ -51,7 +51,7 @@ def main(folder: Path, several: dict[str, Options]) -> None:
     here = place()
     assert here is not None
     if here.rank == 0:
-        with team_of(here.size, told={}) as team:
+        with team_of(here.size, told={"folder": str(folder)}) as team:
             print(json.dumps({name: trained(folder / name, options, team) for name, options in several.items()}))
     else:
         with team_joined(here) as (team, _):

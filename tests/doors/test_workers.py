@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,8 +32,8 @@ def place(tmp_path_factory):
     return place
 
 
-def start(place: Path, *arguments: str, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    whole = [*launcher, "-m", "dragoman", *arguments] if launcher else command(*arguments)
+def start(place: Path, *arguments: object, launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    whole = [*launcher, "-m", "dragoman", *map(str, arguments)] if launcher else command(*arguments)
     return subprocess.Popen(whole, cwd=place, env=environment(place), stderr=subprocess.PIPE, text=True)
 
 
@@ -47,18 +48,33 @@ def listen(process: subprocess.Popen[str], until: str) -> str:
     raise AssertionError(f"it ended without: {until}\n{''.join(said)}")
 
 
+def ended(process: subprocess.Popen[str]) -> str:
+    """What else it says, to its end."""
+    assert process.stderr is not None
+    return process.stderr.read()
+
+
+def wait_for(file: Path, *, lines: int) -> None:
+    """Wait until a file has so many lines."""
+    end = time.monotonic() + 90
+    while not file.exists() or file.read_text(encoding="utf-8").count("\n") < lines:
+        assert time.monotonic() < end, f"{file} does not come to be"
+        time.sleep(0.02)
+
+
 def helper(process: subprocess.Popen[str]) -> int:
     """The worker with the number 1 among the descendants of a process."""
     return helpers(process)[-1]
 
 
-def helpers(process: subprocess.Popen[str]) -> list[int]:
-    """Those among the descendants of a process that have the number 1."""
+def helpers(process: subprocess.Popen[str], *, rank: int = 1) -> list[int]:
+    """Those among the descendants of a process that have a number, the one of the first helper."""
     found = [process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").iterdir():
             found += map(int, (task / "children").read_text().split())
-    return [pid for pid in found if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
+    wanted = f"\0RANK={rank}\0".encode()
+    return [pid for pid in found if wanted in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
 
 
 def is_alive(pid: int) -> bool:
@@ -105,6 +121,25 @@ def test_a_lost_worker_is_made_good_where_weights_are_in_shards(place):
     assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # they are written in six digits
     checkpoint = max((place / "shards" / "checkpoints").iterdir())
     assert len(list(checkpoint.rglob("shard-*.safetensors"))) == 2, "not each worker wrote its own"
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_workers_of_two_machines_meet_again(place, lost):
+    """Each machine has its own torchrun, which counts the restarts of its own workers alone."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        meeting = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{door.getsockname()[1]}")
+    machine = (*TORCHRUN[:3], "--nnodes", "2", "--nproc-per-node", "1", *meeting, "--max-restarts", "1")
+    run = place / f"machines-{lost}"
+    options = ("train", *FILES, "--out", run, *OPTIONS)
+    with start(place, *options, launcher=machine) as one, start(place, *options, launcher=machine) as other:
+        wait_for(run / "metrics.jsonl", lines=20)
+        signal_to((helpers(one, rank=lost) + helpers(other, rank=lost))[-1], signal.SIGKILL)
+        said = [ended(one), ended(other)]
+        assert (one.wait(timeout=60), other.wait(timeout=60)) == (0, 0), said
+    assert sum(text.count("going on after update") for text in said) == 1, said
+    assert not any("exists already" in text for text in said)
+    assert weights(run) == weights(place / "two")
 
 
 def test_what_is_refused_is_said_once(place):

@@ -65,7 +65,8 @@ def train(
         return _assist(here)
     texts = (source, target, valid_source, valid_target)
     given = (config, *texts, text, valid_text, prepared, begin, out, data, assignments)
-    resume, given = _restarted(out, resume, given)
+    if out is not None and here is not None and _restarted(out):
+        return _go_on(out, given=(), device=device, tensorboard=tensorboard)
     if resume is not None:
         return _go_on(resume, given=given, device=device, tensorboard=tensorboard)
     from dragoman.cli.training_display import show_choices
@@ -129,13 +130,15 @@ def _assist(here: Place) -> None:
         raise typer.Exit(2) from error
 
 
-def _restarted(out: Path | None, resume: Path | None, given: tuple[Any, ...]) -> tuple[Path | None, tuple[Any, ...]]:
-    """What to resume with which options: where torchrun starts a command again, the run that it began."""
-    from dragoman.experiment.assistants import attempts
+def _restarted(out: Path) -> bool:
+    """Whether torchrun starts a command again that began a run before a worker was lost."""
     from dragoman.experiment.run import RunFolder
 
-    began = out is not None and attempts() > 0 and RunFolder(out).config.is_file()
-    return (out, ()) if began else (resume, given)
+    if not RunFolder(out).config.is_file():
+        return False
+    from dragoman.experiment.workers import began_here
+
+    return began_here(out)
 
 
 def train_in(

@@ -47,7 +47,7 @@ def place() -> Place | None:
 
 
 def attempts() -> int:
-    """How often torchrun has started these processes again after a worker was lost."""
+    """How often torchrun has started the processes of this machine again after it lost a worker."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 

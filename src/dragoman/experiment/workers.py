@@ -6,10 +6,12 @@ alone.
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -73,7 +75,7 @@ def _require_room(workers: int, device: torch.device) -> None:
 
 @contextmanager
 def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = None) -> Iterator[Team]:
-    """The team that this process leads, inside; `told` is what the others must know.
+    """The team that this process leads, inside; `told` is what the others must know, the folder of the run too.
 
     Who was started `early` takes part where a team of that size is wanted, and is sent away elsewhere. Raises RunError
     where the others cannot be started.
@@ -86,7 +88,9 @@ def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = No
         yield ALONE
         return
     if here is not None:
-        with _together(_met(), 0, here.size, told=told) as (team, _):
+        store = _store()
+        store.set(_begun(Path(told["folder"])), "")
+        with _together(_gathered(store, here.size), 0, here.size, told=told) as (team, _):
             yield team
         return
     assistants = early or start_assistants(size)
@@ -106,8 +110,7 @@ def team_of(size: int, *, told: Mapping[str, Any], early: Assistants | None = No
 def team_joined(here: Place) -> Iterator[tuple[Team, dict[str, Any]]]:
     """The team of a process that does not lead, and what the leader told. Raises WorkerLostError where it is gone."""
     try:
-        store = _met()
-        store.set(_here(here.rank), "")
+        store = _answered(_store(), here.rank)
     except dist.DistError as error:
         raise WorkerLostError("the worker that leads was lost") from error
     with _together(store, here.rank, here.size, told=None) as (team, heard):
@@ -136,6 +139,14 @@ def judging_on_all_cores(judge: Judge, team: Team) -> Judge:
             return judge.validate(model)
 
     return replace(judge, validate=validate)
+
+
+def began_here(folder: Path) -> bool:
+    """Whether these workers began the run in a folder, before torchrun started them again."""
+    if attempts() > 0:
+        return True
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # what is noted outlives the workers
+    return kept and bool(_store().check([_begun(folder)]))
 
 
 def note_peak(team: Team, device: torch.device) -> None:
@@ -176,16 +187,46 @@ def _opened(assistants: Assistants) -> Any:
         timeout=LONGEST_WAIT,
         master_listen_fd=assistants.door.detach(),
     )
-    while not store.check([_here(rank) for rank in range(1, assistants.size)]):
-        assistants.require_alive()
+    return _gathered(store, assistants.size, meanwhile=assistants.require_alive)
+
+
+def _store() -> Any:
+    """What the environment says to meet at."""
+    return next(rendezvous("env://", timeout=LONGEST_WAIT))[0]
+
+
+def _gathered(store: Any, size: int, *, meanwhile: Callable[[], None] = lambda: None) -> Any:
+    """The part of a store that the workers of this start share, once they are all there; for the one that leads.
+
+    What was noted before a restart may still be there, and torchrun counts restarts on each machine by itself. So the
+    leader chooses a name, and tells it to whoever asks.
+    """
+    name = uuid4().hex
+    own = dist.PrefixStore(name, store)  # type: ignore[attr-defined]
+    while not own.check([_here(rank) for rank in range(1, size)]):
+        for rank in range(1, size):
+            if store.check([_asks(rank)]):
+                store.set(_answer(store.get(_asks(rank)).decode()), name)
+        meanwhile()
         time.sleep(0.02)
-    return store
+    return own
 
 
-def _met() -> Any:
-    """What the environment says to meet at, without what was noted there before a restart."""
-    store = next(rendezvous("env://", timeout=LONGEST_WAIT))[0]
-    return dist.PrefixStore(f"attempt-{attempts()}", store) if attempts() else store  # type: ignore[attr-defined]
+def _answered(store: Any, rank: int) -> Any:
+    """The part of a store that the leader chose, for another worker, which asks by a name of its own."""
+    name = uuid4().hex
+    store.set(_asks(rank), name)
+    own = dist.PrefixStore(store.get(_answer(name)).decode(), store)  # type: ignore[attr-defined]
+    own.set(_here(rank), "")
+    return own
+
+
+def _asks(rank: int) -> str:
+    return f"asks/{rank}"
+
+
+def _answer(name: str) -> str:
+    return f"answer/{name}"
 
 
 def _here(rank: int) -> str:
@@ -194,3 +235,7 @@ def _here(rank: int) -> str:
 
 def _peak_of(rank: int) -> str:
     return f"peak/{rank}"
+
+
+def _begun(folder: Path) -> str:
+    return f"begun/{folder.absolute()}"
