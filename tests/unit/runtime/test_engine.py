@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import deque
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -177,6 +177,20 @@ def test_a_request_is_taken_back_at_any_time(network, slow):
         assert second.result(timeout=60)
         assert first.cancelled()
         assert not wait([first], timeout=60).not_done, "who waits for it is told"
+
+
+def test_requests_that_are_taken_back_make_room_for_who_waits(network, slow):
+    slow.may_go.clear()
+    request = Request((4, 5), WANTED[0], 5)
+    with Engine(network, room=3, waiting=3) as engine, ThreadPoolExecutor() as callers:
+        running = engine.submit(request)
+        waiting = callers.submit(engine.submit, request).result(timeout=60)
+        blocked = callers.submit(engine.submit, request, seconds=60.0)
+        time.sleep(0.1)
+        assert waiting.cancel()
+        assert running.cancel()
+        slow.may_go.set()
+        assert_same(blocked.result(timeout=30).result(timeout=30), alone(network, request))
 
 
 def test_a_request_may_be_asked_again_at_any_time(network, slow):

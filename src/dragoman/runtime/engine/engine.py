@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -51,6 +52,7 @@ class Engine:
         self._waiting_tokens = 0
         self._answers: dict[Request, Answer] = {}
         self._deadlines: dict[Request, float] = {}
+        self._taken_back: set[Request] = set()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="dragoman engine", daemon=True)
@@ -85,6 +87,7 @@ class Engine:
             self._waiting.append(request)
             self._waiting_tokens += request.tokens
             self._changed.notify_all()
+        answer.add_done_callback(partial(self._note, request))
         return answer
 
     def stream(self, requests: Iterable[Request], *, ahead: int = AHEAD) -> Iterator[list[Hypothesis]]:
@@ -131,12 +134,16 @@ class Engine:
         """As many of those that wait as there is room for; meanwhile others may ask."""
         with self._changed:
             self._give_up()
-            entering, self._waiting = self._waiting, deque()
-        failed = self._running.take_from(entering)
-        with self._changed:
-            self._waiting.extendleft(reversed(entering))
-            self._waiting_tokens = sum(request.tokens for request in self._waiting)
-        self._answer(failed)
+            called = self._running.called(self._waiting)
+            self._waiting_tokens -= sum(request.tokens for request in called)
+        if called:
+            self._answer(self._running.enter(called))
+
+    def _note(self, request: Request, answer: Answer) -> None:
+        """A request that its caller takes back is let go of before the next step."""
+        if answer.cancelled():
+            with self._changed:
+                self._taken_back.add(request)
 
     def _has_work(self) -> bool:
         """Wait for something to do; False when nothing comes any more."""
@@ -148,13 +155,16 @@ class Engine:
         """Let go of requests that were cancelled, or are too late."""
         now = time.monotonic()
         late = {request for request, deadline in self._deadlines.items() if deadline <= now}
-        gone = late | {request for request, answer in self._answers.items() if answer.cancelled()}
+        gone = late | self._taken_back & self._answers.keys()
+        self._taken_back.clear()
         for request in gone:
             _settle(self._answers[request], [], TimeoutError("the request was not answered in time"))
         if gone:
             self._running.drop(gone)
             self._waiting = deque(request for request in self._waiting if request not in gone)
+            self._waiting_tokens = sum(request.tokens for request in self._waiting)
             self._forget(gone)
+            self._changed.notify_all()  # whoever waits for room
 
     def _answer(self, finished: Sequence[Finished]) -> None:
         with self._changed:

@@ -63,14 +63,22 @@ class Running:
 
     def take_from(self, waiting: deque[Request]) -> list[Finished]:
         """Let the first of those that wait enter, as many as there is room for; those that fail at once are over."""
-        taken: list[Request] = []
-        while waiting and self._has_room(waiting, already=len(taken)):
+        return self.enter(self.called(waiting))
+
+    def called(self, waiting: deque[Request]) -> list[Request]:
+        """The first of those that wait, as many as there is room for, which is theirs from here on."""
+        called: list[Request] = []
+        while waiting and self._has_room(waiting, already=len(called)):
             request = waiting.popleft()
             self._tokens += request.tokens
-            taken.append(request)
+            called.append(request)
+        return called
+
+    def enter(self, called: Sequence[Request]) -> list[Finished]:
+        """Begin the searches of those that were called; those that fail at once are over."""
         finished = []
-        for settings in dict.fromkeys(request.settings for request in taken):
-            finished += self._enter(settings, [request for request in taken if request.settings == settings])
+        for settings in dict.fromkeys(request.settings for request in called):
+            finished += self._enter(settings, [request for request in called if request.settings == settings])
         return finished
 
     def step(self) -> list[Finished]:
