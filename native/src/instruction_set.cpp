@@ -13,6 +13,7 @@ bool has_avx512() {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
+bool has_avx512_bfloat16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #ifdef DRAGOMAN_AMX
 bool has_amx() {
     return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") && has_avx512() && may_use_tiles();
@@ -26,9 +27,10 @@ std::vector<Kernels> usable() {
 #ifdef DRAGOMAN_X86
     __builtin_cpu_init();
 #ifdef DRAGOMAN_AMX
-    if (has_amx()) tables.push_back(amx_kernels(__builtin_cpu_supports("avx512bf16")));
+    if (has_amx()) tables.push_back(amx_kernels(has_avx512_bfloat16()));
 #endif
-    if (has_avx512()) tables.push_back(avx512_kernels(__builtin_cpu_supports("avx512bf16")));
+    if (has_avx512_bfloat16()) tables.push_back(avx512_bfloat16_kernels());
+    if (has_avx512()) tables.push_back(avx512_kernels());
     if (has_avx2()) tables.push_back(avx2_kernels());
 #endif
     tables.push_back(portable_kernels());

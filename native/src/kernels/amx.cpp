@@ -148,7 +148,7 @@ bool may_use_tiles() {
 }
 
 Kernels amx_kernels(bool has_bfloat16) {
-    Kernels kernels = avx512_kernels(has_bfloat16);
+    Kernels kernels = has_bfloat16 ? avx512_bfloat16_kernels() : avx512_kernels();
     kernels.name = "amx";
     kernels.int8.product = tiled_product;
     return kernels;

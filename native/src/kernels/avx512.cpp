@@ -47,9 +47,12 @@ struct WidenedBfloat16 {
 
 namespace dragoman {
 
-Kernels avx512_kernels(bool has_bfloat16) {
-    Kernels kernels = table<Int8, WidenedBfloat16>("avx512_vnni");
-    if (has_bfloat16) kernels.bfloat16.product = avx512_bfloat16_product;
+Kernels avx512_kernels() { return table<Int8, WidenedBfloat16>("avx512_vnni"); }
+
+Kernels avx512_bfloat16_kernels() {
+    Kernels kernels = avx512_kernels();
+    kernels.name = "avx512_bf16";
+    kernels.bfloat16.product = avx512_bfloat16_product;
     return kernels;
 }
 
