@@ -15,7 +15,7 @@ Compute = Literal["int8", "bfloat16", "float32"]
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """What can be used on this processor, best first, such as `("amx", "avx512_bf16", "avx512_vnni", "avx2", "portable")`."""
+    """What can be used on this processor, best first: of amx, avx512_bf16, avx512_vnni, avx2 and portable."""
     return tuple(_core.instruction_sets())
 
 

@@ -55,8 +55,8 @@ def train(
 ) -> None:
     """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough.
 
-    With --text a language model is trained; every other task takes a configuration file. With --from a run is trained
-    further on other text.
+    With --text a language model is trained; every other task takes a configuration file. With --from a translator is
+    trained further on other text.
     """
     from dragoman.experiment.assistants import place
 
@@ -270,11 +270,13 @@ def asked_for(
         raise ConfigError(
             "nothing to learn from; give --source and --target, --text, or a configuration file that names a corpus"
         )
+    is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
+    if "start" in given and is_text:
+        raise ConfigError("--from goes on with a translator, and --text is for a language model; leave one of them out")
     with status() as tell:
         tell("reading and cleaning the corpus")
         if "start" in tree:
             return complete_start(tree)
-        is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
         return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
 
 

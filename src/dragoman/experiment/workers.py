@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -25,6 +26,8 @@ from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, LONGEST_WAIT, Team, WorkerLostError
 from dragoman.training.loop import Judge
 
+LONGEST_HANDSHAKE: Final = timedelta(minutes=2)
+"""Until workers that are all there have found each other; who is lost in the meantime is noticed by nothing else."""
 FEWEST_TOKENS: Final = 512
 """Of a batch, for each worker: with fewer, what they tell each other takes longer than what they learn."""
 MOST_A_CORE: Final = 4
@@ -168,8 +171,12 @@ def _together(
 ) -> Iterator[tuple[Team, dict[str, Any]]]:
     """A team that has met, and what its leader told to all, until the end of the block."""
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT)
     try:
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LONGEST_HANDSHAKE)
+    except RuntimeError as error:
+        raise WorkerLostError("a worker was lost while the workers met") from error
+    try:
+        dist.distributed_c10d._set_pg_timeout(LONGEST_WAIT)
         team = Team(rank, size, store)
         yield team, team.agreed(None if told is None else dict(told))
     finally:

@@ -36,6 +36,9 @@ def best_heads(worth: Gates, *, share: float, group: int = 1) -> Left:
         for (layer, head), value in zip(_places(table), table.flatten().tolist(), strict=True)
     )
     best = {(kind, layer, int(row.argmax())) for kind, table in worth.items() for layer, row in enumerate(table)}
+    if len(best) == len(ranked):
+        what = "head" if group == 1 else f"group of {group} heads that share keys and values"
+        raise ConfigError(f"every attention has one {what}, which it keeps; there is nothing to take away")
     less = [place for _, *place in ranked if tuple(place) not in best][: round(share * len(ranked))]
     if not less:
         what = "heads" if group == 1 else f"groups of {group} heads"

@@ -122,6 +122,12 @@ def test_shares_that_make_no_sense_are_refused(share, message):
         best_heads({"encoder": torch.tensor([[1.0, 2.0, 3.0]])}, share=share)
 
 
+@pytest.mark.parametrize(("group", "one"), [(1, "one head"), (2, "one group of 2 heads that share keys and values")])
+def test_where_every_attention_keeps_all_it_has_no_share_is_asked_for(group, one):
+    with pytest.raises(ConfigError, match=f"every attention has {one}, which it keeps"):
+        best_heads({"encoder": torch.ones(3, group)}, share=0.99, group=group)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
