@@ -7,7 +7,7 @@ alone.
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -178,9 +178,11 @@ def _together(
     try:
         dist.distributed_c10d._set_pg_timeout(LONGEST_WAIT)
         team = Team(rank, size, store)
-        yield team, team.agreed(None if told is None else dict(told))
+        with team.joining_shards():
+            yield team, team.agreed(None if told is None else dict(told))
     finally:
-        dist.destroy_process_group()
+        with suppress(RuntimeError):  # what was under way when a worker was lost fails once more
+            dist.destroy_process_group()
 
 
 def _opened(assistants: Assistants) -> Any:
