@@ -79,7 +79,8 @@ def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, texts: Texts
 @given(recipes, texts)
 @torch.no_grad()
 def test_every_word_is_seen_from_its_own_place(recipe: Recipe, texts: Texts) -> None:
-    model = network(recipe)
+    config, seed = recipe
+    model = network((config.model_copy(update={"activation": "gelu"}), seed))  # of a few units ReLU may let none live
     tokens, lengths = rectangle(texts)
     other = (tokens[:, :1] - 3) % (VOCABULARY - 4) + 4
     changed = torch.cat([other, tokens[:, 1:]], dim=1)
