@@ -226,21 +226,23 @@ class Generator:
     def _read(self, prompts: Sequence[str], *, room: int, first: int, kept: int | None = None) -> list[Prompt]:
         """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at.
 
-        Of a longer one the last `kept` tokens are, where that is another number.
+        Of a longer one the last `kept` tokens are, where it slides through the context.
         """
         side, begin = self.tokenizer.source, self._symbols.begin
         texts = [side.normalise(text) for text in _checked(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
-        if not self.pairs:
-            return [Prompt(text, (begin, *ids), said=ids) for text, ids in zip(texts, encoded, strict=True)]
-        for number, ids in enumerate(encoded, start=first + 1):
-            if len(ids) + 1 > room:
-                message = (
-                    f"prompt {number}: {len(ids)} tokens, of which the network can look at the last "
-                    f"{(kept or room) - 1} only; shorten the prompt"
-                )
-                warn(message, GenerationWarning)
-        return [Prompt(text, (*ids, begin), said=()) for text, ids in zip(texts, encoded, strict=True)]
+        # Drawing, running text leaves its beginning behind sooner or later, and nothing is said of it.
+        if self.pairs or kept is None:
+            besides = 1 if self.pairs else 0  # the begin symbol, which stands behind the prompt of a pair
+            remedy = "shorten the prompt" if kept is not None else "shorten the prompt or ask for fewer tokens"
+            for number, ids in enumerate(encoded, start=first + 1):
+                if len(ids) + besides > room:
+                    seen = (kept or room) - besides
+                    found = f"prompt {number}: {len(ids)} tokens"
+                    warn(f"{found}, of which the network can look at the last {seen} only; {remedy}", GenerationWarning)
+        if self.pairs:
+            return [Prompt(text, (*ids, begin), said=()) for text, ids in zip(texts, encoded, strict=True)]
+        return [Prompt(text, (begin, *ids), said=ids) for text, ids in zip(texts, encoded, strict=True)]
 
     def _given(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[Given]:
         if self.pairs and (prompts is None or len(prompts) != len(texts)):

@@ -165,13 +165,17 @@ def test_a_search_leaves_room_for_its_tokens(tokenizer):
     model = generator(tokenizer)
     settings = SearchSettings(beam=3)
     *_, long = PROMPTS
-    [found] = model.generate([long], settings, tokens=7)
+    length = len(tokenizer.source.encode(long))
+    with pytest.warns(GenerationWarning, match=f"prompt 1: {length} tokens, .* the last {CONTEXT - 7} only"):
+        [found] = model.generate([long], settings, tokens=7)
     memory_of = model.model.encode
     shown: list[list[int]] = []
     model.model.encode = lambda prompt, lengths: shown.append(prompt[0].tolist()) or memory_of(prompt, lengths)
-    assert model.generate([long], settings, tokens=7) == [found]
+    with pytest.warns(GenerationWarning):
+        assert model.generate([long], settings, tokens=7) == [found]
     assert shown == [tokenizer.source.encode(long)[-(CONTEXT - 7) :]]
-    [cut] = model.generate([long], settings, tokens=7, stop=[found.text[2]])
+    with pytest.warns(GenerationWarning):
+        [cut] = model.generate([long], settings, tokens=7, stop=[found.text[2]])
     assert cut.text == found.text[: found.text.index(found.text[2])]
     assert cut.ending == "stop"
 
