@@ -253,10 +253,12 @@ class _Continuations:
         _refuse("question", wanted.questions)
         _refuse("source-trees", wanted.trees)
         generator, seen, target = self.generator, None, wanted.target(number)
-        room = max(1, generator.context - wanted.tokens)
+        # What is written has to fit beside the prompt; where it is given, it is known how much that is.
+        room = max(1, generator.context - wanted.tokens) if target is None else generator.context
         (prompt,) = generator.prompts([wanted.texts[number]], room=room)
-        ids = list(prompt.ids[-room:])
+        ids = list(prompt.ids)
         if target is None:
+            ids = ids[-room:]
             seen = self._search(ids, wanted)
             output, ended = list(seen.best.tokens), seen.best.finished
         else:
