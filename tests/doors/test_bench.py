@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import yaml
 
 from dragoman.runtime import compiled
 from tests.finished_runs import finished_run, finished_writer
 from tests.small_runs import dragoman
+from tests.small_tasks import settings_of, write_texts
 
 ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
 ROW = {
@@ -21,6 +23,9 @@ def folder(tmp_path_factory):
     finished_run(folder / "translator")
     finished_writer(folder / "writer")
     (folder / "source.txt").write_text("two dogs play .\n\na cat sits\nthe sea\n", encoding="utf-8")
+    write_texts(folder)
+    (folder / "classifier.yaml").write_text(yaml.safe_dump(settings_of("classification", folder)), encoding="utf-8")
+    assert dragoman("train", "classifier.yaml", "--out", "classifier", cwd=folder).returncode == 0
     return folder
 
 
@@ -76,6 +81,7 @@ def test_it_is_printed_as_a_table_with_the_roofline_on_lines_of_its_own(folder):
         (["bench", "translator", "--source", "source.txt", "--batch", 4], "3 lines are too few for a batch of 4"),
         (["bench", "writer", "--tokens", 20, "--source-tokens", 4], "more than the context of 23"),
         (["bench", "nothing"], "nothing: no run folder"),
+        (["bench", "classifier"], "classifier: has a text classifier, and only what translates or writes is timed"),
     ],
 )
 def test_what_cannot_be_timed_is_refused(folder, asked, said):

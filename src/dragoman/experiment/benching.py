@@ -222,9 +222,8 @@ def _subject(loaded: object, run: Path) -> Subject:
         case Generator():
             return TimedGenerator(loaded)
         case _:
-            raise RunError(
-                f"{run}: is {type(loaded).__name__}, and only what translates or writes is timed; take such a run"
-            )
+            noun = task_of(RunFolder(run).read_config()).description.noun
+            raise RunError(f"{run}: has a {noun}, and only what translates or writes is timed; take such a run")
 
 
 def _core(loaded: Any) -> Core | None:
