@@ -100,6 +100,7 @@ def runs_of(kind: str, setting: Setting, length: int) -> dict[str, Run]:
     shape = (1, setting.heads, length, setting.size // setting.heads)
     inputs = [torch.randn(shape, generator=generator).requires_grad_() for _ in range(3)]
     towards = torch.randn(shape, generator=generator)
+    query, key, value = inputs
     pattern = pattern_of(kind, setting, length)
     look: Look = ReferenceLook() if kind == "full_reference" else FusedLook()
 
@@ -107,12 +108,12 @@ def runs_of(kind: str, setting: Setting, length: int) -> dict[str, Run]:
 
     @torch.no_grad()
     def forward() -> None:
-        pattern(look, *inputs, None)
+        pattern(look, query, key, value, None)
 
     def forward_backward() -> None:
         for one in leaves:
             one.grad = None
-        pattern(look, *inputs, None).backward(towards)
+        pattern(look, query, key, value, None).backward(towards)
 
     return {"forward": forward, "forward_backward": forward_backward}
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from dragoman.config import read_yaml
@@ -72,12 +73,8 @@ def forge(prepared: Path, run: Path) -> dict[str, int]:
     store = TokenStore(prepared / "ids")
     position = position_of(UPDATE, store, seed=training["seed"], budget=training["batch_tokens"])
     checkpoints = Checkpoints(run / "checkpoints", keep=training["keep"])
-    latest = checkpoints.latest()
-    assert latest is not None
-    moved = type(latest)(
-        latest.progress.but(update=UPDATE, position=position), latest.model, latest.optimiser, latest.average
-    )
-    checkpoints.save(moved)
+    last = checkpoints.load(checkpoints.updates()[-1])
+    checkpoints.save(replace(last, progress=last.progress.but(update=UPDATE, position=position)))
     return position
 
 

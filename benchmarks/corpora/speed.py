@@ -58,7 +58,7 @@ def spm(lines: list[str], kind: str) -> sentencepiece.SentencePieceProcessor:
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
-def cleaning(folder: Path, repeats: int) -> dict[str, float]:
+def cleaning(folder: Path, repeats: int) -> dict[str, int]:
     """Pairs a second, read from compressed files."""
     corpus = corpus_in(folder)
     pairs = sum(1 for _ in read(corpus))

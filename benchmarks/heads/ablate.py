@@ -18,6 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.patches import Rectangle
 
 from dragoman.data.corpora import lines
 from dragoman.evaluation import Bleu, compare, corpus_score
@@ -107,7 +108,7 @@ def plot(tree: dict[str, Any]) -> None:
         plot_by_head(torch.tensor(change), title=TITLES[kind], largest=largest, signed=True, axes=axes)
         for layer, heads in enumerate(tree["taken"].get(kind, [])):
             for head in heads:
-                axes.add_patch(plt.Rectangle((head - 0.46, layer - 0.44), 0.92, 0.88, fill=False, linestyle="--"))
+                axes.add_patch(Rectangle((head - 0.46, layer - 0.44), 0.92, 0.88, fill=False, linestyle="--"))
     figure.suptitle(f"Change of BLEU ({tree['bleu']:.1f}) without one head; dashed: what pruning a quarter takes")
     figure.savefig(HERE / "ablation.png", dpi=130)
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
@@ -43,8 +44,8 @@ def main() -> None:
 
 
 def row(
-    file: str, changes: list[str], planned: dict[str, object], planning: float, seconds: float, peaks: list[int]
-) -> dict[str, object]:
+    file: str, changes: list[str], planned: dict[str, Any], planning: float, seconds: float, peaks: list[int]
+) -> dict[str, Any]:
     """Both sides of a case, and by how much the plan is off."""
     time_planned, memory_planned = planned["time"]["total"], planned["memory"]["total"]
     return {
@@ -60,7 +61,7 @@ def row(
     }
 
 
-def keep(rows: dict[str, object]) -> None:
+def keep(rows: dict[str, Any]) -> None:
     """Put the rows among those that are there."""
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     RESULTS.write_text(json.dumps(before | rows, indent=2) + "\n")

@@ -28,7 +28,7 @@ def main() -> None:
     abstracts = [[sentence.strip() for sentence in row["source"]] for row in rows]
     references = [row["target"] for row in rows]
     best = [best_sentence(*pair) for pair in zip(abstracts, references, strict=True)]
-    tree = {
+    tree: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),
         "abstracts": len(rows),
         "systems": {
