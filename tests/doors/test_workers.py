@@ -105,7 +105,7 @@ def made_good(place: Path, out: str, *options: str) -> str:
         signal_to(helper(run), signal.SIGKILL)
         said += run.stderr.read()
         assert run.wait(timeout=120) == 0, said
-    assert said.count("going on after update 15") == 1, said
+    assert said.count("going on after update") == 1, said
     return said
 
 
@@ -117,6 +117,7 @@ def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
 def test_a_lost_worker_is_made_good_where_weights_are_in_shards(place):
     said = made_good(place, "shards", "--set", "training.sharding=full")
     assert said.count("dragoman: a worker was lost") == 1, said
+    assert "going on after update 15" in said  # what is in shards cannot be saved when one of them is gone
     assert "fault" not in said
     assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # they are written in six digits
     checkpoint = max((place / "shards" / "checkpoints").iterdir())
