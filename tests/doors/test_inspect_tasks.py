@@ -64,6 +64,15 @@ def test_weights_sum_to_one_over_what_may_be_seen(place, task):
     assert (found[np.broadcast_to(mask == 0, found.shape)] == 0).all()
 
 
+def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
+    """However many tokens might have been written after it."""
+    options = ("--text", "two", "--target", "dogs", "--tokens", 18, "--json", "given.json", "--device", "cpu")
+    assert run("inspect", "language_modelling", *options) == 0
+    one = told(place, "given")
+    assert one["source"] == ["<begin>", *"two"]
+    assert one["target"][:4] == list("dogs")
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_continuation_is_what_the_search_found(place, number):
     one = told(place, "language_modelling", number)
@@ -153,6 +162,7 @@ def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
         ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
         ("language_modelling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
+        ("language_modelling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
     ],
 )
 def test_what_the_person_can_mend(task, options, message, capsys):

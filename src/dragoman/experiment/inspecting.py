@@ -253,12 +253,11 @@ class _Continuations:
         _refuse("question", wanted.questions)
         _refuse("source-trees", wanted.trees)
         generator, seen, target = self.generator, None, wanted.target(number)
-        # What is written has to fit beside the prompt; where it is given, it is known how much that is.
-        room = max(1, generator.context - wanted.tokens) if target is None else generator.context
+        # A prompt makes room for what might be written; beside what was, it has to fit whole.
+        room = max(1, generator.context - wanted.tokens) if target is None else None
         (prompt,) = generator.prompts([wanted.texts[number]], room=room)
-        ids = list(prompt.ids)
+        ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
         if target is None:
-            ids = ids[-room:]
             seen = self._search(ids, wanted)
             output, ended = list(seen.best.tokens), seen.best.finished
         else:

@@ -188,8 +188,8 @@ class Generator:
         )
 
     def prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
-        """The texts as the network is given them; of more than `room` tokens, or the context, it sees the last."""
-        return self._read(texts, room=self.context if room is None else room, first=0)
+        """The texts as the network is given them; of more than `room` tokens, where it is said, it sees the last."""
+        return self._read(texts, room=room, first=0)
 
     @property
     def _completer(self) -> Completer:
@@ -223,16 +223,16 @@ class Generator:
     def _writable(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalise(f"x{text}x")
 
-    def _read(self, prompts: Sequence[str], *, room: int, first: int, kept: int | None = None) -> list[Prompt]:
+    def _read(self, prompts: Sequence[str], *, room: int | None, first: int, kept: int | None = None) -> list[Prompt]:
         """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at.
 
-        Of a longer one the last `kept` tokens are, where it slides through the context.
+        Of a longer one the last `kept` tokens are, where it slides through the context. Without `room` all of them are.
         """
         side, begin = self.tokenizer.source, self._symbols.begin
         texts = [side.normalise(text) for text in _checked(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
         # Drawing, running text leaves its beginning behind sooner or later, and nothing is said of it.
-        if self.pairs or kept is None:
+        if room is not None and (self.pairs or kept is None):
             besides = 1 if self.pairs else 0  # the begin symbol, which stands behind the prompt of a pair
             remedy = "shorten the prompt" if kept is not None else "shorten the prompt or ask for fewer tokens"
             for number, ids in enumerate(encoded, start=first + 1):
