@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--instruction-set", choices=cpu.instruction_sets())
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--least-sentences", type=int, default=1)
     parser.add_argument("--most-sentences", type=int, default=64)
     parser.add_argument("--logits", action="store_true", help="search all logits, instead of asking for the best")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to see that this runs")
@@ -163,7 +164,7 @@ def main() -> None:
     )
     print(json.dumps({"compute": given.compute, "threads": model.threads, "instruction_set": model.instruction_set}))
     for sentences, beam in WORK:
-        if sentences <= given.most_sentences:
+        if given.least_sentences <= sentences <= given.most_sentences:
             found = measured(model, sentences, beam, steps=TARGET, rounds=given.rounds, logits=given.logits)
             print(json.dumps(found), flush=True)
 
