@@ -12,10 +12,11 @@ from tests.corpora import corpora
 # Tests are about what every machine gives, and the commands that they start choose a GPU where they see one.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-# CI draws the same examples every time, so that a change fails for what it did; elsewhere every run looks further.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# CI draws the same examples every time, so that a change fails for what it did; elsewhere every run looks further. How
+# long an example takes says nothing on a machine that does other work too.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("elsewhere", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "elsewhere")
 
 TENSOR_ROOMS = ["nn", "models", "training", "decoding", "runtime", "inspection"]
 # jaxtyping decorates methods one by one, where beartype cannot tell which class `Self` is; any object passes there.

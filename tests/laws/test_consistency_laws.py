@@ -25,7 +25,7 @@ from dragoman.training.update import Objective, compute_gradients, teacher_force
 from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
 
-law = settings(deadline=None, max_examples=50)
+law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 smoothings = st.sampled_from([0.0, 0.1, 0.37])
 weights = st.sampled_from([0.3, 1.0, 5.0])

@@ -88,7 +88,7 @@ def texts(count: int, seed: int = 5) -> list[str]:
     return [" ".join(generator.choices(WORDS, k=generator.randint(1, 13))) for _ in range(count)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.lists(st.integers(0, VOCABULARY), max_size=9), max_size=7), min_size=1, max_size=3),
     st.sampled_from(SETTINGS),

@@ -15,7 +15,7 @@ VOCABULARY = 17
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
 seeds = st.integers(0, 2**32)
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=41), min_size=1, max_size=3)
-law = settings(deadline=None, max_examples=40)
+law = settings(max_examples=40)
 Texts = list[list[int]]
 PATTERNS = ("full", "window", "bigbird", "linformer")
 

@@ -17,7 +17,7 @@ from tests.searching import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
-law = settings(deadline=None, max_examples=20)
+law = settings(max_examples=20)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=6)
 beams = st.integers(1, 3)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)

@@ -32,7 +32,7 @@ every_metric = pytest.mark.parametrize(
 
 @every_metric
 @given(texts=corpora(5, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_perfect_output_has_the_best_score(metric, texts):
     reference, other = texts
     best = corpus_score(reference, [other, reference], metric)
@@ -41,7 +41,7 @@ def test_a_perfect_output_has_the_best_score(metric, texts):
 
 @every_metric
 @given(texts=corpora(5, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scores_stay_within_their_bounds(metric, texts):
     outputs, *references = texts
     scores = [corpus_score(outputs, references, metric), *sentence_scores(outputs, references, metric)]
@@ -51,7 +51,7 @@ def test_scores_stay_within_their_bounds(metric, texts):
 
 @every_metric
 @given(texts=corpora(7, 3), order=st.permutations(range(7)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_order_of_the_sentences_is_irrelevant(metric, texts, order):
     outputs, *references = texts
     moved, *moved_references = [[text[row] for row in order] for text in texts]
@@ -63,7 +63,7 @@ def test_the_order_of_the_sentences_is_irrelevant(metric, texts, order):
 
 @every_metric
 @given(texts=corpora(5, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_reference_given_twice_changes_nothing(metric, texts):
     outputs, reference = texts
     once, twice = (corpus_score(outputs, [reference] * times, metric) for times in (1, 2))
@@ -72,7 +72,7 @@ def test_a_reference_given_twice_changes_nothing(metric, texts):
 
 @pytest.mark.parametrize("metric", [Chrf(), ChrfPlusPlus(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(3, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_further_reference_never_lowers_the_score_of_a_sentence(metric, texts):
     """Not so for BLEU and TER: the length to be met moves with the references."""
     outputs, first, second = texts
@@ -82,7 +82,7 @@ def test_a_further_reference_never_lowers_the_score_of_a_sentence(metric, texts)
 
 @every_metric
 @given(texts=corpora(3, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_corpus_of_one_sentence_scores_as_the_sentence(metric, texts):
     outputs, *references = texts
     alone = sentence_scores(outputs, references, metric)
@@ -93,7 +93,7 @@ def test_a_corpus_of_one_sentence_scores_as_the_sentence(metric, texts):
 
 @pytest.mark.parametrize("kind", [Bleu, Chrf, ChrfPlusPlus, Ter, ExactMatch])
 @given(texts=corpora(5, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_lower_casing_is_that_of_the_text(kind, texts):
     outputs, reference = texts
     lowered = [[line.lower() for line in text] for text in texts]
@@ -103,7 +103,7 @@ def test_lower_casing_is_that_of_the_text(kind, texts):
 
 @pytest.mark.parametrize("metric", [Bleu(), Ter(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(7, 3), seed=st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_comparing_the_other_way_round_turns_the_sign_and_keeps_p(metric, texts, seed):
     one, two, reference = texts
     options = {"seed": seed, "resamples": 41, "trials": 43}

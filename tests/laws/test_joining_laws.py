@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.decoding import SearchSettings, SearchStep, Stepping, beam_search, search_of
@@ -16,7 +16,6 @@ def held(rows: list[list[int]]) -> object:
     return Stepping.hold(Sources(tuple(map(tuple, rows))))
 
 
-@settings(deadline=None)
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches(), st.data())
 def test_sentences_that_come_and_go_find_what_they_find_alone(
     network: PrefixNetwork, problem: Problem, wanted: SearchSettings, data: st.DataObject
@@ -74,7 +73,6 @@ class Replay:
         self.over |= set(step.names[step.over].tolist())
 
 
-@settings(deadline=None)
 @given(networks(), problems(), searches())
 def test_an_observer_is_told_enough_to_draw_the_tree(
     network: PrefixNetwork, problem: Problem, wanted: SearchSettings

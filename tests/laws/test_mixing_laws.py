@@ -18,7 +18,7 @@ from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError
 from dragoman.experiment.config import in_folder
 
-law = settings(deadline=None, max_examples=50)
+law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_size=1, max_size=23)
 

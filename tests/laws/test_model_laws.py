@@ -24,7 +24,7 @@ Pairs = list[tuple[list[int], list[int]]]
 seeds = st.integers(0, 2**32)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=7)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
-law = settings(deadline=None, max_examples=40)
+law = settings(max_examples=40)
 
 
 @st.composite

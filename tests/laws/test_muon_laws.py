@@ -37,7 +37,7 @@ from dragoman.training.optimisers import (
 from tests.learners import SMALL, build_network, build_run, train_small
 from tests.networks import random_encoder
 
-law = settings(deadline=None, max_examples=50)
+law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 sizes = st.sampled_from([1, 2, 3, 7, 13, 31])
 

@@ -14,7 +14,7 @@ from dragoman.data.store import TextStore, TokenStore
 from dragoman.data.tokenizer import Bpe, Tokenizer, Words
 from dragoman.errors import ConfigError
 
-law = settings(deadline=None, max_examples=100)
+law = settings(max_examples=100)
 texts = st.text(alphabet="abcXYZßéя .,!?'7", max_size=40)
 letters = st.text(alphabet="abcdefXYZßéя", min_size=1, max_size=11)
 seeds = st.integers(0, 2**32)

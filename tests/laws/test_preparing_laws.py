@@ -16,7 +16,7 @@ from dragoman.data.preparing import prepare
 from dragoman.data.store import TextStore
 from dragoman.errors import DataError
 
-law = settings(deadline=None, max_examples=30)
+law = settings(max_examples=30)
 words = st.sampled_from(["dog", "cat", "Dog", "a  dog", "", " ", "dog " * 9, "x", "y" * 30, "7"])
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
 

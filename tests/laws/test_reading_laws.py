@@ -39,7 +39,7 @@ preparations = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=any_text, preparation=preparations)
 def test_following_a_text_through_normalisation_gives_the_normalised_text(text: str, preparation: Preparation) -> None:
     traced = trace(text, preparation)
@@ -52,7 +52,6 @@ def test_following_a_text_through_normalisation_gives_the_normalised_text(text: 
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
-@settings(deadline=None)
 @given(text=any_text)
 def test_tokens_with_what_is_between_them_are_the_text(side: Side, text: str) -> None:
     ids, spans = side.encode_with_offsets(text)
@@ -69,7 +68,6 @@ def test_tokens_with_what_is_between_them_are_the_text(side: Side, text: str) ->
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
-@settings(deadline=None)
 @given(words=st.lists(any_text.filter(bool), max_size=7))
 def test_every_word_has_a_first_token_of_its_own(side: Side, words: list[str]) -> None:
     ids, firsts = encode_words(side, words)
@@ -118,7 +116,6 @@ def test_a_short_answer_is_whole_in_some_window(data: st.DataObject, size: int, 
 @pytest.mark.parametrize(
     "side", [SIDES["bpe-nfkc-lower-collapse"], SIDES["words-nfc-preserve-collapse"]], ids=["bpe", "words"]
 )
-@settings(deadline=None)
 @given(
     words=st.lists(
         st.sampled_from(["Two", "dogs", "play", "Ünïcode", "日本", "12", "«x»", "ﬁne"]), min_size=1, max_size=23

@@ -38,7 +38,7 @@ SIZES = {"heads": 3, "size": 18, "feed_forward": 11, "dropout": NO_DROPOUT}
 TEXTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4], [7, 7, 5], [16, 4, 9, 8, 5, 6, 12]]
 TOGETHER = [one for one in every_combination() if goes_together(*one[:3], masked=one[3])]
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=3)
-law = settings(deadline=None, max_examples=25)
+law = settings(max_examples=25)
 
 
 class Called:

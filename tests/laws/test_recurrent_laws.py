@@ -32,7 +32,7 @@ seeds = st.integers(0, 2**32)
 recipes = st.tuples(recurrent_configs(), seeds)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=7)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
-law = settings(deadline=None, max_examples=20)
+law = settings(max_examples=20)
 
 
 def network(recipe: Recipe) -> Seq2SeqRecurrent:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -136,7 +136,6 @@ def test_draws_of_one_output_follow_the_distribution_too() -> None:
     assert statistic < 37.7  # 99.9 % of chi-square with 15 degrees of freedom
 
 
-@settings(deadline=None)
 @given(networks, prompts, chances, st.data())
 def test_in_a_batch_is_as_alone(
     network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings, data: st.DataObject
@@ -153,7 +152,6 @@ def test_in_a_batch_is_as_alone(
     assert_same(together, alone)
 
 
-@settings(deadline=None)
 @given(networks, prompts, chances)
 def test_a_seed_reproduces(network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings) -> None:
     limits = [7] * len(rows)
@@ -170,7 +168,6 @@ def test_another_seed_number_or_sample_draws_something_else() -> None:
     assert len(set(found)) == len(changed)
 
 
-@settings(deadline=None)
 @given(networks, prompts, st.integers(0, 3), st.booleans(), st.integers(1, 7))
 def test_temperature_0_is_greedy_search_and_a_beam_of_one(
     network: PrefixNetwork, rows: list[list[int]], minimum: int, unknown: bool, limit: int
@@ -188,7 +185,6 @@ def test_temperature_0_is_greedy_search_and_a_beam_of_one(
         assert_same(coldest, [one for [one] in found])
 
 
-@settings(deadline=None)
 @given(networks, prompts, chances)
 def test_a_log_probability_is_the_one_by_definition(
     network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings
@@ -217,7 +213,6 @@ class Shown(PrefixNetwork):
         return self.inner.logits((), text[len(text) - shown :])
 
 
-@settings(deadline=None)
 @given(networks, prompts, st.sampled_from([1, 2, 3, 4, 5, 8]), st.sampled_from([1, 2, 3]), st.integers(1, 13))
 def test_a_sliding_context_shows_what_its_rule_says(
     network: PrefixNetwork, rows: list[list[int]], context: int, beam: int, limit: int

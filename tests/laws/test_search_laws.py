@@ -122,7 +122,7 @@ def by_definition(log_prob: float, length: int, wanted: SearchSettings) -> float
             return log_prob
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks(words=2), st.lists(st.integers(4, 9), max_size=3), normalisations, st.integers(0, 3), st.integers(1, 5))
 def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
     network: PrefixNetwork, source: list[int], normalisation: Normalisation, minimum: int, best: int
@@ -134,7 +134,6 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
     assert_same([found], [outputs[:best]])
 
 
-@settings(deadline=None)
 @given(networks(), problems(), searches())
 def test_search_finds_what_the_plain_loop_finds_which_never_stops_early(
     network: PrefixNetwork, problem: Problem, wanted: SearchSettings
@@ -146,7 +145,6 @@ def test_search_finds_what_the_plain_loop_finds_which_never_stops_early(
     assert_same(run_beam(network, (with_end, limits), wanted), plain)
 
 
-@settings(deadline=None)
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches())
 def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
     together = run_beam(network, problem, wanted)
@@ -154,7 +152,6 @@ def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted
     assert_same(together, alone)
 
 
-@settings(deadline=None)
 @given(networks(), problems(), searches())
 def test_outputs_obey_the_settings_and_come_best_first(
     network: PrefixNetwork, problem: Problem, wanted: SearchSettings
@@ -174,7 +171,6 @@ def test_outputs_obey_the_settings_and_come_best_first(
             assert one.score == pytest.approx(by_definition(one.log_prob, one.length, wanted), rel=1e-4, abs=1e-6)
 
 
-@settings(deadline=None)
 @given(networks(), problems(), searches())
 def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
     found = [
@@ -197,7 +193,6 @@ def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Pr
     assert_same([forced], [[one for _, one in found]])
 
 
-@settings(deadline=None)
 @given(networks(), problems(), searches())
 def test_fewer_outputs_are_the_first_of_more(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
     fewer = run_beam(network, problem, wanted)
@@ -219,7 +214,6 @@ def test_search_with_a_beam_of_one_and_of_more_ranks_alike(
             assert min(minimum, limit) <= len(one.tokens) <= limit
 
 
-@settings(deadline=None)
 @given(networks(words=5), sources, st.data(), st.sampled_from([1, 3, 1024]))
 def test_forced_scores_in_parallel_and_by_steps_agree(
     network: PrefixNetwork, rows: list[list[int]], data: st.DataObject, positions: int

@@ -36,7 +36,7 @@ reaches = st.sampled_from([1, 2, 3, 5, 7, 13, 31])
 many = st.sampled_from([1, 2, 3, 5, 11, 17, 41, 67])
 heads = st.sampled_from([(1, 1), (3, 3), (3, 1), (6, 2)])
 bigbirds = st.tuples(st.sampled_from([1, 2, 3, 5]), st.sampled_from([0, 1, 2, 3]), st.integers(0, 10))
-law = settings(deadline=None, max_examples=60)
+law = settings(max_examples=60)
 
 
 @pytest.fixture(autouse=True)

@@ -76,7 +76,7 @@ def stepped(model: Seq2SeqTransformer, memory: object, tokens: Tensor, state: ob
     return torch.stack(columns, dim=1), state
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
@@ -90,7 +90,7 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(one_by_one[real], parallel[real], **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: Pairs) -> None:
@@ -104,7 +104,7 @@ def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: P
     torch.testing.assert_close(once, again, atol=0, rtol=0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -132,7 +132,7 @@ def matrix(rows: int, columns: int, entries: st.SearchStrategy[int]) -> st.Searc
     return st.lists(st.lists(entries, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -146,7 +146,7 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs, pairs, st.data())
 @torch.no_grad()
 def test_joined_sentences_of_different_ages_go_on_as_alone(
@@ -169,7 +169,7 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_a_sentence_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
@@ -180,7 +180,7 @@ def test_a_sentence_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None
         torch.testing.assert_close(logits[row, : len(alone)], alone, **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs)
 def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
@@ -193,7 +193,7 @@ def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pai
     torch.testing.assert_close(parallel, score_by_steps(model, memory, **given_), **CLOSE)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(*recipe)
@@ -220,7 +220,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
         assert again.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-3)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(recipes, pairs, pairs)
 @torch.no_grad()
 def test_a_memory_is_no_wider_than_its_longest_source_whoever_left(recipe: Recipe, left: Pairs, last: Pairs) -> None:

@@ -35,7 +35,7 @@ Pairs = list[tuple[Parsed, list[int]]]
 seeds = st.integers(0, 2**32)
 words = st.lists(st.integers(4, VOCABULARY - 1), max_size=5)
 pairs = st.lists(st.tuples(parsed(vocabulary=VOCABULARY), words), min_size=1, max_size=4)
-law = settings(deadline=None, max_examples=15)
+law = settings(max_examples=15)
 scores_of_relations = st.sampled_from([SCORES[name] for name in ("dot", "scaled_dot", "multiplicative")])
 all_scores = st.sampled_from(list(SCORES.values()))
 

@@ -34,7 +34,7 @@ from tests.networks import NO_DROPOUT, random_transformer
 
 seeds = st.integers(0, 2**32)
 smoothings = st.sampled_from([0.0, 0.1, 0.37])
-law = settings(deadline=None, max_examples=50)
+law = settings(max_examples=50)
 
 
 # Losses

@@ -81,7 +81,7 @@ def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(cases())
 def test_float32_is_as_pytorch(instruction_set: str, case: tuple[AnyConfig, Batch]) -> None:
     """To 1e-4; where a random network blows up rounding, to a few times what that does to PyTorch."""
@@ -96,7 +96,7 @@ def test_float32_is_as_pytorch(instruction_set: str, case: tuple[AnyConfig, Batc
 
 @pytest.mark.parametrize(("compute", "furthest", "on_average"), [("bfloat16", 0.15, 0.03), ("int8", 0.6, 0.08)])
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(case=cases())
 def test_fewer_bits_stay_near_pytorch(
     instruction_set: str, compute: str, furthest: float, on_average: float, case: tuple[AnyConfig, Batch]
@@ -112,7 +112,7 @@ def test_fewer_bits_stay_near_pytorch(
     assert apart.mean() <= on_average
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(cases(), st.sampled_from([(5, 0), (3, 2), (1, 4), (0, 0)]))
 def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, Batch], ages: tuple[int, int]) -> None:
     config, (rows, _, seed) = case

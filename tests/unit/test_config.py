@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
@@ -340,7 +340,6 @@ configurations = st.builds(
 
 
 @given(configurations)
-@settings(deadline=None)
 def test_what_is_written_is_read_back_the_same(tmp_path_factory, configuration):
     path = tmp_path_factory.getbasetemp() / "config.yaml"
     path.write_text(to_yaml(configuration), encoding="utf-8", newline="")

@@ -1,6 +1,6 @@
 """Training without a configuration: what is chosen from the corpus and the device, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,8 @@ from dragoman.experiment.settings import Translation
 
 AUTOMATIC = ("nano", "tiny", "small", "base")
 """The presets that may be chosen."""
+RECURRENT = "lstm"
+"""The one for who asks for a recurrent network."""
 LEARNT_BY_MUON = ("nano", "tiny")
 """What Muon was seen to gain with, `tiny` (`benchmarks/multi30k`), and what is smaller."""
 ROTARY: Tree = {"model": {"positions": {"kind": "rotary"}}}
@@ -47,7 +49,7 @@ def complete(tree: Tree, *, device: torch.device) -> tuple[Translation, list[Cho
 def fitting_a_preset(tree: Tree) -> Translation:
     """What the tree asks for, laid over the first preset that it fits; raises ConfigError where it fits none."""
     faults: list[ConfigError] = []
-    for preset in [tree["preset"]] if given(tree, "preset") else AUTOMATIC:
+    for preset in _eligible(tree):
         try:
             return _translation(merge({"preset": preset, **_two_vocabularies(tree)}, tree))
         except ConfigError as fault:
@@ -67,8 +69,11 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
     """A value for every key that is chosen, given or not; those that hang on others follow what is given of them."""
     large = device.type != "cpu"
     corpus = f"{size.pairs:,} pairs of about {size.tokens // size.pairs} tokens"
-    preset = tree["preset"] if given(tree, "preset") else _preset(size.pairs, large=large)
-    yield Choice("preset", preset, f"{corpus} on {device.type}")
+    if len(eligible := _eligible(tree)) == 1:
+        preset, because = eligible[0], f"model.kind is {asked.model.kind}"
+    else:
+        preset, because = _preset(size.pairs, large=large), f"{corpus} on {device.type}"
+    yield Choice("preset", preset, because)
     if isinstance(asked.tokenizer, Bpe | Unigram):
         yield Choice(
             "tokenizer.vocabulary", vocabulary_for(size.pairs), "a third of the pairs, between 1,000 and 32,000"
@@ -87,7 +92,7 @@ def _choices(tree: Tree, asked: Translation, size: Size, device: torch.device) -
     yield from training_choices(tree, asked.training, preset=preset, tokens=size.tokens, budget=budget)
 
 
-def _fits(tree: Tree, preset: str, chosen: Tree) -> bool:
+def _fits(tree: Tree, preset: str | None, chosen: Tree) -> bool:
     """Whether what is chosen goes with all that the tree says."""
     try:
         _translation(merge({"preset": preset, **_two_vocabularies(tree)}, merge(chosen, tree)))
@@ -106,6 +111,13 @@ def size_of(texts: Prepared) -> Size:
     pairs = len(texts.train)
     words = sum(len(target.split()) for _, (_, target) in zip(range(2000), texts.train.pairs(), strict=False))
     return Size(pairs, round(1.35 * words / min(pairs, 2000) + 1) * pairs)
+
+
+def _eligible(tree: Tree) -> Sequence[str | None]:
+    """The presets among which a tree leaves the choice; it may have none by the name of none."""
+    if given(tree, "preset"):
+        return (tree["preset"],)
+    return (RECURRENT,) if value(tree, "model.kind") == "recurrent" else AUTOMATIC
 
 
 def _preset(pairs: int, *, large: bool) -> str:

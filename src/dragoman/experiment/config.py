@@ -10,7 +10,8 @@ from typing import Any
 
 from dragoman.config import Tree, keys_of, merge, override, parse, read_yaml
 from dragoman.errors import ConfigError
-from dragoman.experiment.presets import DEFAULT_TASK, preset_tree
+from dragoman.experiment.choices import value
+from dragoman.experiment.presets import DEFAULT_TASK, preset_tree, presets_of
 from dragoman.experiment.settings import (
     Answering,
     Classification,
@@ -45,10 +46,22 @@ def read_tree(file: Path | None, assignments: Sequence[str]) -> Tree:
 
 
 def with_preset(tree: Mapping[str, Any]) -> Tree:
-    """The tree laid over the preset that its key `preset` names, if any."""
+    """The tree laid over the preset that its key `preset` names, if any.
+
+    Raises ConfigError where the tree asks for a model of another kind, to which nothing of the preset would apply.
+    """
     rest = {key: value for key, value in tree.items() if key != "preset"}
-    name = tree.get("preset")
-    return merge(preset_tree(name, task=tree.get("task")), rest) if name is not None else rest
+    name, kind = tree.get("preset"), value(rest, "model.kind")
+    if name is None:
+        return rest
+    under = preset_tree(name, task=tree.get("task"))
+    others = presets_of(kind, task=under.get("task", DEFAULT_TASK))
+    if others and name not in others:
+        raise ConfigError(
+            f"preset: {name} is a model of kind {under['model']['kind']}, and model.kind is {kind}; leave one of them "
+            f"out, or choose {' or '.join(others)}"
+        )
+    return merge(under, rest)
 
 
 def in_folder(tree: Mapping[str, Any], folder: Path) -> Tree:

@@ -85,7 +85,8 @@ def fitted(causes: Sequence[Sequence[float]], numbers: Sequence[float]) -> Line:
     A time or a memory does not shrink with what causes it. There are few causes, so every set of them is tried whole.
     """
     table = np.column_stack([np.ones(len(numbers)), np.asarray(causes, dtype=np.float64)])
-    scales = np.maximum(np.abs(table).max(axis=0), 1e-12)
+    largest = np.abs(table).max(axis=0)
+    scales = np.where(largest > 1e-12, largest, np.inf)  # what is never there is no cause
     wanted = np.asarray(numbers, dtype=np.float64)
     best, least = np.zeros(table.shape[1]), float(wanted @ wanted)
     for count in range(1, table.shape[1] + 1):

@@ -37,7 +37,7 @@ def _training(rate: float, **schedule: Any) -> Tree:
 
 
 _BASE = merge(
-    _model(size=512, encoder_layers=6, decoder_layers=6, heads=8, feed_forward=2048),
+    _model(kind="transformer", size=512, encoder_layers=6, decoder_layers=6, heads=8, feed_forward=2048),
     _training(0.0007, kind="inverse_sqrt", warmup=4000),
 )
 _SMALL = merge(merge(_BASE, _model(size=256, heads=4, feed_forward=1024)), _training(0.0015))
@@ -142,3 +142,8 @@ def preset_tree(name: object, *, task: object = None) -> Tree:
             f"{', '.join(others)}"
         )
     return preset.of(str(task))
+
+
+def presets_of(kind: object, *, task: str) -> list[str]:
+    """The presets for a task whose model is of this kind."""
+    return [name for name, preset in PRESETS.items() if task in preset.tasks and preset.tree["model"]["kind"] == kind]

@@ -28,7 +28,7 @@ def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int
     return EpochStream(epoch)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=23),
     st.sampled_from([0, 1, 2, 5]),

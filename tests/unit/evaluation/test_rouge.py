@@ -87,7 +87,7 @@ variants = pytest.mark.parametrize("variant", ["1", "2", "L", "Lsum"])
 
 @variants
 @given(output=sentence, first=sentence, second=sentence)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_laws(variant, output, first, second):
     metric = Rouge(variant=variant)
 

@@ -120,6 +120,13 @@ def test_the_recurrent_preset_gets_dropout_where_it_has_any(tree):
     assert "model.dropout.residual" not in keys(choices)
 
 
+def test_a_recurrent_network_is_given_its_preset(tree):
+    experiment, choices = complete(override(tree, ["model.kind=recurrent", "model.size=16"]), device=CPU)
+    preset = next(choice for choice in choices if choice.key == "preset")
+    assert (preset.value, preset.reason) == ("lstm", "model.kind is recurrent")
+    assert (experiment.model.attention.kind, experiment.model.size) == ("additive", 16)
+
+
 def test_a_validation_set_is_not_held_out(tree, tmp_path):
     source, target = write_corpus(tmp_path, pairs=23, seed=5, name="valid")
     tree["data"]["valid"] = {"kind": "files", "source": str(source), "target": str(target)}

@@ -51,6 +51,10 @@ def test_a_line_goes_through_what_lies_on_one(constant, first, second, causes):
     assert [found.at(cause) for cause in causes] == pytest.approx([true.at(cause) for cause in causes], abs=1e-4)
 
 
+def test_what_is_next_to_nothing_is_no_cause():
+    assert fitted([(0.0, 0.0), (0.0, 2e-311)], [0.0, 1.0]).slopes == (0.0, 0.0)
+
+
 @given(TABLES, st.data())
 def test_no_cause_makes_it_less(causes, data):
     numbers = data.draw(st.lists(st.floats(0.0, 17.0), min_size=len(causes), max_size=len(causes)))

@@ -73,6 +73,31 @@ def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
 
 
 @pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (
+            {"preset": "tiny", "model": {"kind": "recurrent"}},
+            "preset: tiny is a model of kind transformer, and model.kind is recurrent; leave one of them out, or "
+            "choose lstm",
+        ),
+        (
+            {"preset": "gpt-nano", "task": "classification", "model": {"kind": "encoder"}},
+            "preset: gpt-nano is a model of kind causal, and model.kind is encoder; leave one of them out, or choose "
+            "bert-tiny or bert-mini or bert-small",
+        ),
+        (
+            {"preset": "tiny", "model": {"kind": "recurent"}},
+            "model.kind = 'recurent': no such kind. Did you mean recurrent?",
+        ),
+    ],
+)
+def test_a_model_of_another_kind_than_the_preset_is_refused(tree, message):
+    with pytest.raises(ConfigError) as raised:
+        to_experiment({**tree, "data": DATA})
+    assert message in str(raised.value).splitlines()
+
+
+@pytest.mark.parametrize(
     ("name", "hint"),
     [("tinny", "Did you mean tiny?"), ("deepshallow", "Did you mean deep-shallow?"), (3, "Known: nano, tiny")],
 )

@@ -37,7 +37,7 @@ def closed(model, left):
     return gates
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(attentions(), st.integers(0, 5))
 @torch.no_grad()
 def test_without_heads_is_with_heads_left_out(chosen, seed):

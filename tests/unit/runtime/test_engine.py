@@ -88,7 +88,7 @@ def assert_same(found: list, expected: list) -> None:
 asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(asked, max_size=11), st.sampled_from([1, 7, 23, 1000]), st.sampled_from([0.0, 0.25, 1.0]))
 def test_what_is_found_does_not_depend_on_room_and_company(side, asked, room, refill):
     network = OnTensors(Slow(), side, target_vocabulary=len(side), device="cpu")

@@ -33,7 +33,7 @@ def freely(monkeypatch):
 asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
 def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allowed(tokenizer, asked, room, ahead):
     network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")

@@ -1,7 +1,7 @@
 """The best spans, by looking at all of them."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.runtime.spans import Found, best_spans
@@ -20,7 +20,6 @@ def by_hand(starts: list[float], ends: list[float], allowed: list[bool], longest
 numbers = st.floats(-50, 50, width=32) | st.sampled_from([0.0, 1.0])
 
 
-@settings(deadline=None)
 @given(
     windows=st.integers(1, 11).flatmap(
         lambda places: st.lists(

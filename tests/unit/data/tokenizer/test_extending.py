@@ -53,7 +53,7 @@ def test_it_is_kept_in_the_file(chosen, tmp_path):
     assert again.source.encode("a harbour ж") == after.source.encode("a harbour ж")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.text(alphabet="abcde ж", min_size=1, max_size=13), min_size=1, max_size=7), st.integers(1, 11))
 def test_texts_come_back_whatever_is_learnt(texts: list[str], entries: int) -> None:
     before = Tokenizer.train(lambda: OLD, Bpe(vocabulary=290))
