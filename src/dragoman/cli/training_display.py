@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.training.events import Chosen, Event, RolledBack, Saved, Started, Updated, Validated
+from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
 
 if TYPE_CHECKING:
     from dragoman.data.cleaning import Report
@@ -151,6 +151,8 @@ class TrainingDisplay:
                     f"update {event.failed_update:,}: the loss is not finite ({event.examples}); back to update "
                     f"{event.update:,} with {event.rate_scale:g} of the learning rate"
                 )
+            case Learnt():
+                self._go_on_to("choosing the weights")
             case Chosen():
                 self._choose(event)
             case Saved():
@@ -178,7 +180,13 @@ class TrainingDisplay:
             self._say("which weights to keep, by the validation set:")
             for name, scores in event.candidates.items():
                 self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
-        self._bar.update(self._task, description="scoring", facts="")
+        self._go_on_to("scoring")
+
+    def _go_on_to(self, work: str) -> None:
+        """What is done now, after the last update."""
+        self._bar.update(self._task, description=work, facts="")
+        if not console.is_terminal:
+            self._say(f"{work} …")
 
     def _say(self, sentence: str) -> None:
         self._bar.console.print(sentence, markup=False, soft_wrap=True)

@@ -27,7 +27,7 @@ from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.compiling import compile_network
 from dragoman.training.config import Epochs, TrainingConfig
 from dragoman.training.distributed import ALONE, Team, WorkerLostError
-from dragoman.training.events import Observer
+from dragoman.training.events import Learnt, Observer
 from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
 from dragoman.training.optimisers import build_optimiser
@@ -75,6 +75,7 @@ def fit(
         interrupted=interrupted,
         team=team,
     )
+    observe(Learnt(run.progress.update))
     run = _whole(run, work)
     with all_cores(team):
         choice = choose(run, work.last_judge, interrupted=interrupted)

@@ -21,7 +21,7 @@ from dragoman.runtime.engine.requests import Request
 from dragoman.runtime.engine.running import Running
 from dragoman.runtime.lines import Line, Piece, Sentence, of_pieces, sentences_of
 from dragoman.runtime.network import Translating
-from dragoman.runtime.sentences import Layout, Split, cutting
+from dragoman.runtime.sentences import Layout, Split, cutting, whole
 from dragoman.runtime.splitting import split as split_long
 from dragoman.runtime.translation import Translation
 from dragoman.runtime.trees import Trees, portions, refuse_more, trees_of
@@ -280,27 +280,29 @@ class Translator:
         """What is read of each text; one that is too long is refused when those before it are given out."""
         layouts = list(map(cut, _checked(texts)))
         lines = sentences_of(layouts, texts, trees, first_line)
-        pieces = self._pieces([sentence for line in lines for sentence in line])
+        pieces = self._pieces([sentence for line in lines for sentence in line], split=cut is not whole)
         for layout, line in zip(layouts, lines, strict=True):
             yield Line(layout, [next(pieces) for _ in line])
 
-    def _pieces(self, sentences: Sequence[Sentence]) -> Iterator[list[Piece]]:
+    def _pieces(self, sentences: Sequence[Sentence], *, split: bool) -> Iterator[list[Piece]]:
         """What is read of each: nothing of an empty one, and several pieces of one that is too long."""
-        whole = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
-        for ids, sentence in zip(whole, sentences, strict=True):
+        encoded = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
+        for ids, sentence in zip(encoded, sentences, strict=True):
             too_long = len(ids) > self.longest_piece
-            yield self._cut(sentence, len(ids)) if too_long else [Piece(ids, sentence.heads)] * bool(ids)
+            yield self._cut(sentence, len(ids), split=split) if too_long else [Piece(ids, sentence.heads)] * bool(ids)
 
-    def _cut(self, sentence: Sentence, length: int) -> list[Piece]:
-        """The pieces of one that is too long."""
+    def _cut(self, sentence: Sentence, length: int, *, split: bool) -> list[Piece]:
+        """The pieces of one that is too long; a sentence of what is `split` already is not to be split once more."""
         encode, heads = self.tokenizer.source.encode_batch, sentence.heads
         self._refuse_beyond(LONGEST_LINE, length, sentence.line)
         parts = split_long(sentence.text, lambda text: len(encode([text])[0]) <= self.longest_piece)
         theirs = [None] * len(parts) if heads is None else of_pieces(heads, sentence.text, parts)
         pieces = [Piece(*piece) for piece in zip(encode(parts), theirs, strict=True) if piece[0]]
+        beginning = f"a sentence of {length} tokens is" if split else f"{length} tokens are"
+        name, remedy = ("it", "") if split else ("the line", "; split it by sentences")
         warn(
-            f"line {sentence.line}: {length} tokens are too long to be translated at once (at most "
-            f"{self.longest_piece}); the line was translated in {len(pieces)} pieces; split it by sentences",
+            f"line {sentence.line}: {beginning} too long to be translated at once (at most {self.longest_piece}); "
+            f"{name} was translated in {len(pieces)} pieces{remedy}",
             TranslationWarning,
         )
         return pieces

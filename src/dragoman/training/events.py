@@ -58,6 +58,13 @@ class RolledBack:
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """All updates are done. What is left, the choice of the weights and the last scores, may take minutes."""
+
+    update: int
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The weights that training ends with, and what each candidate scored on the validation set."""
 
@@ -66,5 +73,5 @@ class Chosen:
     candidates: Mapping[str, Mapping[str, float]]
 
 
-Event = Started | Updated | Validated | Saved | RolledBack | Chosen
+Event = Started | Updated | Validated | Saved | RolledBack | Learnt | Chosen
 Observer = Callable[[Event], None]

@@ -9,7 +9,7 @@ from typing import Any, assert_never, final
 
 from dragoman.errors import MissingExtraError
 from dragoman.files import refused, write_atomically
-from dragoman.training.events import Chosen, Event, Observer, RolledBack, Saved, Started, Updated, Validated
+from dragoman.training.events import Chosen, Event, Learnt, Observer, RolledBack, Saved, Started, Updated, Validated
 
 
 def all_of(observers: list[Observer]) -> Observer:
@@ -45,7 +45,7 @@ class MetricsFile:
                 self._write("rolled_back", event)
             case Chosen():
                 self._write("chosen", event)
-            case Saved():
+            case Saved() | Learnt():
                 pass
             case _:
                 assert_never(event)
@@ -91,7 +91,7 @@ class TensorBoard:
                 self._scalars("training", values, event.update)
             case Validated():
                 self._scalars("validation", event.scores, event.update)
-            case Saved() | RolledBack():
+            case Saved() | RolledBack() | Learnt():
                 self._writer.flush()
             case Chosen():
                 self._writer.close()

@@ -8,7 +8,7 @@ from rich.console import Console
 from dragoman.cli import training_display
 from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
 from dragoman.experiment.choices import Choice
-from dragoman.training.events import Chosen, Event, RolledBack, Saved, Started, Updated, Validated
+from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
 
 EVENTS: list[Event] = [
     Started(0, total=40, parameters=12345, device="cpu"),
@@ -20,6 +20,7 @@ EVENTS: list[Event] = [
     Updated(20, 1, 2.125, 2.0, 1.0, 0.001, 4000.0, 4.0),
     Validated(30, 2, {"loss": 2.5, "bleu": 30.0}, improved=False, seconds=5.0),
     Updated(40, 2, 2.0, 2.0, 1.0, 0.001, 4000.0, 6.0),
+    Learnt(40),
     Chosen(40, "best", {"last": {"loss": 2.5, "bleu": 30.0}, "best": {"loss": 2.0, "bleu": 33.5}}),
 ]
 
@@ -58,9 +59,11 @@ def test_a_line_a_report_where_nobody_watches(shown):
     assert lines[6] == "epoch 2, update 30: loss 2.500, bleu 30.00"
     assert lines[7] == "update 40/40: loss 2.000, 4,000 tokens/s"
     assert lines[8:] == [
+        "choosing the weights …",
         "which weights to keep, by the validation set:",
         "  last: loss 2.500, bleu 30.00",
         "→ best: loss 2.000, bleu 33.50",
+        "scoring …",
     ]
 
 
@@ -71,6 +74,22 @@ def test_a_bar_on_a_terminal(shown):
     assert "20/40 loss 2.250, 4,000 tokens/s, 0 s left" in text
     assert "epoch 1, update 15: loss 2.000, bleu 33.33 *" in text
     assert "epoch 2" in text
+
+
+def test_a_bar_says_what_comes_after_the_last_update(shown):
+    stream = shown(terminal=True)
+    with TrainingDisplay() as display:
+        for event in EVENTS[:-1]:
+            display(event)
+        assert "choosing the weights" in _now(display)
+        display(EVENTS[-1])
+        assert "scoring" in _now(display)
+    assert "→ best: loss 2.000, bleu 33.50" in stream.getvalue()
+
+
+def _now(display: TrainingDisplay) -> str:
+    [task] = display._bar.tasks
+    return task.description
 
 
 def test_the_only_candidate_is_not_worth_a_word(shown):

@@ -155,7 +155,9 @@ def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, ch
     small = translator(tokenizer, choices=choices, longest_piece=longest)
     with pytest.warns(TranslationWarning) as caught:
         [_, [whole]] = small.hypotheses(["a cat", " ".join(pieces)], wanted)
-    assert any(f"line 2: {length} tokens are too long" in str(one.message) for one in caught)
+    [said] = [str(one.message) for one in caught if "pieces" in str(one.message)]
+    assert said.startswith(f"line 2: {length} tokens are too long")
+    assert said.endswith("split it by sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         parts = [found[0] for found in small.hypotheses(_cut(small, " ".join(pieces)), wanted)]
@@ -322,7 +324,9 @@ def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(
         warnings.simplefilter("ignore", TranslationWarning)
         [[cat], [rest]] = small.hypotheses(["A cat.", "two dogs play by the sea."], wanted)
     assert found.text == f"{cat.text} {rest.text}"
-    assert any("line 7: 25 tokens are too long" in str(one.message) for one in caught)
+    [said] = [str(one.message) for one in caught if "pieces" in str(one.message)]
+    assert said.startswith("line 7: a sentence of 25 tokens is too long")
+    assert "split it by sentences" not in said
     with pytest.raises(DataError, match=r"line 8: \d+ tokens, more than the 65536"):
         small.hypotheses(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
 

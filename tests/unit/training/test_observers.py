@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dragoman.errors import MissingExtraError, RunError
-from dragoman.training.events import Chosen, RolledBack, Saved, Started, Updated, Validated
+from dragoman.training.events import Chosen, Learnt, RolledBack, Saved, Started, Updated, Validated
 from dragoman.training.observers import MetricsFile, TensorBoard, all_of
 
 
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_drops_what_came_after_its_checkpoint(metrics):
 
 
 def test_the_choice_of_weights_is_made_again(metrics):
-    tell(metrics, started(0), validated(5), Chosen(5, "last", {}), started(5))
+    tell(metrics, started(0), validated(5), Learnt(5), Chosen(5, "last", {}), started(5))
     assert told(metrics) == [("started", 0), ("validated", 5)]
 
 
@@ -105,7 +105,8 @@ def test_tensorboard_reads_what_was_written_and_not_what_was_taken_back(tmp_path
     first = TensorBoard(tmp_path)
     tell_all(first, started(0), updated(2), validated(5), Saved(5), updated(7, loss=99.0), Saved(7))
     second = TensorBoard(tmp_path)
-    tell_all(second, started(5), updated(7, loss=0.75), validated(10, bleu=30.0), Saved(10), Chosen(10, "last", {}))
+    tell_all(second, started(5), updated(7, loss=0.75), validated(10, bleu=30.0), Saved(10), Learnt(10))
+    second(Chosen(10, "last", {}))
     read = accumulators.EventAccumulator(str(tmp_path))
     read.Reload()
     assert [(event.step, event.value) for event in read.Scalars("validation/bleu")] == [(5, 20.0), (10, 30.0)]
