@@ -11,7 +11,7 @@ Sentences that are over leave the batch, and others may enter it: each has an ag
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Self, final
 
 import numpy as np
@@ -145,16 +145,12 @@ class BeamSearch(Generic[M, S]):
         before = self._open
         assert before is not None, "there is a sentence to search for"
         candidates, state = self._candidates(before)
-        decided = self._decide(before, candidates)
-        longer = candidates.take(decided.going_on)
+        going = going_on(candidates, beam=self._settings.beam, end=self._symbols.end)
+        longer = candidates.take(going)
+        decided = _Decided(going, *self._decide(before, candidates, longer))
         self._trail.append(before.names, before.ages, longer)
-        after = replace(
-            before,
-            ages=before.ages + 1,
-            state=state,
-            hypotheses=longer,
-            endings=self._set_aside(before, candidates, decided),
-        )
+        endings = self._set_aside(before, candidates, decided)
+        after = _Sentences(before.names, before.ages + 1, before.limits, before.memory, state, longer, endings)
         over = self._over(after)
         if self._observer is not None:
             self._observer.stepped(SearchStep(before.names, before.ages, candidates, *decided, over))
@@ -182,24 +178,24 @@ class BeamSearch(Generic[M, S]):
         )
         return best_continuations(log_probs, tokens, some.hypotheses.log_probs, width=width), state
 
-    def _decide(self, some: _Sentences[M, S], candidates: Continuations) -> _Decided:
-        """Which candidates go on, which end, and which hypotheses are cut off."""
-        beam, end = self._settings.beam, self._symbols.end
-        going = going_on(candidates, beam=beam, end=end)
-        ends = (candidates.tokens[:, :beam] == end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
-        best_to_go_on = candidates.log_probs[np.arange(len(going)), going[:, 0]]
-        stuck = (some.limits <= some.ages) | (best_to_go_on == IMPOSSIBLE)
-        if not stuck.any():
-            return _Decided(going, ends, np.zeros_like(ends))
+    def _decide(
+        self, some: _Sentences[M, S], candidates: Continuations, longer: Continuations
+    ) -> tuple[Bool[np.ndarray, "kept beam"], Bool[np.ndarray, "kept beam"]]:
+        """Which candidates end, and which hypotheses are cut off; `longer` are the candidates that may go on."""
+        beam = self._settings.beam
+        ends = (candidates.tokens[:, :beam] == self._symbols.end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
+        stuck = (some.limits <= some.ages) | (longer.log_probs[:, 0] == IMPOSSIBLE)
+        if not np.count_nonzero(stuck):
+            return ends, np.zeros(ends.shape, dtype=np.bool_)
         over_with = ((candidates.parents[:, :beam, None] == np.arange(beam)) & ends[..., None]).any(axis=1)
-        return _Decided(going, ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE))
+        return ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE)
 
     def _set_aside(self, some: _Sentences[M, S], candidates: Continuations, decided: _Decided) -> Endings:
         """The endings, with those of this step among them."""
         endings, scoring = some.endings, self._settings.normalisation
-        if decided.ended.any():
+        if np.count_nonzero(decided.ended):
             endings = endings.merge(ended(candidates, some.ages, where=decided.ended, normalisation=scoring))
-        if decided.cut_off.any():
+        if np.count_nonzero(decided.cut_off):
             endings = endings.merge(cut_off(some.hypotheses, some.ages, where=decided.cut_off, normalisation=scoring))
         return endings
 
@@ -208,7 +204,7 @@ class BeamSearch(Generic[M, S]):
         endings, open_ = some.endings, some.hypotheses.log_probs[:, 0]
         over = endings.finished.all(axis=1) | (some.limits < some.ages) | (open_ == IMPOSSIBLE)
         enough = endings.finished[:, self._settings.best - 1]
-        if not enough.any():
+        if not np.count_nonzero(enough):
             return over
         best_to_come = attainable(
             open_,
@@ -221,7 +217,7 @@ class BeamSearch(Generic[M, S]):
     def _go_on(self, some: _Sentences[M, S], over: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Let sentences that are over leave, before the state of the others is rearranged, and say what was found."""
         found: dict[int, list[Hypothesis]] = {}
-        if over.any():
+        if np.count_nonzero(over):
             rows = over.nonzero()[0]
             names = some.names[rows]
             hypotheses = self._trail.follow(names, some.endings.keep(rows), best=self._settings.best)
@@ -231,5 +227,6 @@ class BeamSearch(Generic[M, S]):
                 self._open = None
                 return found
             some = some.keep((~over).nonzero()[0])
-        self._open = replace(some, state=some.state.select(some.hypotheses.parents))
+        state = some.state.select(some.hypotheses.parents)
+        self._open = _Sentences(some.names, some.ages, some.limits, some.memory, state, some.hypotheses, some.endings)
         return found

@@ -25,12 +25,9 @@ class Continuations:
 
     def take(self, places: Int[np.ndarray, "batch taken"]) -> Self:
         """Those at the given places of each sentence."""
-        rows = np.arange(len(places))[:, None]
+        flat = _flat(places, width=self.tokens.shape[1])
         return type(self)(
-            self.tokens[rows, places],
-            self.parents[rows, places],
-            self.token_log_probs[rows, places],
-            self.log_probs[rows, places],
+            self.tokens.take(flat), self.parents.take(flat), self.token_log_probs.take(flat), self.log_probs.take(flat)
         )
 
     def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
@@ -104,31 +101,34 @@ def best_continuations(
     Of each hypothesis those continuations are given which are its best; `width` of them are enough.
     """
     batch, beam, each = tokens.shape
-    totals = (so_far[..., None] + token_log_probs).reshape(batch, beam * each)
-    tokens = tokens.reshape(batch, beam * each)
-    order = _best_first(totals, tokens, width=width)
-    rows = np.arange(batch)[:, None]
-    token_log_probs = token_log_probs.reshape(batch, beam * each)
+    losses = -(so_far[..., None] + token_log_probs).reshape(batch, beam * each)
+    order = _best_first(losses, tokens.reshape(batch, beam * each), width=width)
+    flat = _flat(order, width=beam * each)
     parents = (order // each).astype(tokens.dtype)
-    return Continuations(tokens[rows, order], parents, token_log_probs[rows, order], totals[rows, order])
+    return Continuations(tokens.take(flat), parents, token_log_probs.take(flat), -losses.take(flat))
 
 
 def _best_first(
-    totals: Float[np.ndarray, "batch candidates"], tokens: Int[np.ndarray, "batch candidates"], *, width: int
+    losses: Float[np.ndarray, "batch candidates"], tokens: Int[np.ndarray, "batch candidates"], *, width: int
 ) -> Int[np.ndarray, "batch width"]:
-    """The places of the `width` greatest totals; of equals the lower token, then the lower place."""
-    losses = -totals
-    order = np.argsort(losses, axis=1)[:, : width + 1]
-    sorted_ = np.take_along_axis(losses, order, axis=1)
+    """The places of the `width` smallest losses; of equals the lower token, then the lower place."""
+    order = losses.argsort(axis=1)[:, : width + 1]
+    sorted_ = losses.take(_flat(order, width=losses.shape[1]))
     # Equals are rare, and a sort that is stable over two keys takes five times as long.
-    tied = (sorted_[:, 1:] == sorted_[:, :-1]).any(axis=1)
+    equal = sorted_[:, 1:] == sorted_[:, :-1]
     order = order[:, :width]
-    if tied.any():
+    if np.count_nonzero(equal):  # a quarter of the time of any(), which counts between steps of one sentence
+        tied = equal.any(axis=1)
         order[tied] = np.lexsort((tokens[tied], losses[tied]), axis=1)[:, :width]
     return order
+
+
+def _flat(places: Int[np.ndarray, "batch taken"], *, width: int) -> Int[np.ndarray, "batch taken"]:
+    """Places of each row of an array so wide, as places of the array without its rows: faster to take, for few."""
+    return places if len(places) == 1 else places + np.arange(0, len(places) * width, width)[:, None]
 
 
 def going_on(candidates: Continuations, *, beam: int, end: int) -> Int[np.ndarray, "batch beam"]:
     """The places of the `beam` best that do not end."""
     ends: Bool[np.ndarray, "batch width"] = candidates.tokens == end
-    return np.argsort(ends, axis=1, kind="stable")[:, :beam]
+    return ends.argsort(axis=1, kind="stable")[:, :beam]

@@ -179,7 +179,9 @@ class Trail:
         return found
 
     def _grow(self, more: int, *, axis: int) -> None:
-        width = [(0, more if one == axis else 0) for one in range(3)]
+        shape = list(self._tokens.shape)
+        shape[axis] = more
         self._tokens, self._parents, self._log_probs = (
-            np.pad(part, width) for part in (self._tokens, self._parents, self._log_probs)
+            np.concatenate([part, np.zeros(shape, dtype=part.dtype)], axis=axis)
+            for part in (self._tokens, self._parents, self._log_probs)
         )

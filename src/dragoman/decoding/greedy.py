@@ -1,7 +1,6 @@
 """Greedy search: always the most probable symbol."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Generic, final
 
 import numpy as np
@@ -11,7 +10,7 @@ from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import IMPOSSIBLE, ask
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.progress import to_the_end
-from dragoman.decoding.rows import Rows
+from dragoman.decoding.rows import Rows, Sentences
 from dragoman.models.searched import M, S, Searched
 from dragoman.models.symbols import Symbols
 
@@ -80,5 +79,5 @@ def one_step(
     for name, token, log_prob, stop in columns:
         if not stop:
             rows.write(name, token, log_prob)
-    after = replace(some, ages=some.ages + 1, tokens=tokens, state=state)
+    after = Sentences(some.names, some.ages + 1, some.limits, tokens, some.memory, state)
     return rows.without(after, cut | ends)

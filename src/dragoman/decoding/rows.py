@@ -95,8 +95,11 @@ class Rows(Generic[M, S]):
 
     def without(self, some: Sentences[M, S], over: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Go on with those that are not over; what was found for the others."""
+        if not np.count_nonzero(over):
+            self._open = some
+            return {}
         going = (~over).nonzero()[0]
-        self._open = some if len(going) == len(over) else some.keep(going) if len(going) else None
+        self._open = some.keep(going) if len(going) else None
         return {
             name: [hypothesis_of(self._outputs.pop(name), self._settings.normalisation, symbols=self._symbols)]
             for name in some.names[over].tolist()

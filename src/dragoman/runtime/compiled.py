@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, final
@@ -115,8 +115,10 @@ class Core:
         forbidden: Sequence[int] = (),
     ) -> Best[Any]:
         width = min(width, self._vocabulary - len(forbidden))
-        with _refusing_what_is_no_number():
+        try:
             found: Best[Any] = self._model.best(_ids(tokens), memory, state, width, _never(forbidden))
+        except ValueError as error:
+            raise _refused(error) from error
         return found
 
     def follow(
@@ -131,8 +133,10 @@ class Core:
     ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
         """What `best` gives after each of the first `lengths` tokens of each sentence, and the state after all."""
         width = min(width, self._vocabulary - len(forbidden))
-        with _refusing_what_is_no_number():
+        try:
             log_probs, ids, after = self._model.follow(_ids(tokens), lengths, memory, state, width, _never(forbidden))
+        except ValueError as error:
+            raise _refused(error) from error
         return log_probs, ids, after
 
 
@@ -212,13 +216,9 @@ def _forced() -> dict[str, Any]:
     return forced
 
 
-@contextmanager
-def _refusing_what_is_no_number() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        # The core refuses what is no input too, but that would be our fault.
-        raise (not_finite() if "finite" in str(error) else error) from error
+def _refused(error: ValueError) -> Exception:
+    """What a refusal of the core is to a search: it refuses what is no input too, but that would be our fault."""
+    return not_finite() if "finite" in str(error) else error
 
 
 def _never(forbidden: Sequence[int]) -> Int[np.ndarray, "_"]:
