@@ -12,17 +12,15 @@ _NUMBERS = {np.dtype(np.float32), np.dtype(np.uint16), np.dtype(np.int8)}
 def whole_numbers(values: ArrayLike, *, axes: int, name: str) -> NDArray[np.int32]:
     """Whole numbers in 32 bits; raises ValueError for others, and IndexError for what 32 bits do not hold."""
     array = np.asarray(values)
-    if array.dtype is _INT32 and array.ndim == axes:
-        return np.ascontiguousarray(array)
     if array.ndim != axes:
         raise ValueError(f"{name} have the shape {array.shape}, and need {axes} {'axis' if axes == 1 else 'axes'}")
-    if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"{name} are {array.dtype}, and must be whole numbers")
-    if array.size:
+    if array.size and array.dtype != _INT32:
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"{name} are {array.dtype}, and must be whole numbers")
         limits = np.iinfo(np.int32)
         if int(array.min()) < limits.min or int(array.max()) > limits.max:
             raise IndexError(f"{name} reach from {array.min()} to {array.max()}, beyond all ids")
-    return np.ascontiguousarray(array, dtype=np.int32)
+    return np.ascontiguousarray(array, dtype=_INT32)
 
 
 def weight_array(name: str, values: Any) -> NDArray[Any]:

@@ -96,7 +96,6 @@ class _Sentences(Generic[M, S]):
 class _Decided(NamedTuple):
     """What a step decides about its candidates, as `SearchStep` tells it."""
 
-    going_on: Int[np.ndarray, "kept beam"]
     ended: Bool[np.ndarray, "kept beam"]
     cut_off: Bool[np.ndarray, "kept beam"]
 
@@ -147,13 +146,13 @@ class BeamSearch(Generic[M, S]):
         candidates, state = self._candidates(before)
         going = going_on(candidates, beam=self._settings.beam, end=self._symbols.end)
         longer = candidates.take(going)
-        decided = _Decided(going, *self._decide(before, candidates, longer))
+        decided = self._decide(before, candidates, longer)
         self._trail.append(before.names, before.ages, longer)
         endings = self._set_aside(before, candidates, decided)
         after = _Sentences(before.names, before.ages + 1, before.limits, before.memory, state, longer, endings)
         over = self._over(after)
         if self._observer is not None:
-            self._observer.stepped(SearchStep(before.names, before.ages, candidates, *decided, over))
+            self._observer.stepped(SearchStep(before.names, before.ages, candidates, going, *decided, over))
         return self._go_on(after, over)
 
     def drop(self, names: Sequence[int]) -> None:
@@ -178,17 +177,15 @@ class BeamSearch(Generic[M, S]):
         )
         return best_continuations(log_probs, tokens, some.hypotheses.log_probs, width=width), state
 
-    def _decide(
-        self, some: _Sentences[M, S], candidates: Continuations, longer: Continuations
-    ) -> tuple[Bool[np.ndarray, "kept beam"], Bool[np.ndarray, "kept beam"]]:
+    def _decide(self, some: _Sentences[M, S], candidates: Continuations, longer: Continuations) -> _Decided:
         """Which candidates end, and which hypotheses are cut off; `longer` are the candidates that may go on."""
         beam = self._settings.beam
         ends = (candidates.tokens[:, :beam] == self._symbols.end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
         stuck = (some.limits <= some.ages) | (longer.log_probs[:, 0] == IMPOSSIBLE)
         if not np.count_nonzero(stuck):
-            return ends, np.zeros(ends.shape, dtype=np.bool_)
+            return _Decided(ends, np.zeros(ends.shape, dtype=np.bool_))
         over_with = ((candidates.parents[:, :beam, None] == np.arange(beam)) & ends[..., None]).any(axis=1)
-        return ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE)
+        return _Decided(ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE))
 
     def _set_aside(self, some: _Sentences[M, S], candidates: Continuations, decided: _Decided) -> Endings:
         """The endings, with those of this step among them."""

@@ -124,7 +124,7 @@ def _best_first(
 
 
 def _flat(places: Int[np.ndarray, "batch taken"], *, width: int) -> Int[np.ndarray, "batch taken"]:
-    """Places of each row of an array so wide, as places of the array without its rows: faster to take, for few."""
+    """Places of each row of an array so wide, as places of the array without its rows: quicker to take when few."""
     return places if len(places) == 1 else places + np.arange(0, len(places) * width, width)[:, None]
 
 
