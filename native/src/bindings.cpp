@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bind_learning.hpp"
 #include "model.hpp"
 
 namespace nb = nanobind;
@@ -133,6 +134,8 @@ void quantise(const FloatArray& weight, const nb::ndarray<std::int8_t, nb::ndim<
 
 NB_MODULE(_core, module) {
     using released = nb::call_guard<nb::gil_scoped_release>;
+    nb::set_leak_warnings(false);  // training keeps its functions for as long as the process lives
+    bind_learning(module);
     module.def("instruction_sets", &instruction_sets);
     module.def("quantise", &quantise, nb::arg("weight").noconvert(), nb::arg("whole").noconvert(),
                nb::arg("scale").noconvert());

@@ -109,6 +109,71 @@ struct Looks {
     void (*transpose)(const float* keys, std::size_t stride, std::size_t places, std::size_t head_size, Number* block);
 };
 
+/// What a row of elements loses by chance: a 64-bit word serves four of them, each kept where its share of the bits, as a
+/// number of 16 with a sign, is at least `least`; what is kept is multiplied by `factor`.
+struct Dropping {
+    const std::int64_t* columns;
+    std::uint64_t finisher;
+    std::int32_t least;
+    float factor;
+};
+
+/// Of one row: -log p of what was expected, and the mean log p of all words.
+struct RowLoss {
+    float negative_log_likelihood, mean_log_prob;
+};
+
+/// Numbers of one head, of places that follow one another.
+template <class Number>
+struct RowsOfHead {
+    Number* first;
+    std::size_t stride;
+};
+
+struct HeadSizes {
+    std::size_t queries, keys, head_size;
+
+    /// Of a row of scores.
+    std::size_t width() const { return rounded_up(keys, lanes); }
+    /// Numbers that one head needs beside what it is given, forward and backward.
+    std::size_t scratch() const { return (2 * queries + head_size + 1) * width(); }
+};
+
+/// Which keys a query sees: those before and at its own place, where `causal`, and those whose byte is not zero.
+struct Sight {
+    bool causal;
+    const std::uint8_t* allowed;
+    /// From the bytes of one query to those of the next; 0 where all see the same.
+    std::size_t stride;
+};
+
+struct HeadInputs {
+    RowsOfHead<const float> query, key, value;
+};
+struct HeadGradients {
+    RowsOfHead<float> query, key, value;
+};
+
+/// What training computes between products; counts may be any.
+struct LearningKernels {
+    /// Rounded to bfloat16; the second adds the numbers, not rounded, to sums too.
+    void (*narrow)(const float* x, std::size_t count, Bfloat16* y);
+    void (*narrow_and_add)(const float* x, std::size_t count, Bfloat16* y, float* sums);
+    /// Plus a bias where there is one.
+    void (*widen)(const Bfloat16* x, const float* bias, std::size_t count, float* y);
+    /// (x, y) becomes (x cos - y sin, y cos + x sin), for the halves of a head.
+    void (*turn)(const float* x, const float* cosine, const float* sine, std::size_t half, float* y);
+    void (*drop)(const float* x, const Dropping& dropping, std::uint64_t line, std::size_t count, float* y);
+    /// The logits of a row become p, less `certainty` where the expected word is; `scratch` has room for a row, and a bias
+    /// gradient is added to where there is one.
+    RowLoss (*loss_of_row)(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, float* scratch,
+                           float* bias_gradient);
+    void (*attend_head)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head, float* scratch,
+                        RowsOfHead<float> attended);
+    void (*attend_head_back)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head,
+                             RowsOfHead<const float> gradient, float* scratch, const HeadGradients& found);
+};
+
 struct Kernels {
     const char* name;
     Arithmetic int8, bfloat16, float32;
@@ -127,6 +192,7 @@ struct Kernels {
     void (*enter)(const float* logits, std::uint64_t which, const Names& names, Candidate* best, std::size_t count);
     /// log of the sum of exponentials over all groups; NaN or infinite where a logit is.
     float (*normaliser)(const GroupSummary* summaries, std::size_t groups);
+    LearningKernels learning;
 };
 
 }  // namespace dragoman

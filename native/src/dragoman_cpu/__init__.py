@@ -5,8 +5,9 @@ out. The layout is that of `dragoman.models.interfaces`: `(batch, beam)`, a beam
 is handed over. A number has the same bits whatever is computed beside it, and by however many threads.
 """
 
+from dragoman_cpu._core import Learning
 from dragoman_cpu.configuration import accepts
 from dragoman_cpu.hypotheses import Memory, State
 from dragoman_cpu.model import Compute, Model, instruction_sets, quantise
 
-__all__ = ["Compute", "Memory", "Model", "State", "accepts", "instruction_sets", "quantise"]
+__all__ = ["Compute", "Learning", "Memory", "Model", "State", "accepts", "instruction_sets", "quantise"]

@@ -7,6 +7,53 @@ from numpy.typing import NDArray
 def instruction_sets() -> list[str]: ...
 def quantise(weight: NDArray[np.float32], whole: NDArray[np.int8], scale: NDArray[np.float32]) -> None: ...
 
+class Learning:
+    """What training computes between products, written into arrays that are handed in: NumPy's, or any with DLPack.
+
+    The last axis of an array is a row. Halves are bfloat16, or uint16 where a library has no such numbers. Raises
+    ValueError for what does not fit together, and for an instruction set that cannot be used here.
+    """
+
+    def __init__(self, instruction_set: str | None = None) -> None: ...
+    @property
+    def instruction_set(self) -> str: ...
+    def narrow(self, x: Any, y: Any, sums: Any = None) -> None:
+        """Rows in bfloat16, and zeros in the rows that `y` has more; their sums by column are added to `sums`."""
+
+    def widen(self, x: Any, bias: Any, y: Any) -> None:
+        """Halves in float32, plus the bias, for as many rows as `y` has."""
+
+    def turn(self, x: Any, cosine: Any, sine: Any, heads: int, y: Any) -> None:
+        """Halves of each head's row as points that turn; `heads` rows after each other have one row of angles."""
+
+    def drop(self, x: Any, lines: Any, columns: Any, finisher: int, least: int, factor: float, y: Any) -> None:
+        """Elements times `factor`, or zero where a share of the word of their line and column is below `least`."""
+
+    def losses(self, logits: Any, expected: Any, certainty: float, bias_gradient: Any = None) -> tuple[float, float]:
+        """Sums over rows of -log p of what was expected and of the mean log p; the logits become p, less `certainty`
+        at what was expected."""
+
+    def attend(self, query: Any, key: Any, value: Any, allowed: Any, causal: bool, scale: float, attended: Any) -> None:
+        """Softmax of scaled inner products times the values; arrays are texts by places by heads by numbers.
+
+        `allowed` has a byte for each text, head, query and key, where each of the first three may be one for all.
+        """
+
+    def attend_back(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        allowed: Any,
+        causal: bool,
+        scale: float,
+        gradient: Any,
+        for_query: Any,
+        for_key: Any,
+        for_value: Any,
+    ) -> None:
+        """The gradients in queries, keys and values of the one in what was attended to."""
+
 class Memory:
     """What was read of sources or prompts; shared, not copied, by `keep` and `join`."""
 

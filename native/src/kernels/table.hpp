@@ -1,6 +1,7 @@
 // The functions of this instruction set, together; included last, after lanes and arithmetics.
 #pragma once
 
+#include "learning_attention.hpp"
 #include "looks.hpp"
 #include "operands.hpp"
 #include "products.hpp"
@@ -30,7 +31,8 @@ constexpr Kernels table(const char* name) {
             summarise,
             group_above,
             enter,
-            normaliser};
+            normaliser,
+            learning()};
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from dragoman.axes import Bool, Float
+from dragoman.nn.compiled import AttendedByCore, core_for
 from dragoman.nn.dropout import dropout
 from dragoman.nn.masks import causal as causal_mask
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, scaled_dot, share
@@ -83,6 +84,10 @@ def attend_fused(
     `causal` is for as many queries as keys, without another mask. Without a `scale` it is $1 / \sqrt{d}$.
     """
     grouped = query.shape[1] != key.shape[1]
+    if bias is None and key.shape == value.shape and not grouped and (core := core_for(query)) is not None:
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        seen = None if allowed is None else allowed.expand(*allowed.shape[:3], key.shape[2])
+        return AttendedByCore.apply(query, key, value, seen, causal, scale, core)  # type: ignore[no-untyped-call]
     mask: Tensor | None = allowed
     if bias is not None:
         mask = bias if allowed is None else bias.masked_fill(~allowed, torch.finfo(bias.dtype).min)

@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.axes import Bool, Int, Shaped
+from dragoman.axes import Int, Shaped
+from dragoman.nn.compiled import Dropped, core_for
 
 _LEVELS: Final = 2**16
 # Odd numbers whose bits look like chance: the golden ratio of 64 bits, and two of the finishers of SplitMix64
@@ -46,24 +47,31 @@ def dropout(x: Shaped[Tensor, "*shape"], probability: float) -> Shaped[Tensor, "
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    threshold = min(round(probability * _LEVELS), _LEVELS - 1)
-    kept = _survivors(x.shape, threshold)
+    if x.ndim < 2:
+        return dropout(x.reshape(1, -1), probability).view(x.shape)
+    least = min(round(probability * _LEVELS), _LEVELS - 1) - _LEVELS // 2
+    lines, columns = _words(x.shape)
+    if core := core_for(x):
+        return Dropped.apply(x, lines, columns, _FIRST, least, 1 / (1 - probability), core)  # type: ignore[no-untyped-call]
+    kept = _levels(lines, columns)[..., : x.shape[-1]] >= least
     return x * kept.to(x.dtype).mul_(1 / (1 - probability))
 
 
-def _survivors(shape: torch.Size, threshold: int) -> Bool[Tensor, "*shape"]:
-    if len(shape) < 2:
-        return _survivors(torch.Size((1, shape.numel())), threshold).view(shape)
+def _words(shape: torch.Size) -> tuple[Int[Tensor, "*lines"], Int[Tensor, " columns"]]:
+    """A word for each line of elements, and one for every four elements of a line."""
     call = int(torch.empty((), dtype=torch.int64).random_())
     lines = _mixed(_row_keys(shape[0]) + call)
     for axis, size in enumerate(shape[1:-1]):
         lines = _mixed(lines[..., None] + torch.arange(size) * (axis + 1))
-    columns = _mixed(torch.arange(-(-shape[-1] // 4)) * _GOLDEN + call) | 1
+    return lines, _mixed(torch.arange(-(-shape[-1] // 4)) * _GOLDEN + call) | 1
+
+
+def _levels(lines: Int[Tensor, "*lines"], columns: Int[Tensor, " columns"]) -> Int[Tensor, "*lines levels"]:
+    """The four shares of the words of all lines and columns."""
     words = lines[..., None] * columns
     words ^= words >> 32
     words *= _FIRST
-    levels = words.view(torch.int16)[..., : shape[-1]]
-    return levels >= threshold - _LEVELS // 2
+    return words.view(torch.int16)
 
 
 def _row_keys(rows: int) -> Keys:

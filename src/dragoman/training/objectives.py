@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.axes import Float, Int
+from dragoman.nn.compiled import core_for
 from dragoman.training.precision import ALIKE, rounded
 
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
@@ -124,7 +125,12 @@ class _ChunkSums:
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
         rows, words = hidden[chunk], expected[chunk, None]
         filled = rounded(rows, rows.dtype)
-        logits = F.linear(filled, weight, bias)[: len(rows)].float()
+        logits = F.linear(filled, weight, bias)
+        core = core_for(self.weight_sum) if logits.dtype == torch.bfloat16 else None
+        if core is not None:
+            self._add_by_core(core, chunk, logits, weight, filled, expected[chunk])
+            return
+        logits = logits[: len(rows)].float()
         probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
         likeliest = probs.amax(dim=-1, keepdim=True)  # at least 1/V, so its logarithm is exact enough
         log_normaliser = logits.amax(dim=-1, keepdim=True) - likeliest.log()
@@ -142,6 +148,20 @@ class _ChunkSums:
         gradient = rounded(gradient, weight.dtype)
         self.hidden_gradient[chunk] = (gradient @ weight)[: len(rows)]
         self.weight_gradient += gradient.t() @ filled
+
+    def _add_by_core(
+        self, core: Any, chunk: slice, logits: Tensor, weight: Tensor, filled: Tensor, expected: Tensor
+    ) -> None:
+        """The same in one pass over each row of logits, which becomes their gradient where it stands."""
+        count = len(expected)
+        nll, mean_log_prob = core.losses(logits[:count], expected, 1 - self.smoothing, self.bias_gradient)
+        self.nll += nll
+        self.objective += (1 - self.smoothing) * nll - self.smoothing * mean_log_prob
+        if self.hidden_gradient is None or self.weight_gradient is None:
+            return
+        logits[count:] = 0
+        self.hidden_gradient[chunk] = (logits @ weight)[:count]
+        self.weight_gradient += logits.t() @ filled
 
     def fold_in_uniform(self, hidden: Tensor, weight: Tensor) -> None:
         share = self.smoothing / weight.shape[0]

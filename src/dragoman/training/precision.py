@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from dragoman.axes import Float
+from dragoman.nn.compiled import core_for
 
 SMALLEST: Final = 64 * 64
 """Weights of a linear map below which rounding them takes longer than it gains."""
@@ -79,21 +80,21 @@ class RoundedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        rows, small_weight = x.flatten(0, -2), weight.to(torch.bfloat16)
+        rows, small_weight = x.detach().flatten(0, -2), weight.detach().to(torch.bfloat16)
         small = filled_up(rows, torch.bfloat16)
         ctx.save_for_backward(small, small_weight)
         ctx.shape = x.shape
-        mapped = F.linear(small, small_weight)[: len(rows)].float().view(*x.shape[:-1], len(weight))
-        return mapped if bias is None else mapped.add_(bias)
+        mapped = widened(F.linear(small, small_weight), len(rows), None if bias is None else bias.detach())
+        return mapped.view(*x.shape[:-1], len(weight))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         gradient = gradients[0].flatten(0, -2)
-        small = filled_up(gradient, torch.bfloat16)
-        for_x = (small @ weight)[: len(gradient)].float().view(ctx.shape) if ctx.needs_input_grad[0] else None
-        for_weight = (small.t() @ x).float() if ctx.needs_input_grad[1] else None
-        return for_x, for_weight, gradient.sum(dim=0) if ctx.needs_input_grad[2] else None
+        sums = gradient.new_zeros(gradient.shape[1]) if ctx.needs_input_grad[2] else None
+        small = filled_up(gradient, torch.bfloat16, sums)
+        for_x = widened(small @ weight, len(gradient)).view(ctx.shape) if ctx.needs_input_grad[0] else None
+        return for_x, (small.t() @ x).float() if ctx.needs_input_grad[1] else None, sums
 
 
 def rounded(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Float[Tensor, "*passes more size"]:
@@ -101,13 +102,36 @@ def rounded(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Floa
     return rows.to(kind) if kind == torch.float32 else filled_up(rows, kind)
 
 
-def filled_up(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Float[Tensor, "*passes more size"]:
-    """The rows in another number format, and rows of zeros after them up to a multiple of `ALIKE`."""
+def filled_up(
+    rows: Float[Tensor, "*passes rows size"], kind: torch.dtype, sums: Float[Tensor, " size"] | None = None
+) -> Float[Tensor, "*passes more size"]:
+    """The rows in another number format, and rows of zeros after them up to a multiple of `ALIKE`.
+
+    What is given as `sums` has the sums of the rows, as they were, added to it.
+    """
     count = rows.shape[-2]
     filled = rows.new_empty((*rows.shape[:-2], -(-count // ALIKE) * ALIKE, rows.shape[-1]), dtype=kind)
+    core = core_for(rows) if rows.ndim == 2 and kind == torch.bfloat16 else None
+    if core is not None:
+        core.narrow(rows.detach().contiguous(), filled, sums)
+        return filled
     filled[..., :count, :] = rows
     filled[..., count:, :] = 0
+    if sums is not None:
+        sums += rows.sum(dim=tuple(range(rows.ndim - 1)))
     return filled
+
+
+def widened(
+    product: Float[Tensor, "more size"], count: int, bias: Float[Tensor, " size"] | None = None
+) -> Float[Tensor, "rows size"]:
+    """The first rows of a product in float32, plus the bias."""
+    mapped = product.new_empty((count, product.shape[1]), dtype=torch.float32)
+    if core := core_for(mapped):
+        core.widen(product, bias, mapped)
+        return mapped
+    mapped.copy_(product[:count])
+    return mapped if bias is None else mapped.add_(bias)
 
 
 def _cpu_has_bfloat16(device: torch.device) -> bool:

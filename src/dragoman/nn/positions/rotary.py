@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.axes import Float, Int
+from dragoman.nn.compiled import Turned, core_for
 
 PerHead = Float[Tensor, "rows heads places head_size"]
 
@@ -21,6 +22,8 @@ def rotate(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float) -> P
     rates = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
     angles = places[:, None, :, None] * rates
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    if core := core_for(x):
+        return Turned.apply(x, cosine[:, 0], sine[:, 0], core)  # type: ignore[no-untyped-call]
     left, right = x[..., :half], x[..., half:]
     return torch.cat([left * cosine - right * sine, right * cosine + left * sine], dim=-1)
 
