@@ -24,6 +24,8 @@ def write_ctranslate2(model: Mapping[str, Any], weights: Weights, words: Sequenc
     """
     import ctranslate2
 
+    require_partners_network(model)
+
     class Converter(ctranslate2.converters.Converter):
         def _load(self) -> Any:
             layers = (model["encoder_layers"], model["decoder_layers"])
@@ -36,6 +38,14 @@ def write_ctranslate2(model: Mapping[str, Any], weights: Weights, words: Sequenc
             return spec
 
     Converter().convert(str(out), **how)
+
+
+def require_partners_network(model: Mapping[str, Any]) -> None:
+    """Raises ValueError for a network that would be another one there, and write something else."""
+    wanted = {"norm_position": "pre", "positions": "sinusoidal", "tie": "all", "activation": "relu", "gated": False}
+    found = {**model, "positions": model["positions"]["kind"]}
+    if others := {name: found[name] for name, value in wanted.items() if found[name] != value}:
+        raise ValueError(f"the partners are given networks with {wanted}, and this one has {others}")
 
 
 def fill(spec: Any, weights: Weights) -> None:
@@ -82,6 +92,7 @@ def pegasus(model: Mapping[str, Any], weights: Weights) -> Any:
     import torch
     from transformers import PegasusConfig, PegasusForConditionalGeneration
 
+    require_partners_network(model)
     vocabulary, size = weights["source_embedding.tokens.weight"].shape
     config = PegasusConfig(
         vocab_size=vocabulary,
