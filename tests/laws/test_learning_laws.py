@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.models.transformer.config import DropoutConfig, RotaryConfig, TransformerConfig
 from dragoman.nn import compiled
-from dragoman.nn.attend import attend_fused
+from dragoman.nn.attend import SHORT, attend_fused
 from dragoman.nn.compiled import by_pytorch_alone, core_for
 from dragoman.nn.dropout import dropout
 from dragoman.nn.positions.rotary import rotate
@@ -100,6 +100,14 @@ def test_causal_attention_is_that_of_pytorch(rows: int, places: int, size: int, 
     given = (drawn(seed + number, rows, 2, places, size) for number in range(3))
     for one, other in on_both_roads(lambda *some: attend_fused(*some, causal=True), *given):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("places", "by_core"), [(SHORT, True), (SHORT + 1, False)])
+def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
+    few, many = drawn(1, 1, 2, 3, 5).requires_grad_(), drawn(2, 1, 2, places, 5).requires_grad_()
+    for query, key in ((few, many), (many, few)):
+        attended = attend_fused(query, key, key)
+        assert (attended.grad_fn.name() == "AttendedByCoreBackward") == by_core
 
 
 @law

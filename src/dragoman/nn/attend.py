@@ -26,6 +26,8 @@ Attended = Float[Tensor, "rows heads queries value_size"]
 Compare = Callable[[MappedQueries, MappedKeys], Logits]
 
 
+SHORT = 64
+"""Places up to which the compiled core computes attention; beyond, PyTorch's kernels, which go by blocks, are faster."""
 ValuesOfDistances = Callable[[Logits], Attended]
 """What the distances themselves add to the values, of weights (Shaw et al., 2018, eq. 3)."""
 
@@ -84,7 +86,8 @@ def attend_fused(
     `causal` is for as many queries as keys, without another mask. Without a `scale` it is $1 / \sqrt{d}$.
     """
     grouped = query.shape[1] != key.shape[1]
-    if bias is None and key.shape == value.shape and not grouped and (core := core_for(query)) is not None:
+    plain = bias is None and key.shape == value.shape and not grouped
+    if plain and max(query.shape[2], key.shape[2]) <= SHORT and (core := core_for(query)) is not None:
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         seen = None if allowed is None else allowed.expand(*allowed.shape[:3], key.shape[2])
         return AttendedByCore.apply(query, key, value, seen, causal, scale, core)  # type: ignore[no-untyped-call]
