@@ -27,7 +27,7 @@ Compare = Callable[[MappedQueries, MappedKeys], Logits]
 
 
 SHORT = 64
-"""Places up to which the compiled core computes attention; beyond, PyTorch's kernels, which go by blocks, are faster."""
+"""Places up to which the compiled core computes attention; beyond, the blocks of PyTorch's kernels are faster."""
 ValuesOfDistances = Callable[[Logits], Attended]
 """What the distances themselves add to the values, of weights (Shaw et al., 2018, eq. 3)."""
 
