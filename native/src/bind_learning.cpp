@@ -3,10 +3,11 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <stdexcept>
+#include <tuple>
 
 #include "learning.hpp"
 
@@ -70,12 +71,21 @@ void drop(const Learning& learning, const Floats& x, const Words& lines, const W
                   {columns.data(), static_cast<std::uint64_t>(finisher), least, factor}, grid(y));
 }
 
-std::pair<float, float> losses(const Learning& learning, const Halves& logits, const Words& expected, float certainty,
-                               const std::optional<Results>& bias_gradient) {
+std::tuple<float, float, float> losses(const Learning& learning, const Halves& logits, const Words& expected,
+                                       float certainty, const std::optional<Floats>& taught, float share,
+                                       const std::optional<Results>& bias_gradient) {
     Grid<Bfloat16> all = grid(logits);
+    if (taught && (taught->ndim() != 2 || taught->shape(0) != all.rows || taught->shape(1) != all.columns)) {
+        throw std::invalid_argument("what is taught needs the shape of the logits");
+    }
     RowLoss found = learning.losses(all, one_a_row(expected, all.rows, "each row of logits needs an expected word"),
-                                    certainty, as_many(bias_gradient, all.columns));
-    return {found.negative_log_likelihood, found.mean_log_prob};
+                                    certainty, {taught ? taught->data() : nullptr, share}, as_many(bias_gradient, all.columns));
+    return {found.negative_log_likelihood, found.mean_log_prob, found.taught_log_prob};
+}
+
+void add_probabilities(const Learning& learning, const Halves& logits, float share, const Results& sums) {
+    Grid<Bfloat16> all = grid(logits);
+    learning.add_probabilities({all.data, all.rows, all.columns}, share, grid(sums));
 }
 
 template <class Number, class Array>
@@ -120,7 +130,10 @@ void bind_learning(nb::module_& module) {
         .def("drop", &drop, nb::arg("x").noconvert(), nb::arg("lines").noconvert(), nb::arg("columns").noconvert(),
              nb::arg("finisher"), nb::arg("least"), nb::arg("factor"), nb::arg("y").noconvert(), released())
         .def("losses", &losses, nb::arg("logits").noconvert(), nb::arg("expected").noconvert(), nb::arg("certainty"),
+             nb::arg("taught").noconvert().none() = nb::none(), nb::arg("share") = 0.0f,
              nb::arg("bias_gradient").noconvert().none() = nb::none(), released())
+        .def("add_probabilities", &add_probabilities, nb::arg("logits").noconvert(), nb::arg("share"),
+             nb::arg("sums").noconvert(), released())
         .def("attend", &attend, nb::arg("query").noconvert(), nb::arg("key").noconvert(), nb::arg("value").noconvert(),
              nb::arg("allowed").noconvert().none(), nb::arg("causal"), nb::arg("scale"), nb::arg("attended").noconvert(),
              released())

@@ -118,9 +118,15 @@ struct Dropping {
     float factor;
 };
 
-/// Of one row: -log p of what was expected, and the mean log p of all words.
+/// What a row is to be like beside the word that is expected: a distribution, none where null, and how much it counts.
+struct Taught {
+    const float* distribution;
+    float share;
+};
+
+/// Of one row: -log p of what was expected, the mean log p of all words, and the mean that a teacher expects of it.
 struct RowLoss {
-    float negative_log_likelihood, mean_log_prob;
+    float negative_log_likelihood, mean_log_prob, taught_log_prob;
 };
 
 /// Numbers of one head, of places that follow one another.
@@ -164,10 +170,12 @@ struct LearningKernels {
     /// (x, y) becomes (x cos - y sin, y cos + x sin), for the halves of a head.
     void (*turn)(const float* x, const float* cosine, const float* sine, std::size_t half, float* y);
     void (*drop)(const float* x, const Dropping& dropping, std::uint64_t line, std::size_t count, float* y);
-    /// The logits of a row become p, less `certainty` where the expected word is; `scratch` has room for a row, and a bias
-    /// gradient is added to where there is one.
-    RowLoss (*loss_of_row)(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, float* scratch,
-                           float* bias_gradient);
+    /// The logits of a row become p, less `certainty` where the expected word is, and less what is taught; `scratch` has
+    /// room for a row, and a bias gradient is added to where there is one.
+    RowLoss (*loss_of_row)(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
+                           float* scratch, float* bias_gradient);
+    /// A share of the probabilities of a row of logits is added to `sums`; `scratch` has room for a row.
+    void (*add_probabilities)(const Bfloat16* logits, std::size_t count, float share, float* scratch, float* sums);
     void (*attend_head)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head, float* scratch,
                         RowsOfHead<float> attended);
     void (*attend_head_back)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head,

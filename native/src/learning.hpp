@@ -65,8 +65,11 @@ public:
     void turn(const Grid<const float>& x, const Grid<const float>& cosine, const Grid<const float>& sine, std::size_t heads,
               const Grid<float>& y) const;
     void drop(const Grid<const float>& x, const std::int64_t* lines, const Dropping& dropping, const Grid<float>& y) const;
-    /// Sums over the rows; the logits become the gradient in them.
-    RowLoss losses(const Grid<Bfloat16>& logits, const std::int64_t* expected, float certainty, float* bias_gradient) const;
+    /// Sums over the rows; the logits become the gradient in them. What is taught is as many rows, or null.
+    RowLoss losses(const Grid<Bfloat16>& logits, const std::int64_t* expected, float certainty, const Taught& taught,
+                   float* bias_gradient) const;
+    /// A share of the probabilities of each row, added to the sums.
+    void add_probabilities(const Grid<const Bfloat16>& logits, float share, const Grid<float>& sums) const;
     void attend(const Attention& attention, const HeadsOfTexts<float>& attended) const;
     /// The gradients in queries, keys and values, of the one in what was attended to.
     void attend_back(const Attention& attention, const HeadsOfTexts<const float>& gradient, const HeadsOfTexts<float>& query,

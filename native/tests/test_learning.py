@@ -1,6 +1,7 @@
 """What training computes between products, beside the same in NumPy, for every instruction set and any sizes."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,22 +87,47 @@ def test_elements_are_lost_by_their_words(core: Learning, rows: int, columns: in
 
 
 @every_core
-@given(rows=st.integers(1, 5), words=SIZES, smoothing=st.sampled_from([0.0, 0.1]), bias=st.booleans(), seed=SEEDS)
+@given(
+    rows=st.integers(1, 5),
+    words=SIZES,
+    certainty=st.sampled_from([0.9, 0.2, 1.0]),
+    share=st.sampled_from([None, 0.8, 1.0]),
+    bias=st.booleans(),
+    seed=SEEDS,
+)
 def test_the_loss_of_a_row_and_its_gradient(
-    core: Learning, rows: int, words: int, smoothing: float, bias: bool, seed: int
+    core: Learning, rows: int, words: int, certainty: float, share: float | None, bias: bool, seed: int
 ) -> None:
     logits, expected = halves(3 * drawn(seed, rows, words)), np.random.default_rng(seed).integers(0, words, rows)
-    exact = wide(logits).astype(np.float64)
-    log_probs = exact - np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    log_probs = log_softmax(wide(logits).astype(np.float64))
+    taught = None if share is None else np.exp(log_softmax(drawn(seed + 1, rows, words)))
     gradient = np.exp(log_probs)
-    gradient[np.arange(rows), expected] -= 1 - smoothing
+    gradient[np.arange(rows), expected] -= certainty
+    if taught is not None:
+        gradient -= share * taught
     sums = np.zeros(words, dtype=np.float32) if bias else None
-    nll, mean_log_prob = core.losses(logits, expected, 1 - smoothing, sums)
+    nll, mean_log_prob, taught_log_prob = core.losses(logits, expected, certainty, taught, share or 0.0, sums)
     assert nll == pytest.approx(-log_probs[np.arange(rows), expected].sum(), rel=1e-4, abs=1e-4)
     assert mean_log_prob == pytest.approx(log_probs.mean(axis=1).sum(), rel=1e-4, abs=1e-4)
+    if taught is not None:
+        assert taught_log_prob == pytest.approx((taught * log_probs).sum(), rel=1e-4, abs=1e-4)
     np.testing.assert_allclose(wide(logits), gradient, rtol=2**-8, atol=1e-6)
     if sums is not None:
         np.testing.assert_allclose(sums, gradient.sum(axis=0), atol=1e-5)
+
+
+def log_softmax(logits: NDArray[Any]) -> NDArray[Any]:
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+@every_core
+@given(rows=st.integers(1, 5), words=SIZES, share=st.sampled_from([1.0, 0.25]), seed=SEEDS)
+def test_shares_of_probabilities_are_added_up(core: Learning, rows: int, words: int, share: float, seed: int) -> None:
+    logits, before = halves(3 * drawn(seed, rows, words)), drawn(seed + 1, rows, words)
+    sums = before.copy()
+    core.add_probabilities(logits, share, sums)
+    probabilities = np.exp(log_softmax(wide(logits).astype(np.float64)))
+    np.testing.assert_allclose(sums, before + share * probabilities, atol=1e-6)
 
 
 def test_a_loss_of_what_is_not_finite_is_not_finite() -> None:
@@ -191,6 +217,9 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: core.losses(y, np.array([0, 1, 8]), 0.9),
         lambda: core.losses(y, np.array([0, 1, -1]), 0.9),
         lambda: core.losses(y, np.array([0, 1]), 0.9),
+        lambda: core.losses(y, words, 0.9, drawn(1, 2, 8), 0.5),
+        lambda: core.losses(y, words, 0.9, drawn(1, 24), 0.5),
+        lambda: core.add_probabilities(y, 0.5, drawn(1, 2, 8)),
         lambda: core.attend(four, four, narrow_head, None, False, 1.0, four.copy()),
         lambda: core.attend(four, narrow_head, narrow_head, None, False, 1.0, four.copy()),
         lambda: core.attend(four, four, four, np.ones((2, 1, 1, 2), np.uint8), False, 1.0, four.copy()),

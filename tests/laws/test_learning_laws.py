@@ -14,8 +14,9 @@ from dragoman.nn.attend import SHORT, attend_fused
 from dragoman.nn.compiled import by_pytorch_alone, core_for
 from dragoman.nn.dropout import dropout
 from dragoman.nn.positions.rotary import rotate
-from dragoman.training.objectives import unembedding_loss
-from dragoman.training.precision import RoundedLinear, filled_up
+from dragoman.training.distilling import distilled
+from dragoman.training.objectives import Taught, unembedding_loss
+from dragoman.training.precision import PrecisionName, RoundedLinear, filled_up
 from dragoman.training.randomness import seeded
 from dragoman.training.update import compute_gradients, teacher_forced
 from tests.learners import batch_of
@@ -124,16 +125,32 @@ def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: b
 
 
 @law
-@given(tokens=sizes, size=sizes, words=sizes, smoothing=st.sampled_from([0.0, 0.1]), bias=st.booleans(), seed=seeds)
+@given(
+    tokens=sizes,
+    size=sizes,
+    words=sizes,
+    smoothing=st.sampled_from([0.0, 0.1]),
+    share=st.sampled_from([None, 0.6, 1.0]),
+    bias=st.booleans(),
+    seed=seeds,
+)
 def test_the_loss_is_nearly_the_same(
-    tokens: int, size: int, words: int, smoothing: float, bias: bool, seed: int
+    tokens: int, size: int, words: int, smoothing: float, share: float | None, bias: bool, seed: int
 ) -> None:
     """Logits are rounded to bfloat16 on both roads; what is summed of them is not."""
     expected = torch.randint(words, (tokens,), generator=torch.Generator().manual_seed(seed))
+    told = (2 * drawn(seed + 3, tokens, words)).softmax(dim=-1)
+    taught = None if share is None else Taught(share, lambda chunk: told[chunk])
 
     def loss(hidden: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
         found = unembedding_loss(
-            hidden, weight, shift if bias else None, expected, smoothing=smoothing, products=torch.bfloat16
+            hidden,
+            weight,
+            shift if bias else None,
+            expected,
+            smoothing=smoothing,
+            taught=taught,
+            products=torch.bfloat16,
         )
         return torch.stack([found.objective + 0 * shift.sum(), found.negative_log_likelihood])
 
@@ -143,7 +160,8 @@ def test_the_loss_is_nearly_the_same(
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_an_update_is_that_of_pytorch(precision: str) -> None:
+@pytest.mark.parametrize("teachers", [0, 2])
+def test_an_update_is_that_of_pytorch(precision: PrecisionName, teachers: int) -> None:
     """A whole network, rotary positions and dropout everywhere but on attention weights included."""
     config = TransformerConfig(
         size=66,
@@ -155,11 +173,17 @@ def test_an_update_is_that_of_pytorch(precision: str) -> None:
         dropout=DropoutConfig(embedding=0.2, residual=0.2, feed_forward=0.1, attention=0.0),
         tie="all",
     )
-    model = random_transformer(config, source_vocabulary=13, target_vocabulary=13).train()
+    model, *known = (
+        random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).eval()
+        for seed in range(1 + teachers)
+    )
+    model.train()
+    objective = teacher_forced(0.1, precision=precision)
+    if known:
+        objective = distilled(0.1, known, weight=0.6, temperature=1.0, precision=precision)
 
     def update() -> tuple[tuple[float, ...], dict[str, Tensor]]:
         model.zero_grad(set_to_none=True)
-        objective = teacher_forced(0.1, precision=precision)
         sums = compute_gradients(model, [batch_of(PAIRS)], objective, seeds=(1, 1), precision=precision)
         return sums, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 

@@ -29,9 +29,22 @@ class Learning:
     def drop(self, x: Any, lines: Any, columns: Any, finisher: int, least: int, factor: float, y: Any) -> None:
         """Elements times `factor`, or zero where a share of the word of their line and column is below `least`."""
 
-    def losses(self, logits: Any, expected: Any, certainty: float, bias_gradient: Any = None) -> tuple[float, float]:
-        """Sums over rows of -log p of what was expected and of the mean log p; the logits become p, less `certainty`
-        at what was expected."""
+    def losses(
+        self,
+        logits: Any,
+        expected: Any,
+        certainty: float,
+        taught: Any = None,
+        share: float = 0.0,
+        bias_gradient: Any = None,
+    ) -> tuple[float, float, float]:
+        """Sums over rows of -log p of what was expected, of the mean log p, and of log p in the mean of what is taught.
+
+        The logits become p, less `certainty` at what was expected, less `share` of the distributions that are taught.
+        """
+
+    def add_probabilities(self, logits: Any, share: float, sums: Any) -> None:
+        """A share of the probabilities of each row of logits, which are halves, is added to the sums."""
 
     def attend(self, query: Any, key: Any, value: Any, allowed: Any, causal: bool, scale: float, attended: Any) -> None:
         """Softmax of scaled inner products times the values; arrays are texts by places by heads by numbers.

@@ -81,17 +81,11 @@ void drop(const float* x, const Dropping& dropping, std::uint64_t line, std::siz
     }
 }
 
-/// Three passes over a row of logits that the nearest cache holds; exponentials stay in `scratch` in between.
-RowLoss loss_of_row(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, float* scratch,
-                    float* bias_gradient) {
-    Lanes most = spread(lowest), all = spread(0.0f);
-    for (std::size_t i = 0; i < count; i += lanes) {
-        Lanes some = load_some(logits + i, count - i);
-        all = all + some;
-        most = larger(first(count - i, some, spread(lowest)), most);
-    }
-    float peak = largest(most);
-    float chosen = sum(load_some(logits + expected, 1));
+/// Of a row of logits, all exponentials of what is left of the largest one, which `scratch` holds then, and their sum.
+struct Raised {
+    float peak, total;
+};
+Raised raise(const Bfloat16* logits, std::size_t count, float peak, float* scratch) {
     Lanes total = spread(0.0f);
     for (std::size_t i = 0; i < count; i += lanes) {
         Lanes raised = falling_exponential(load_some(logits + i, count - i) - spread(peak));
@@ -99,15 +93,46 @@ RowLoss loss_of_row(Bfloat16* logits, std::size_t count, std::size_t expected, f
         store_some(scratch + i, count - i, raised);
         total = total + raised;
     }
-    float normaliser = sum(total), share = 1.0f / normaliser, log_normaliser = peak + std::log(normaliser);
-    scratch[expected] -= certainty * normaliser;
+    return {peak, sum(total)};
+}
+
+/// Three passes over a row of logits that the nearest cache holds; exponentials stay in `scratch` in between.
+RowLoss loss_of_row(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
+                    float* scratch, float* bias_gradient) {
+    Lanes most = spread(lowest), all = spread(0.0f);
+    for (std::size_t i = 0; i < count; i += lanes) {
+        Lanes some = load_some(logits + i, count - i);
+        all = all + some;
+        most = larger(first(count - i, some, spread(lowest)), most);
+    }
+    float chosen = sum(load_some(logits + expected, 1));
+    Raised raised = raise(logits, count, largest(most), scratch);
+    float share = 1.0f / raised.total, log_normaliser = raised.peak + std::log(raised.total);
+    scratch[expected] -= certainty * raised.total;
+    Lanes told = spread(0.0f);
     for (std::size_t i = 0; i < count; i += lanes) {
         Lanes gradient = load_some(scratch + i, count - i) * spread(share);
+        if (taught.distribution != nullptr) {
+            Lanes wanted = load_some(taught.distribution + i, count - i);
+            told = fused(wanted, load_some(logits + i, count - i), told);
+            gradient = gradient - wanted * spread(taught.share);
+        }
         store_some(logits + i, count - i, gradient);
         if (bias_gradient == nullptr) continue;
         store_some(bias_gradient + i, count - i, load_some(bias_gradient + i, count - i) + gradient);
     }
-    return {log_normaliser - chosen, sum(all) / static_cast<float>(count) - log_normaliser};
+    return {log_normaliser - chosen, sum(all) / static_cast<float>(count) - log_normaliser, sum(told) - log_normaliser};
+}
+
+void add_probabilities(const Bfloat16* logits, std::size_t count, float share, float* scratch, float* sums) {
+    Lanes most = spread(lowest);
+    for (std::size_t i = 0; i < count; i += lanes) {
+        most = larger(first(count - i, load_some(logits + i, count - i), spread(lowest)), most);
+    }
+    Lanes each = spread(share / raise(logits, count, largest(most), scratch).total);
+    for (std::size_t i = 0; i < count; i += lanes) {
+        store_some(sums + i, count - i, fused(load_some(scratch + i, count - i), each, load_some(sums + i, count - i)));
+    }
 }
 
 }  // namespace

@@ -166,7 +166,7 @@ void attend_head_back(const HeadSizes& sizes, float scale, const Sight& sight, c
 }
 
 constexpr LearningKernels learning() {
-    return {narrow, narrow_and_add, widen, turn, drop, loss_of_row, attend_head, attend_head_back};
+    return {narrow, narrow_and_add, widen, turn, drop, loss_of_row, add_probabilities, attend_head, attend_head_back};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who
 Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1).
 
 `distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
-time.
+time: those of the student by the road of every training where the temperature is 1, and by `chunks` otherwise.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +23,9 @@ from dragoman.axes import Float, Int
 from dragoman.config import Config
 from dragoman.data.batching import Batch
 from dragoman.models.ensemble import mean_probability
+from dragoman.nn.compiled import core_for
 from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient
-from dragoman.training.objectives import Loss, smoothed_cross_entropy
+from dragoman.training.objectives import Loss, Taught, smoothed_cross_entropy, unembedding_loss
 from dragoman.training.precision import PrecisionName, large_products, rounded
 from dragoman.training.update import Learner, Objective, predicting
 
@@ -84,22 +85,42 @@ def distilled(
     def objective(model: Learner, batch: Batch) -> Loss:
         hidden, expected = predicting(model, batch)
         products = large_products(precision, hidden.device)
-        taught = [_what_it_predicts(teacher, batch, products) for teacher in teachers]
+        predicted = [_what_it_predicts(teacher, batch, products) for teacher in teachers]
+        below = model.unembedding
+        if temperature == 1:
+            taught = Taught(weight, partial(_mean_distribution, predicted))
+            return unembedding_loss(
+                hidden, below.weight, below.bias, expected, smoothing=smoothing, taught=taught, products=products
+            )
 
         def loss(logits: Logits, chunk: slice) -> LogitLoss:
-            theirs = [of_chunk(chunk) for of_chunk in taught]
+            theirs = [of_chunk(chunk).float() for of_chunk in predicted]
             return step(logits, theirs[0] if len(theirs) == 1 else mean_probability(theirs), expected[chunk])
 
         step = partial(distillation_of_logits, smoothing=smoothing, weight=weight, temperature=temperature)
-        below = model.unembedding
         return chunked_loss(hidden[None], below.weight, below.bias, loss, products=products)
 
     return objective
 
 
+def _mean_distribution(predicted: Sequence[Callable[[slice], TeacherLogits]], chunk: slice) -> TeacherLogits:
+    """Of the probabilities of all teachers."""
+    share, mean = 1 / len(predicted), None
+    for of_chunk in predicted:
+        logits = of_chunk(chunk)
+        mean = torch.zeros(logits.shape, device=logits.device) if mean is None else mean
+        core = core_for(mean) if logits.dtype == torch.bfloat16 else None
+        if core is not None:
+            core.add_probabilities(logits, share, mean)
+        else:
+            mean.add_(logits.float().softmax(dim=-1), alpha=share)
+    assert mean is not None, "there is a teacher"
+    return mean
+
+
 @torch.no_grad()
 def _what_it_predicts(teacher: Learner, batch: Batch, products: torch.dtype) -> Callable[[slice], TeacherLogits]:
-    """A teacher's logits for a stretch of the target positions of a batch, whenever they are wanted."""
+    """A teacher's logits for a stretch of the target positions of a batch, in the format of products."""
     hidden, _ = predicting(teacher, batch)
     states, above = hidden.to(products), teacher.unembedding
     table = above.weight.detach().to(products)
@@ -107,7 +128,7 @@ def _what_it_predicts(teacher: Learner, batch: Batch, products: torch.dtype) -> 
 
     def of_chunk(chunk: slice) -> TeacherLogits:
         some = rounded(states[chunk], products)  # the last chunk may be of any number of rows
-        return F.linear(some, table, shift)[: chunk.stop - chunk.start].float()
+        return F.linear(some, table, shift)[: chunk.stop - chunk.start]
 
     return of_chunk
 

@@ -60,10 +60,10 @@ def linear_maps(name: PrecisionName, device: torch.device) -> AbstractContextMan
 
 @final
 class _LinearMaps(TorchFunctionMode):
-    """Inside, float32 linear maps that are large enough and may be learnt have their products in bfloat16."""
+    """Inside, float32 linear maps that are large enough have their products in bfloat16, those of teachers too."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.linear and torch.is_grad_enabled():
+        if func is F.linear:
             x, weight, bias = _given(*args, **(kwargs or {}))
             if x.dtype == weight.dtype == torch.float32 and weight.numel() >= SMALLEST:
                 return RoundedLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
