@@ -263,3 +263,22 @@ def test_of_several_teachers_the_mean_of_their_distributions_is_learnt(
         return plain_distillation(model(*inputs)[real][None], mean.log(), batch.expected[real], **chosen)
 
     torch.testing.assert_close(found, update(model, whole, [batch]), atol=1e-3, rtol=1e-4)
+
+
+def test_of_teachers_who_take_turns_one_teaches_an_update_and_all_do_in_the_end() -> None:
+    """Accumulated batches of an update have one teacher, who is that of all workers, as chance is the update's."""
+    model, teachers = learner(1), [learner(2, size=6).eval(), learner(3).eval(), learner(4, size=4).eval()]
+    chosen = {"weight": 0.7, "temperature": 1.0}
+    alone = [update(model, distilled(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]
+    objective, asked = distilled(0.1, teachers, **chosen, in_turns=True), set()
+    for number in range(30):
+        model.zero_grad(set_to_none=True)
+        loss, *_ = compute_gradients(model, [batch_of(PAIRS)], objective, seeds=(1, number), precision="float32")
+        parts, *_ = compute_gradients(
+            model, [batch_of([pair]) for pair in PAIRS], objective, seeds=(1, number), precision="float32"
+        )
+        assert parts == pytest.approx(loss, rel=1e-5)
+        nearest = min(range(3), key=lambda teacher: abs(alone[teacher] - loss))
+        assert loss == pytest.approx(alone[nearest], rel=1e-5)
+        asked.add(nearest)
+    assert asked == {0, 1, 2}

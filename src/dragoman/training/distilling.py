@@ -3,7 +3,8 @@ r"""Word-level distillation: at every place a student is to predict what a teach
 With the teacher's distribution $q$, the student's $p$, both at temperature $T$, and the student's own loss $L$ of the
 target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
 Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
-Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1).
+Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1), or, where they take turns,
+that of one for each update, whose gradient is that of the mean in expectation: it is linear in $q$.
 
 `distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
 time: those of the student by the road of every training where the temperature is 1, and by `chunks` otherwise.
@@ -12,11 +13,11 @@ time: those of the student by the road of every training where the temperature i
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from dragoman.axes import Float, Int
@@ -42,8 +43,15 @@ class WordDistillation(Config):
     beside: tuple[Path, ...] = ()
     """Further teachers of the same tokenizer: what is learnt from is the mean of the distributions of all."""
 
+    in_turns: bool = Field(False, description="of several teachers, one is asked for each update, by chance")
     weight: float = Field(0.5, gt=0.0, le=1.0, description="share of the teacher; the rest is the target text's")
     temperature: float = Field(1.0, gt=0.0, description="both distributions are flattened by it before they are met")
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.in_turns and not self.beside:
+            raise ValueError("in_turns = true has no effect with one teacher; leave it out, or name others by beside")
+        return self
 
     @property
     def teachers(self) -> tuple[Path, ...]:
@@ -75,17 +83,20 @@ def distilled(
     *,
     weight: float,
     temperature: float,
+    in_turns: bool = False,
     precision: PrecisionName = "float32",
 ) -> Objective[Learner, Batch]:
     """Every target position predicts the next symbol, and the distribution that the teachers have there in the mean.
 
+    With `in_turns` it is that of one of them, which PyTorch's generator draws.
     The teachers are in evaluation mode, on the device of the student, and share its vocabulary.
     """
 
     def objective(model: Learner, batch: Batch) -> Loss:
         hidden, expected = predicting(model, batch)
         products = large_products(precision, hidden.device)
-        predicted = [_what_it_predicts(teacher, batch, products) for teacher in teachers]
+        asked = [teachers[int(torch.randint(len(teachers), ()))]] if in_turns else teachers
+        predicted = [_what_it_predicts(teacher, batch, products) for teacher in asked]
         below = model.unembedding
         if temperature == 1:
             taught = Taught(weight, partial(_mean_distribution, predicted))

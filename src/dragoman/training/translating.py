@@ -31,8 +31,10 @@ def build_objective(
             return teacher_forced(smoothing, precision=precision)
         case RDrop(weight=weight):
             return r_drop(smoothing, weight=weight, precision=precision)
-        case WordDistillation(weight=weight, temperature=temperature):
+        case WordDistillation(weight=weight, temperature=temperature, in_turns=in_turns):
             assert teachers, "who distils has a teacher"
-            return distilled(smoothing, teachers, weight=weight, temperature=temperature, precision=precision)
+            return distilled(
+                smoothing, teachers, weight=weight, temperature=temperature, in_turns=in_turns, precision=precision
+            )
         case _:
             assert_never(config)

@@ -56,6 +56,10 @@ def test_only_translators_smooth_their_labels_unless_told_to():
         ({"objective": {"kind": "rdrop"}}, "Did you mean r_drop?"),
         ({"objective": {"kind": "r_drop", "temperature": 2}}, "It belongs to kind word_distillation"),
         ({"objective": {"kind": "word_distillation"}}, "objective.teacher: is required and not given"),
+        (
+            {"objective": {"kind": "word_distillation", "teacher": "a", "in_turns": True}},
+            "in_turns = true has no effect with one teacher",
+        ),
     ],
 )
 def test_what_a_translator_may_not_learn_under_is_said(tree, message):
