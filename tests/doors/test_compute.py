@@ -63,19 +63,39 @@ def test_a_run_is_exported_described_and_translated_with(run, tmp_path):
     assert "never overwritten" in again.stderr
 
 
-def test_a_core_that_cannot_be_loaded_costs_one_line_and_no_more(run, tmp_path):
+@pytest.fixture
+def broken(tmp_path):
+    """A folder of packages, with a core that cannot be loaded."""
     package = tmp_path / "packages" / "dragoman_cpu"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("import numpy\nfrom . import _core\n", encoding="utf-8")
     (package / "_core.so").write_bytes(b"this is no program")
+    return package.parent
+
+
+def test_a_training_says_once_that_its_core_cannot_be_loaded(tmp_path, broken):
+    for side in ("en", "de"):
+        lines = (f"{side} {word} {number}\n" for word in ("dog", "cat", "sea") for number in range(20))
+        (tmp_path / side).write_text("".join(lines), encoding="utf-8")
+    short = ("--set", "training.length={kind: updates, count: 2}", "--set", "data.held_out=5")
+    asked = ("train", "--source", "en", "--target", "de", "--device", "cpu", "--out", "run", *short)
+    answer = process("-m", "dragoman", *asked, cwd=tmp_path, packages=broken)
+    assert answer.returncode == 0, answer.stderr
+    assert (
+        answer.stderr.count("PyTorch trains alone, and slower: the compiled core is there and cannot be loaded (") == 1
+    )
+    assert json.loads((tmp_path / "run" / "environment.json").read_text(encoding="utf-8"))["core"] == "none"
+
+
+def test_a_core_that_cannot_be_loaded_costs_one_line_and_no_more(run, tmp_path, broken):
     asked = ["-m", "dragoman", "translate", run, "--device", "cpu", "--max-length", 5, "--beam", 1]
-    answer = process(*asked, cwd=tmp_path, text=TEXT, packages=package.parent)
+    answer = process(*asked, cwd=tmp_path, text=TEXT, packages=broken)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("\n") == 3
     about = [line for line in answer.stderr.splitlines() if "reached its longest" not in line]
     assert len(about) == 1
     assert "is computed by PyTorch: the compiled core is there and cannot be loaded (" in about[0]
-    refused = process(*asked, "--compute", "int8", cwd=tmp_path, text=TEXT, packages=package.parent)
+    refused = process(*asked, "--compute", "int8", cwd=tmp_path, text=TEXT, packages=broken)
     assert refused.returncode == 2
     assert "cannot be loaded" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from dragoman.data.tokenizer import Tokenizer
+from dragoman.nn.compiled import instructions_for
 
 
 def environment(
@@ -23,6 +24,7 @@ def environment(
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "core": core_in_words(device),
         "workers": workers,
         "seed": seed,
         "git": _git_revision(),
@@ -37,9 +39,15 @@ def what_changed(began: Mapping[str, Any], *, device: torch.device, workers: int
         "torch": torch.__version__,
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "core": core_in_words(device),
         "workers": workers,
     }
     return [f"{name} {began[name]} then, {value} now" for name, value in now.items() if began.get(name, value) != value]
+
+
+def core_in_words(device: torch.device) -> str:
+    """The instructions that the compiled core trains with here, or that it does not."""
+    return instructions_for(device) or "none"
 
 
 def _git_revision() -> str | None:

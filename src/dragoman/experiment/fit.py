@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from dragoman.data.ahead import Ahead
+from dragoman.errors import warn
 from dragoman.evaluation import Score
 from dragoman.experiment.assistants import Place
 from dragoman.experiment.build import task_of
 from dragoman.experiment.card import About, write_card
+from dragoman.experiment.computing import ComputeWarning
 from dragoman.experiment.config import Experiment
 from dragoman.experiment.environment import environment
 from dragoman.experiment.picking import with_picks
@@ -23,6 +25,7 @@ from dragoman.experiment.work import Materials, Work
 from dragoman.experiment.workers import all_cores, judging_on_all_cores, note_peak, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
+from dragoman.runtime import compiled
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.compiling import compile_network
 from dragoman.training.config import Epochs, TrainingConfig
@@ -61,6 +64,7 @@ def fit(
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
     task, config = task_of(experiment), experiment.training
+    _warn_of_a_faulty_core(device)
     _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
     run = begin_run(work, config, folder, team, device=device)
@@ -182,6 +186,11 @@ def _write_environment(
             corpora=materials.fingerprints,
         )
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
+
+
+def _warn_of_a_faulty_core(device: torch.device) -> None:
+    if device.type == "cpu" and compiled.is_installed() and (fault := compiled.fault()) is not None:
+        warn(f"PyTorch trains alone, and slower: {fault}", ComputeWarning)
 
 
 def _leave(run: Run[Any], interrupted: Callable[[], bool]) -> None:

@@ -43,6 +43,12 @@ def core_for(x: Tensor) -> Any | None:
     return _core()
 
 
+def instructions_for(device: torch.device) -> str | None:
+    """Those that the core computes with on this device; None where PyTorch is alone."""
+    core = core_for(torch.empty(0, device=device))
+    return None if core is None else str(core.instruction_set)
+
+
 @cache
 def _core() -> Any | None:
     """Raises ConfigError where the environment asks for instructions in vain."""

@@ -12,6 +12,7 @@ from dragoman.errors import DataError, RunError
 from dragoman.experiment.config import to_experiment
 from dragoman.experiment.environment import environment, what_changed
 from dragoman.experiment.run import RunFolder
+from dragoman.nn.compiled import by_pytorch_alone
 from tests.small_runs import hashes
 
 EXPERIMENT = to_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
@@ -138,7 +139,7 @@ def test_the_environment_names_files_without_folders(tmp_path):
     assert facts["corpora"] == [{"file": "text.en", "sha256": "1a"}, {"file": "text.en", "sha256": "2b"}]
     assert facts["seed"] == 7
     assert facts["torch"] == torch.__version__
-    known = "dragoman torch python platform device threads workers seed git tokenizer corpora"
+    known = "dragoman torch python platform device threads core workers seed git tokenizer corpora"
     assert list(facts) == known.split()  # no name of a machine or a person
 
 
@@ -152,6 +153,8 @@ def test_another_machine_is_noticed():
         "device cuda then, cpu now",
     ]
     assert what_changed(here | {"workers": 2}, device=cpu, workers=3) == ["workers 2 then, 3 now"]
+    with by_pytorch_alone():
+        assert what_changed(here | {"core": "avx2"}, device=cpu) == ["core avx2 then, none now"]
 
 
 def test_what_another_process_trains_in_does_not_vanish(folder):
