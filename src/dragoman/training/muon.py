@@ -14,6 +14,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
@@ -38,11 +39,11 @@ def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dt
     a, b, c = COEFFICIENTS
     wide = matrices.shape[-2] <= matrices.shape[-1]
     x = matrices if wide else matrices.mT
-    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(products)
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(products).view(-1, *x.shape[-2:])
     for _ in range(steps):
         square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
-    x = x.to(matrices.dtype)
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)  # sums within products
+    x = x.view_as(matrices if wide else matrices.mT).to(matrices.dtype)
     return x if wide else x.mT
 
 
@@ -90,8 +91,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
             if group["muon"]:
                 self._orthogonal(learnt, group)
             else:
-                for parameter in learnt:
-                    self._adaptive(parameter, group)
+                self._adaptive(learnt, group)
 
     def _orthogonal(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
         """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once.
@@ -118,16 +118,30 @@ class MuonWithAdamW(torch.optim.Optimizer):
         state["momentum"].mul_(decay).add_(gradient)
         return gradient + decay * state["momentum"]
 
-    def _adaptive(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
-        """Algorithm 2 of Loshchilov and Hutter, where nothing decays."""
-        state, gradient, (beta, gamma) = self.state[parameter], parameter.grad, group["betas"]
-        assert gradient is not None
+    def _adaptive(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Algorithm 2 of Loshchilov and Hutter, where nothing decays, in one pass over each parameter."""
+        states = [self._moments(parameter) for parameter in parameters]
+        beta, gamma = group["betas"]
+        adamw(
+            [*parameters],
+            [parameter.grad for parameter in parameters if parameter.grad is not None],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=True,
+            amsgrad=False,
+            maximize=False,
+            beta1=beta,
+            beta2=gamma,
+            lr=group["lr"],
+            weight_decay=0.0,
+            eps=group["eps"],
+        )
+
+    def _moments(self, parameter: nn.Parameter) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[parameter]
         if not state:
-            state["step"] = torch.tensor(0.0)
+            state["step"] = torch.tensor(0.0, device=parameter.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-        state["step"] += 1
-        count = int(state["step"])
-        state["exp_avg"].lerp_(gradient, 1 - beta)
-        state["exp_avg_sq"].mul_(gamma).addcmul_(gradient, gradient, value=1 - gamma)
-        root = (state["exp_avg_sq"] / (1 - gamma**count)).sqrt_().add_(group["eps"])
-        parameter.addcdiv_(state["exp_avg"], root, value=-group["lr"] / (1 - beta**count))
+        return state

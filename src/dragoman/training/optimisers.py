@@ -109,7 +109,7 @@ def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[s
         parts = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if parts:
             optimiser.state[parameter] = {
-                part: value.clone() if part == "step" else placed_like(value, parameter).clone()
+                part: value.to(parameter.device, copy=True) if part == "step" else placed_like(value, parameter).clone()
                 for part, value in parts.items()
             }
     for group in optimiser.param_groups if isinstance(optimiser, MuonWithAdamW) else ():
