@@ -134,7 +134,11 @@ def test_a_loss_of_what_is_not_finite_is_not_finite() -> None:
     for core, value in itertools.product(CORES, (np.nan, np.inf)):
         logits = drawn(1, 2, 37)
         logits[1, 5] = value
-        losses = core.losses(halves(logits), np.array([3, 3]), 0.9)
+        sums = np.zeros_like(logits)
+        core.add_probabilities(halves(logits), 0.5, sums)
+        assert np.isfinite(sums[0]).all()
+        assert not np.isfinite(sums[1]).all()
+        losses = core.losses(halves(logits), np.array([3, 3]), 0.9, sums, 0.5)
         assert not np.isfinite(losses).any()
 
 

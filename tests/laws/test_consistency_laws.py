@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -18,9 +19,10 @@ from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
 from dragoman.training import objectives
 from dragoman.training.chunks import LogitLoss, chunked_loss
 from dragoman.training.consistency import consistency_of_logits, consistent_cross_entropy, r_drop
-from dragoman.training.distilling import distillation_of_logits, distilled, distilled_cross_entropy
+from dragoman.training.distilling import WordDistillation, distillation_of_logits, distilled, distilled_cross_entropy
 from dragoman.training.distributed import Team
 from dragoman.training.objectives import Loss, Taught, unembedding_loss
+from dragoman.training.translating import build_objective
 from dragoman.training.update import Objective, compute_gradients, teacher_forced
 from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
@@ -270,7 +272,9 @@ def test_of_teachers_who_take_turns_one_teaches_an_update_and_all_do_in_the_end(
     model, teachers = learner(1), [learner(2, size=6).eval(), learner(3).eval(), learner(4, size=4).eval()]
     chosen = {"weight": 0.7, "temperature": 1.0}
     alone = [update(model, distilled(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]
-    objective, asked = distilled(0.1, teachers, **chosen, in_turns=True), set()
+    config = WordDistillation(teacher=Path("a"), beside=(Path("b"), Path("c")), in_turns=True, **chosen)
+    objective = build_objective(config, smoothing=0.1, precision="float32", teachers=teachers)
+    asked = set()
     for number in range(30):
         model.zero_grad(set_to_none=True)
         loss, *_ = compute_gradients(model, [batch_of(PAIRS)], objective, seeds=(1, number), precision="float32")

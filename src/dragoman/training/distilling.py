@@ -4,7 +4,8 @@ With the teacher's distribution $q$, the student's $p$, both at temperature $T$,
 target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
 Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
 Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1), or, where they take turns,
-that of one for each update, whose gradient is that of the mean in expectation: it is linear in $q$.
+that of one for each update. At a temperature of 1 the gradient is then that of the mean in expectation: it is linear in
+$q$.
 
 `distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
 time: those of the student by the road of every training where the temperature is 1, and by `chunks` otherwise.
