@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
+from dragoman.core import INSTRUCTION_SET
 from dragoman.data.corpora import lines
 from dragoman.decoding import Average, SearchSettings
 from dragoman.runtime import Translation, TranslationWarning, Translator
-from dragoman.runtime.compiled import INSTRUCTION_SET, instruction_sets
+from dragoman.runtime.compiled import instruction_sets
 from dragoman.runtime.engine import Engine, Request
 
 COMPUTES = ("float32", "int8")

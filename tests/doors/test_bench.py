@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from dragoman.runtime import compiled
+from dragoman.core import is_installed
 from tests.finished_runs import finished_run, finished_writer
 from tests.small_runs import dragoman
 from tests.small_tasks import settings_of, write_texts
@@ -44,12 +44,12 @@ def test_everything_is_measured(folder, run, given):
     assert found["process"]["peak_bytes"] > 2**20
     assert found["machine"]["bytes_per_second"] > 1e8
     assert found["machine"]["operations_per_second"] > 1e8
-    core = compiled.is_installed()
+    core = is_installed()
     assert found["computed_by"].startswith("the compiled core, " if core else "PyTorch on cpu")
 
 
 def test_less_than_float32_moves_less(folder):
-    if not compiled.is_installed():
+    if not is_installed():
         pytest.skip("the compiled core is not installed")
     moved = {}
     for compute in ("float32", "bfloat16", "int8"):

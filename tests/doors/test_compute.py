@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def process(*arguments: object, cwd: Path, text: str = "", packages: Path = STUB
 
 PROGRAM = """
 import sys
+from importlib.metadata import version
 from dragoman.cli.main import run
 status = run(sys.argv[1:], debug=True)
 print("torch" in sys.modules, file=sys.stderr)
@@ -99,6 +101,19 @@ def test_a_core_that_cannot_be_loaded_costs_one_line_and_no_more(run, tmp_path, 
     assert refused.returncode == 2
     assert "cannot be loaded" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_core_of_another_version_is_not_asked(run, tmp_path):
+    """What it is asked is between it and this package alone, and changes from version to version."""
+    described = tmp_path / "packages" / "dragoman_cpu-0.0.1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: dragoman-cpu\nVersion: 0.0.1\n", encoding="utf-8")
+    (tmp_path / "packages" / "dragoman_cpu.py").write_text("", encoding="utf-8")
+    asked = ["-m", "dragoman", "translate", run, "--device", "cpu", "--max-length", 5, "--compute", "int8"]
+    refused = process(*asked, cwd=tmp_path, text=TEXT, packages=tmp_path / "packages")
+    assert refused.returncode == 2
+    words = " ".join(refused.stderr.split())
+    assert f"the compiled core is of version 0.0.1, and dragoman of {version('dragoman')}; install the one" in words
 
 
 def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_or_says_why_not(tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dragoman.core import INSTRUCTION_SET
 from dragoman.models.transformer.config import DropoutConfig, RotaryConfig, TransformerConfig
 from dragoman.nn import compiled
 from dragoman.nn.attend import SHORT, attend_fused
@@ -211,9 +212,8 @@ def test_only_plain_numbers_on_one_thread_of_a_cpu_are_for_the_core() -> None:
 
 
 def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(compiled.INSTRUCTION_SET, "abacus")
-    compiled._core.cache_clear()
+    monkeypatch.setenv(INSTRUCTION_SET, "abacus")
     with pytest.raises(compiled.ConfigError, match="abacus cannot be used here; choose one of"):
         core_for(torch.zeros(1))
-    monkeypatch.delenv(compiled.INSTRUCTION_SET)
+    monkeypatch.delenv(INSTRUCTION_SET)
     assert filled_up(torch.ones(1, 3), torch.bfloat16)[0].tolist() == [1, 1, 1]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from dragoman import core
 from dragoman.config import Tree, parse
 from dragoman.decoding import SearchSettings
 from dragoman.errors import ConfigError, RunError, warn
@@ -104,11 +105,11 @@ def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | No
     """Why the core cannot compute a run on this device, the reason that is found fastest first."""
     if _task(tree) not in ("translation", "language_modelling") or not isinstance(tree.get("model"), Mapping):
         return _Reason("the compiled core computes models that translate or write alone")
-    if not compiled.is_installed():
-        return _Reason(f"the compiled core is not installed (pip install {compiled.PACKAGE})")
+    if not core.is_installed():
+        return _Reason(f"the compiled core is not installed (pip install {core.PACKAGE})")
     if (elsewhere := _other_device(device)) is not None:
         return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
-    if (fault := compiled.fault()) is not None:
+    if (fault := core.fault()) is not None:
         return _Reason(fault, worth_saying=True)
     if (refusal := compiled.refusal(tree["model"])) is not None:
         return _Reason(refusal, worth_saying=True)

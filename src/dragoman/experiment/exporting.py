@@ -10,6 +10,7 @@ from typing import Any, final
 
 import yaml
 
+from dragoman import core
 from dragoman.config import Tree
 from dragoman.data.corpora import ParallelFiles, read
 from dragoman.data.preparing import prepare
@@ -120,6 +121,6 @@ def _reason_against(model: Network) -> str | None:
     """Why nothing computes this network in less than float32, as far as can be known here: the core is asked."""
     if not isinstance(model, TransformerConfig | CausalConfig):
         return f"networks of kind {model.kind} are computed in float32"
-    if not compiled.is_installed() or compiled.fault() is not None:
+    if not core.is_installed() or core.fault() is not None:
         return None
     return compiled.refusal(model.model_dump(mode="json"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from dragoman import core
 from dragoman.data.ahead import Ahead
 from dragoman.errors import warn
 from dragoman.evaluation import Score
@@ -25,7 +26,6 @@ from dragoman.experiment.work import Materials, Work
 from dragoman.experiment.workers import all_cores, judging_on_all_cores, note_peak, team_joined
 from dragoman.files import write_atomically
 from dragoman.models.weights import save_tensors
-from dragoman.runtime import compiled
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.compiling import compile_network
 from dragoman.training.config import Epochs, TrainingConfig
@@ -189,7 +189,7 @@ def _write_environment(
 
 
 def _warn_of_a_faulty_core(device: torch.device) -> None:
-    if device.type == "cpu" and compiled.is_installed() and (fault := compiled.fault()) is not None:
+    if device.type == "cpu" and core.is_installed() and (fault := core.fault()) is not None:
         warn(f"PyTorch trains alone, and slower: {fault}", ComputeWarning)
 
 

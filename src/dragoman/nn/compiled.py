@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, final
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from dragoman import core as installed
 from dragoman.errors import ConfigError
 
-INSTRUCTION_SET: Final = "DRAGOMAN_INSTRUCTION_SET"
 _WANTED: Final[ContextVar[bool]] = ContextVar("wanted", default=True)
 
 
@@ -40,7 +41,7 @@ def core_for(x: Tensor) -> Any | None:
     plain = type(x) is Tensor and x.dtype == torch.float32 and x.device.type == "cpu"
     if not plain or not _WANTED.get() or torch.get_num_threads() > 1:
         return None
-    return _core()
+    return _core(installed.CORE, os.environ.get(installed.INSTRUCTION_SET) or None)
 
 
 def instructions_for(device: torch.device) -> str | None:
@@ -50,16 +51,14 @@ def instructions_for(device: torch.device) -> str | None:
 
 
 @cache
-def _core() -> Any | None:
+def _core(package: str, instructions: str | None) -> Any | None:
     """Raises ConfigError where the environment asks for instructions in vain."""
-    try:
-        from dragoman_cpu import Learning
-    except ImportError:
+    if installed.fault() is not None:
         return None
     try:
-        return Learning(os.environ.get(INSTRUCTION_SET) or None)
+        return import_module(package).Learning(instructions)
     except ValueError as error:
-        raise ConfigError(f"{INSTRUCTION_SET}: {error}, or leave it out") from error
+        raise ConfigError(f"{installed.INSTRUCTION_SET}: {error}, or leave it out") from error
 
 
 @final

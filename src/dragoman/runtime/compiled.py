@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, final
 
 import numpy as np
 
+from dragoman import core
 from dragoman.axes import Float, Int
+from dragoman.core import INSTRUCTION_SET
 from dragoman.data.corpora.conllu import Heads
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
@@ -21,39 +22,20 @@ from dragoman.models.symbols import Symbols
 from dragoman.runtime.network import Ids
 from dragoman.runtime.on_arrays import logits_of, normalisers, rectangle_of, score
 
-CORE = "dragoman_cpu"
-PACKAGE = "dragoman-cpu"
 MOST_THREADS = 1024
-INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
-"""The environment variable that forces the core's instructions, for who wants others than the best there are."""
 THREADS = "DRAGOMAN_THREADS"
 """The environment variable that says how many threads the core works with, for who wants others than all cores."""
 
 
-def is_installed() -> bool:
-    """Whether the core is there."""
-    return find_spec(CORE) is not None
-
-
-def fault() -> str | None:
-    """Why the core, which must be there, cannot be loaded; None where it can."""
-    try:
-        import_module(CORE)
-    except Exception as error:  # a binary for another system or another numpy fails in its own way
-        words = " ".join(str(error).split())
-        return f"the compiled core is there and cannot be loaded ({words}); install it anew: pip install {PACKAGE}"
-    return None
-
-
 def refusal(config: Mapping[str, Any]) -> str | None:
     """Why the core, which must be loaded, cannot compute a network of this configuration; None where it can."""
-    reason: str | None = import_module(CORE).accepts(dict(config))
+    reason: str | None = import_module(core.CORE).accepts(dict(config))
     return reason
 
 
 def instruction_sets() -> tuple[str, ...]:
     """What the core, which must be loaded, can use on this processor, best first."""
-    return tuple(import_module(CORE).instruction_sets())
+    return tuple(import_module(core.CORE).instruction_sets())
 
 
 @final
@@ -72,7 +54,7 @@ class Core:
         """`config` is that of the model, with its vocabularies; `vocabulary` counts the logits."""
         forced = _forced()
         try:
-            self._model = import_module(CORE).Model(dict(config), dict(weights), compute=compute, **forced)
+            self._model = import_module(core.CORE).Model(dict(config), dict(weights), compute=compute, **forced)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute = compute

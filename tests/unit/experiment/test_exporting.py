@@ -25,13 +25,13 @@ TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
 
 @pytest.fixture
 def without_core(monkeypatch):
-    monkeypatch.setattr("dragoman.runtime.compiled.is_installed", lambda: False)
+    monkeypatch.setattr("dragoman.core.is_installed", lambda: False)
 
 
 @pytest.fixture
 def stub(monkeypatch):
     """A core that copies its source, in place of the compiled one."""
-    monkeypatch.setattr("dragoman.runtime.compiled.CORE", "tests.stubs.dragoman_cpu")
+    monkeypatch.setattr("dragoman.core.CORE", "tests.stubs.dragoman_cpu")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def broken(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('_core.so: wrong\\n ELF class')", encoding="utf-8")
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setattr("dragoman.runtime.compiled.CORE", "broken_core")
+    monkeypatch.setattr("dragoman.core.CORE", "broken_core")
 
 
 def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path, broken):
