@@ -92,6 +92,7 @@ def test_files_with_windows_line_ends_or_compressed_score_the_same(folder, capsy
         (["evaluate", "-r", "reference"], "evaluate needs outputs"),
         (["evaluate", "run", "-r", "reference"], "evaluate needs outputs"),
         (["evaluate", "--hypothesis", "output", "-r", "reference", "--beam", "3"], "not both"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--choice", "likeliest"], "not both"),
         (["evaluate", "--hypothesis", "latin", "-r", "reference"], "latin:2: not UTF-8"),
         (["evaluate", "run", "--hypothesis", "output", "-r", "reference"], "not both"),
         (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "tokenize = 'moses'"),

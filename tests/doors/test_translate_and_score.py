@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.data.tokenizer import Characters, Tokenizer
-from dragoman.decoding import Average, Gnmt, LengthLimit, SearchSettings
+from dragoman.decoding import Average, Gnmt, LengthLimit, MinimumBayesRisk, SearchSettings
 from dragoman.runtime import Translator
 from tests.fakes import PrefixNetwork
 
@@ -72,6 +72,22 @@ def test_the_search_is_the_run_s_but_for_what_is_asked(translator, source, capsy
         assert [[one["score"] for one in row] for row in printed] == [
             [one.hypothesis.score for one in row] for row in found
         ]
+
+
+def test_what_agrees_best_with_the_beam_is_given_out_on_demand(translator, source, capsys):
+    risk = MinimumBayesRisk(temperature=5.0)
+    printed = {}
+    for name in ("likeliest", "minimum-bayes-risk"):
+        assert run("translate", "runs/en-de", "-i", source, "--beam", 6, "--choice", name) == 0
+        printed[name] = capsys.readouterr().out.split("\n")[:-1]
+    assert printed["likeliest"] == translator.translate(LINES, beam=6)
+    assert printed["minimum-bayes-risk"] == translator.translate(LINES, beam=6, choice=MinimumBayesRisk())
+    assert printed["minimum-bayes-risk"] != printed["likeliest"]
+    translator.settings = SearchSettings(beam=6, choice=risk)
+    assert run("translate", "runs/en-de", "-i", source) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == translator.translate(LINES, choice=risk)
+    assert run("translate", "runs/en-de", "-i", source, "--choice", "likeliest") == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == printed["likeliest"]
 
 
 def test_standard_input_is_read_and_a_file_written_whole(translator, tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN, Beside, SourceTrees
+from dragoman.cli.options import OWN, Beside, ChoiceName, ChoiceOption, SourceTrees, choice_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +73,7 @@ def evaluate(
     beam: Annotated[
         int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
     ] = None,
+    choice: ChoiceOption = None,
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
@@ -86,14 +87,20 @@ def evaluate(
 
     metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
     references = [streams.read_all(name) for name in reference]
-    options = {"--source-trees": source_trees, "--with": beside, "--beam": beam, "--perturb": perturb}
+    options = {
+        "--source-trees": source_trees,
+        "--with": beside,
+        "--beam": beam,
+        "--choice": choice,
+        "--perturb": perturb,
+    }
     name = _given(run, hypothesis=hypothesis, source=source, options=options)
     sentences = streams.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
     if perturb is not None:
         sentences = _perturbed(sentences, perturb)
     trees = None if source_trees is None else _trees(sentences, source_trees, name)
-    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, beam=beam)
+    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, beam=beam, choice=choice)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -179,12 +186,14 @@ def _translated(
     *,
     beside: list[Path] | None,
     beam: int | None,
+    choice: ChoiceName | None,
 ) -> list[str]:
     from dragoman.cli.loading import load_as
     from dragoman.runtime.translator import Translator
 
     translator = load_as(Translator, run, beside=beside)
-    return translator.translate(sentences, beam=beam, trees=trees)
+    settings = translator.searching(where="evaluate", beam=beam, choice=choice_of(choice))
+    return [best.text for best, *_ in translator.hypotheses(sentences, settings, trees=trees)]
 
 
 def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

@@ -17,6 +17,13 @@ class NormalisationName(StrEnum):
     RAW = "raw"
 
 
+class ChoiceName(StrEnum):
+    """What is given out of a beam."""
+
+    LIKELIEST = "likeliest"
+    MINIMUM_BAYES_RISK = "minimum-bayes-risk"
+
+
 class TextFormat(StrEnum):
     """How lines are printed."""
 
@@ -60,6 +67,15 @@ LengthPenalty = Annotated[
     typer.Option(
         help="The exponent A: greater ones favour longer outputs.",
         show_default="the run's, else 1 (average), 0.6 (gnmt)",
+    ),
+]
+ChoiceOption = Annotated[
+    ChoiceName | None,
+    typer.Option(
+        "--choice",
+        help="Give out what has the best score, or what agrees best with the whole beam, of ten or so (minimum Bayes "
+        "risk).",
+        show_default=OWN,
     ),
 ]
 BEAM = "How many hypotheses go on at a time; 1 is greedy."
@@ -108,6 +124,11 @@ def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[s
     if name is NormalisationName.RAW and exponent is not None:
         raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
     return given(kind=None if name is None else name.value, alpha=exponent)
+
+
+def choice_of(name: ChoiceName | None) -> dict[str, Any]:
+    """The keys that --choice gives."""
+    return given(kind=None if name is None else name.value.replace("-", "_"))
 
 
 def given(**options: Any) -> dict[str, Any]:

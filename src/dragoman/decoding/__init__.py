@@ -7,7 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.decoding.beam import BeamSearch, beam_search
-from dragoman.decoding.config import Average, Gnmt, LengthLimit, Normalisation, Raw, SearchSettings
+from dragoman.decoding.config import (
+    Average,
+    Choice,
+    Gnmt,
+    LengthLimit,
+    Likeliest,
+    MinimumBayesRisk,
+    Normalisation,
+    Raw,
+    SearchSettings,
+)
 from dragoman.decoding.greedy import GreedySearch, greedy
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.observing import SearchObserver, SearchStep
@@ -33,11 +43,14 @@ __all__ = [
     "Average",
     "BeamSearch",
     "Beginnings",
+    "Choice",
     "Drawn",
     "Gnmt",
     "GreedySearch",
     "Hypothesis",
     "LengthLimit",
+    "Likeliest",
+    "MinimumBayesRisk",
     "Normalisation",
     "Raw",
     "SamplingSettings",

@@ -4,7 +4,7 @@ At each step the `beam` best continuations of a sentence are looked at: those th
 again, and the best `beam` that do not end go on. A sentence is over
 
 - when `beam` hypotheses have ended (hence a beam of one is greedy search),
-- when no open hypothesis can enter the `best` ones any more, whatever it goes on with (this changes no result), or
+- when no open hypothesis can be among those to choose from, whatever it goes on with (this changes no result), or
 - at its limit. What is open there is cut off, and returned behind the finished hypotheses if these are too few.
 
 Sentences that are over leave the batch, and others may enter it: each has an age of its own.
@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, Self, final
 import numpy as np
 
 from dragoman.axes import Bool, Int
+from dragoman.decoding.choosing import chosen
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.continuations import (
     IMPOSSIBLE,
@@ -200,7 +201,7 @@ class BeamSearch(Generic[M, S]):
         """The sentences of which every place to be returned is decided."""
         endings, open_ = some.endings, some.hypotheses.log_probs[:, 0]
         over = endings.finished.all(axis=1) | (some.limits < some.ages) | (open_ == IMPOSSIBLE)
-        enough = endings.finished[:, self._settings.best - 1]
+        enough = endings.finished[:, self._settings.candidates - 1]
         if not np.count_nonzero(enough):
             return over
         best_to_come = attainable(
@@ -209,7 +210,7 @@ class BeamSearch(Generic[M, S]):
             longest=some.limits + 1,
             normalisation=self._settings.normalisation,
         )
-        return over | (enough & (best_to_come <= endings.scores[:, self._settings.best - 1]))
+        return over | (enough & (best_to_come <= endings.scores[:, self._settings.candidates - 1]))
 
     def _go_on(self, some: _Sentences[M, S], over: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Let sentences that are over leave, before the state of the others is rearranged, and say what was found."""
@@ -217,9 +218,10 @@ class BeamSearch(Generic[M, S]):
         if np.count_nonzero(over):
             rows = over.nonzero()[0]
             names = some.names[rows]
-            hypotheses = self._trail.follow(names, some.endings.keep(rows), best=self._settings.best)
+            hypotheses = self._trail.follow(names, some.endings.keep(rows), best=self._settings.candidates)
             self._trail.end(names)
-            found = dict(zip(names.tolist(), hypotheses, strict=True))
+            best = [chosen(candidates, self._settings) for candidates in hypotheses]
+            found = dict(zip(names.tolist(), best, strict=True))
             if len(found) == len(over):
                 self._open = None
                 return found

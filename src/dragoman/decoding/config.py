@@ -33,6 +33,28 @@ MOST = 2**20
 Normalisation = Annotated[Average | Gnmt | Raw, Field(discriminator="kind")]
 
 
+class Likeliest(Config):
+    """What has the best score."""
+
+    kind: Literal["likeliest"] = "likeliest"
+
+
+class MinimumBayesRisk(Config):
+    """What agrees best with the whole beam: the highest BLEU that is expected if one of it is the reference.
+
+    Kumar and Byrne (2004). Each of the beam is the reference with the probability that it has among them, all being
+    taken for as long as the best; it wants a beam of ten or so.
+    """
+
+    kind: Literal["minimum_bayes_risk"] = "minimum_bayes_risk"
+    temperature: float = Field(
+        default=1.0, ge=0.01, le=100, description="divides log-probabilities; greater ones give all a more equal say"
+    )
+
+
+Choice = Annotated[Likeliest | MinimumBayesRisk, Field(discriminator="kind")]
+
+
 class LengthLimit(Config):
     """The most tokens of an output: `factor` times the tokens of the source plus `offset`, and at most `absolute`."""
 
@@ -51,6 +73,7 @@ class SearchSettings(Config):
     beam: PositiveInt = Field(default=5, le=MOST, description="hypotheses that go on at a time; 1 is greedy")
     best: PositiveInt = Field(default=1, description="translations returned for each source; at most beam")
     normalisation: Normalisation = Average()
+    choice: Choice = Field(default=Likeliest(), description="what is given out of a beam")
     minimum_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
     maximum_length: LengthLimit = LengthLimit()
     allow_unknown: bool = Field(default=True, description="let the unknown symbol stand in an output")
@@ -67,6 +90,11 @@ class SearchSettings(Config):
                 f"{self.maximum_length.absolute}; lower the one or raise the other"
             )
         return self
+
+    @property
+    def candidates(self) -> int:
+        """How many hypotheses a search must find for those given out to be chosen."""
+        return self.best if isinstance(self.choice, Likeliest) else self.beam
 
     def limit(self, source_length: int) -> int:
         """The most tokens of the output for a source of so many tokens; never below the minimum."""

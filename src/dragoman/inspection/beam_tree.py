@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from dragoman.decoding import Hypothesis, SearchSettings, beam_search, search
+from dragoman.decoding import Choice, Hypothesis, SearchSettings, beam_search, search
 from dragoman.decoding.observing import SearchStep
 from dragoman.decoding.penalties import score_of
 from dragoman.models.searched import Searched
@@ -128,6 +128,8 @@ class SearchSeen:
     """The way to the best output, as `BeamTree.path` tells it."""
     scores: Mapping[tuple[int, int], float]
     """Of every candidate that ended, by step and place: what the outputs are ranked by."""
+    choice: Choice
+    """How the best was chosen among them."""
     best: Hypothesis
     greedy: Hypothesis
     """What greedy search finds."""
@@ -163,6 +165,7 @@ def watch_search(
             (step, place): score_of(tree.steps[step][place].total, step + 1, settings.normalisation)
             for step, place in tree.finished()
         },
+        choice=settings.choice,
         best=best,
         greedy=greedy,
         greedy_way=tuple(tree.follow([*greedy.tokens, symbols.end] if greedy.finished else greedy.tokens)),

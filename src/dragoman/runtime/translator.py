@@ -11,7 +11,7 @@ import numpy as np
 from dragoman.config import merge, parse
 from dragoman.data.corpora.conllu import Heads
 from dragoman.data.tokenizer import Tokenizer
-from dragoman.decoding import Hypothesis, LengthLimit, Normalisation, SearchSettings, search
+from dragoman.decoding import Choice, Hypothesis, LengthLimit, Normalisation, SearchSettings, search
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.models.symbols import Symbols
 from dragoman.runtime.batches import batches_by_length
@@ -93,6 +93,7 @@ class Translator:
         *,
         beam: int | None = None,
         normalisation: Normalisation | None = None,
+        choice: Choice | None = None,
         minimum_length: int | None = None,
         maximum_length: LengthLimit | None = None,
         trees: Trees | None = None,
@@ -109,7 +110,11 @@ class Translator:
         MissingExtraError where the splitter is not installed.
         """
         settings = self.searching(
-            beam=beam, normalisation=normalisation, minimum_length=minimum_length, maximum_length=maximum_length
+            beam=beam,
+            normalisation=normalisation,
+            choice=choice,
+            minimum_length=minimum_length,
+            maximum_length=maximum_length,
         )
         found = self.hypotheses(texts, settings, trees=trees, split=split, language=language)
         return [translations[0].text for translations in found]

@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
-from dragoman.decoding import Hypothesis, SearchSettings, Stepping
+from dragoman.decoding import Hypothesis, Likeliest, MinimumBayesRisk, SearchSettings, Stepping
 from dragoman.decoding.continuations import Continuations
 from dragoman.decoding.observing import SearchStep
 from dragoman.inspection.beam_tree import Candidate, TreeObserver, watch_search
@@ -90,12 +91,13 @@ def test_impossible_candidates_are_no_part_of_the_tree():
     assert [one.token for one in observer.tree.steps[0]] == [4]
 
 
-def test_a_real_search_is_watched():
+@pytest.mark.parametrize("choice", [Likeliest(), MinimumBayesRisk(temperature=9.0)])
+def test_a_real_search_is_watched(choice):
     """Every step's candidates are what the network says, and the winner is the best that the search returns."""
     model = random_transformer(
         TransformerConfig(size=12, heads=3, feed_forward=7), source_vocabulary=13, target_vocabulary=13
     )
-    settings = SearchSettings(beam=3, best=2)
+    settings = SearchSettings(beam=3, best=2, choice=choice)
     memory = Stepping.hold(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
     seen = watch_search(Stepping(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
     assert isinstance(seen.best, Hypothesis)
@@ -105,7 +107,8 @@ def test_a_real_search_is_watched():
     assert tokens == expected
     last = seen.tree.steps[len(seen.winner) - 1][seen.winner[-1]]
     assert math.isclose(last.total, seen.best.log_prob, rel_tol=1e-4)
-    if seen.best.finished:
+    assert seen.choice == choice
+    if seen.best.finished and choice.kind == "likeliest":
         assert math.isclose(max(seen.scores.values()), seen.best.score, rel_tol=1e-4)
     memory = model.encode(torch.tensor([[5, 6, 7, 3]]), torch.tensor([4]))
     logits, _ = model.step(torch.tensor([[2]]), memory, model.start(memory, beam=1))

@@ -23,7 +23,7 @@ const beam = (() => {
     if (one.fate === "goes on") {
       return `One of the ${tree.beam} best that do not end${onWay(s, c) ? ", and on the way of the translation that won." : "."}`;
     }
-    if (onWay(s, c)) return `Finished with the score ${one.score.toFixed(4)}: the best of all that finished. It won.`;
+    if (onWay(s, c)) return `Finished with the score ${one.score.toFixed(4)}: ${tree.won_as}. It won.`;
     return `Finished with the score ${one.score.toFixed(4)}; the one that won has ${tree.won.toFixed(4)}.`;
   }
   function describe(s, c) {

@@ -93,6 +93,12 @@ def _each_once(allowed: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tenso
     return shared if bool((allowed == shared).all()) else allowed
 
 
+WON_AS = {
+    "likeliest": "the best of all that finished",
+    "minimum_bayes_risk": "of all that finished, what agrees best with the others",
+}
+
+
 def _beam(seen: SearchSeen, side: Side) -> Tree:
     """The tree with readable tokens, the scores of what ended, and what greedy search would have found."""
     names: dict[int, str] = {}
@@ -119,6 +125,7 @@ def _beam(seen: SearchSeen, side: Side) -> Tree:
         "steps": steps,
         "winner": list(seen.winner),
         "won": seen.best.score,
+        "won_as": WON_AS[seen.choice.kind],
         "finished": [list(place) for place in seen.scores],
         "greedy": list(seen.greedy_way),
         "note": _about_greedy(seen, side),
