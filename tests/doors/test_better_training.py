@@ -85,7 +85,19 @@ def test_a_vocabulary_is_extended(folder):
 
 
 def test_a_student_learns_from_what_its_teacher_writes_and_from_its_distributions(folder):
-    said = done(folder, "distill", "run", "--source", "more.en", "--out", "taught", "--beam", 2)
+    said = done(
+        folder,
+        "distill",
+        "run",
+        "--source",
+        "more.en",
+        "--out",
+        "taught",
+        "--beam",
+        4,
+        "--choice",
+        "minimum-bayes-risk",
+    )
     assert "Train a student with: dragoman train --source taught/source.txt" in said
     pairs = [
         (folder / "taught" / name).read_text(encoding="utf-8").splitlines() for name in ("source.txt", "target.txt")
@@ -93,6 +105,8 @@ def test_a_student_learns_from_what_its_teacher_writes_and_from_its_distribution
     origin = json.loads((folder / "taught" / "origin.json").read_text(encoding="utf-8"))
     assert len(pairs[0]) == len(pairs[1]) == origin["pairs"] > 0
     assert origin["pairs"] + origin["left_out"] == 200
+    asked = ("--input", "taught/source.txt", "--beam", 4, "--choice", "minimum-bayes-risk")
+    assert done(folder, "translate", "run", *asked).splitlines()[: len(pairs[1])] == pairs[1]
     (folder / "student.yaml").write_text(
         "data:\n  train: {kind: files, source: train.en, target: train.de}\n"
         "model: {size: 8, heads: 2, encoder_layers: 1, decoder_layers: 1, feed_forward: 16}\n"

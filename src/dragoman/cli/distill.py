@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Beam, Beside, ComputeName, ComputeOption, Device
+from dragoman.cli.options import BatchTokens, Beam, Beside, ChoiceOption, ComputeName, ComputeOption, Device, choice_of
 
 Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
 
@@ -19,6 +19,7 @@ def distill(
     out: Out,
     beside: Beside = None,
     beam: Beam = None,
+    choice: ChoiceOption = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
@@ -37,7 +38,7 @@ def distill(
     from dragoman.runtime.translator import Translator
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
-    settings = translator.searching(where="distill", beam=beam)
+    settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))
     repairs = Repairs()
     texts = streams.counted(
         streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
@@ -47,7 +48,7 @@ def distill(
             out,
             texts,
             searched(translator, settings),
-            origin=origin_of(teacher, *(beside or ()), method="beam", beam=settings.beam),
+            origin=origin_of(teacher, *(beside or ()), method="beam", beam=settings.beam, choice=settings.choice.kind),
         )
     streams.report_repairs(repairs)
     streams.say(
