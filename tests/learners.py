@@ -44,13 +44,14 @@ def build_run(
     model: TransformerConfig = SMALL,
     store: Path | None = None,
     behind: bool = False,
+    team: Team = ALONE,
 ) -> Run:
     """A run at its beginning, or to go on with where `folder` holds its checkpoints."""
     pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
     network = build_network(model, seed=config.seed)
     return Run(
         model=network,
-        optimiser=build_optimiser(config.optimiser, network),
+        optimiser=build_optimiser(config.optimiser, network, team=team),
         stream=pair_stream(pairs, budget=BUDGET, seed=config.seed),
         checkpoints=Checkpoints(folder / "checkpoints", keep=config.keep, behind=behind),
         progress=Progress(),

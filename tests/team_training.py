@@ -85,14 +85,14 @@ def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
 
 def begun(folder: Path, config: TrainingConfig, options: Options, team: Team) -> Run:
     """The run at its beginning; each worker has the same store, in a folder of its own."""
-    run = build_run(folder, config, model=MODEL, store=folder / f"store-{team.rank}-{team.size}")
+    run = build_run(folder, config, model=MODEL, store=folder / f"store-{team.rank}-{team.size}", team=team)
     if options.recompute:
         compute_again(run.model)
     if options.sharding and team.size > 1:
         if team.leads:
             run.judged = build_run(folder, config, model=MODEL, store=folder / f"other-{team.size}").model
         shard(run.model, team, device=torch.device("cpu"))
-        run.optimiser = build_optimiser(config.optimiser, run.model)
+        run.optimiser = build_optimiser(config.optimiser, run.model, team=team)
     return run
 
 

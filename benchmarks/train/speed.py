@@ -237,6 +237,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
+    if asked.updates % SAME["report"] or asked.probe % SAME["report"]:
+        parser.error(f"--updates and --probe are multiples of {SAME['report']}, after which programs report")
     known = ways(asked.environments)
     result = json.loads(asked.out.read_text()) if asked.out.exists() else facts(asked) | {"probe": {}, "rounds": []}
     with tempfile.TemporaryDirectory() as name:

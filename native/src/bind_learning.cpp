@@ -23,8 +23,8 @@ using Heads = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cp
 using HeadResults = nb::ndarray<float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Words = nb::ndarray<const std::int64_t, nb::c_contig, nb::device::cpu>;
-/// bfloat16, or uint16 where a library has no such numbers.
-using Halves = nb::ndarray<nb::c_contig, nb::device::cpu>;
+/// Of a format that is asked for when they are there: float32; bfloat16, or uint16 where a library has no such numbers.
+using Numbers = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 template <class Number, class Array>
 Grid<Number> grid(const Array& array, Number* data) {
@@ -35,10 +35,20 @@ Grid<Number> grid(const Array& array, Number* data) {
 }
 Grid<const float> grid(const Floats& array) { return grid(array, array.data()); }
 Grid<float> grid(const Results& array) { return grid(array, array.data()); }
-Grid<Bfloat16> grid(const Halves& array) {
+bool is_bfloat16(const Numbers& array) {
     bool brain = array.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && array.dtype().bits == 16;
-    if (!brain && array.dtype() != nb::dtype<std::uint16_t>()) throw std::invalid_argument("halves must be bfloat16, or uint16");
+    return brain || array.dtype() == nb::dtype<std::uint16_t>();
+}
+Grid<Bfloat16> halves(const Numbers& array) {
+    if (!is_bfloat16(array)) throw std::invalid_argument("halves must be bfloat16, or uint16");
     return grid(array, static_cast<Bfloat16*>(array.data()));
+}
+/// `work(grid)` in the format that the logits have.
+template <class Work>
+auto of_logits(const Numbers& array, const Work& work) {
+    if (is_bfloat16(array)) return work(halves(array));
+    if (array.dtype() != nb::dtype<float>()) throw std::invalid_argument("logits must be float32, bfloat16, or uint16");
+    return work(grid(array, static_cast<float*>(array.data())));
 }
 
 template <class Array>
@@ -53,13 +63,13 @@ const std::int64_t* one_a_row(const Words& words, std::size_t rows, const char* 
     return words.data();
 }
 
-void narrow(const Learning& learning, const Floats& x, const Halves& y, const std::optional<Results>& sums) {
+void narrow(const Learning& learning, const Floats& x, const Numbers& y, const std::optional<Results>& sums) {
     Grid<const float> from = grid(x);
-    learning.narrow(from, grid(y), as_many(sums, from.columns));
+    learning.narrow(from, halves(y), as_many(sums, from.columns));
 }
 
-void widen(const Learning& learning, const Halves& x, const std::optional<Floats>& bias, const Results& y) {
-    Grid<Bfloat16> from = grid(x);
+void widen(const Learning& learning, const Numbers& x, const std::optional<Floats>& bias, const Results& y) {
+    Grid<Bfloat16> from = halves(x);
     learning.widen({from.data, from.rows, from.columns}, as_many(bias, from.columns), grid(y));
 }
 
@@ -71,21 +81,21 @@ void drop(const Learning& learning, const Floats& x, const Words& lines, const W
                   {columns.data(), static_cast<std::uint64_t>(finisher), least, factor}, grid(y));
 }
 
-std::tuple<float, float, float> losses(const Learning& learning, const Halves& logits, const Words& expected,
+std::tuple<float, float, float> losses(const Learning& learning, const Numbers& logits, const Words& expected,
                                        float certainty, const std::optional<Floats>& taught, float share,
                                        const std::optional<Results>& bias_gradient) {
-    Grid<Bfloat16> all = grid(logits);
-    if (taught && (taught->ndim() != 2 || taught->shape(0) != all.rows || taught->shape(1) != all.columns)) {
-        throw std::invalid_argument("what is taught needs the shape of the logits");
-    }
-    RowLoss found = learning.losses(all, one_a_row(expected, all.rows, "each row of logits needs an expected word"),
-                                    certainty, {taught ? taught->data() : nullptr, share}, as_many(bias_gradient, all.columns));
+    RowLoss found = of_logits(logits, [&](const auto& all) {
+        if (taught && (taught->ndim() != 2 || taught->shape(0) != all.rows || taught->shape(1) != all.columns)) {
+            throw std::invalid_argument("what is taught needs the shape of the logits");
+        }
+        return learning.losses(all, one_a_row(expected, all.rows, "each row of logits needs an expected word"), certainty,
+                               {taught ? taught->data() : nullptr, share}, as_many(bias_gradient, all.columns));
+    });
     return {found.negative_log_likelihood, found.mean_log_prob, found.taught_log_prob};
 }
 
-void add_probabilities(const Learning& learning, const Halves& logits, float share, const Results& sums) {
-    Grid<Bfloat16> all = grid(logits);
-    learning.add_probabilities({all.data, all.rows, all.columns}, share, grid(sums));
+void add_probabilities(const Learning& learning, const Numbers& logits, float share, const Results& sums) {
+    of_logits(logits, [&](const auto& all) { learning.add_probabilities(all, share, grid(sums)); });
 }
 
 template <class Number, class Array>

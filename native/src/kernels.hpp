@@ -160,6 +160,17 @@ struct HeadGradients {
     RowsOfHead<float> query, key, value;
 };
 
+/// What is made of a row of logits, by the format of their numbers; `scratch` has room for a row.
+template <class Number>
+struct RowsOfLogits {
+    /// The logits become p, less `certainty` where the expected word is, and less what is taught; a bias gradient is added
+    /// to where there is one.
+    RowLoss (*loss)(Number* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
+                    float* scratch, float* bias_gradient);
+    /// A share of the probabilities is added to `sums`.
+    void (*add_probabilities)(const Number* logits, std::size_t count, float share, float* scratch, float* sums);
+};
+
 /// What training computes between products; counts may be any.
 struct LearningKernels {
     /// Rounded to bfloat16; the second adds the numbers, not rounded, to sums too.
@@ -170,12 +181,8 @@ struct LearningKernels {
     /// (x, y) becomes (x cos - y sin, y cos + x sin), for the halves of a head.
     void (*turn)(const float* x, const float* cosine, const float* sine, std::size_t half, float* y);
     void (*drop)(const float* x, const Dropping& dropping, std::uint64_t line, std::size_t count, float* y);
-    /// The logits of a row become p, less `certainty` where the expected word is, and less what is taught; `scratch` has
-    /// room for a row, and a bias gradient is added to where there is one.
-    RowLoss (*loss_of_row)(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
-                           float* scratch, float* bias_gradient);
-    /// A share of the probabilities of a row of logits is added to `sums`; `scratch` has room for a row.
-    void (*add_probabilities)(const Bfloat16* logits, std::size_t count, float share, float* scratch, float* sums);
+    RowsOfLogits<float> in_float32;
+    RowsOfLogits<Bfloat16> in_bfloat16;
     void (*attend_head)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head, float* scratch,
                         RowsOfHead<float> attended);
     void (*attend_head_back)(const HeadSizes& sizes, float scale, const Sight& sight, const HeadInputs& head,

@@ -87,7 +87,8 @@ void Learning::drop(const Grid<const float>& x, const std::int64_t* lines, const
     }
 }
 
-RowLoss Learning::losses(const Grid<Bfloat16>& logits, const std::int64_t* expected, float certainty, const Taught& taught,
+template <class Number>
+RowLoss Learning::losses(const Grid<Number>& logits, const std::int64_t* expected, float certainty, const Taught& taught,
                          float* bias_gradient) const {
     for (std::size_t row = 0; row < logits.rows; row++) {
         require(expected[row] >= 0 && static_cast<std::size_t>(expected[row]) < logits.columns,
@@ -97,8 +98,8 @@ RowLoss Learning::losses(const Grid<Bfloat16>& logits, const std::int64_t* expec
     double negative_log_likelihood = 0, mean_log_prob = 0, taught_log_prob = 0;
     for (std::size_t row = 0; row < logits.rows; row++) {
         Taught here{taught.distribution == nullptr ? nullptr : taught.distribution + row * logits.columns, taught.share};
-        RowLoss found = kernels_.loss_of_row(logits.row(row), logits.columns, static_cast<std::size_t>(expected[row]),
-                                             certainty, here, scratch.data(), bias_gradient);
+        RowLoss found = rows_of<Number>().loss(logits.row(row), logits.columns, static_cast<std::size_t>(expected[row]), certainty,
+                                               here, scratch.data(), bias_gradient);
         negative_log_likelihood += found.negative_log_likelihood;
         mean_log_prob += found.mean_log_prob;
         taught_log_prob += found.taught_log_prob;
@@ -107,13 +108,19 @@ RowLoss Learning::losses(const Grid<Bfloat16>& logits, const std::int64_t* expec
             static_cast<float>(taught_log_prob)};
 }
 
-void Learning::add_probabilities(const Grid<const Bfloat16>& logits, float share, const Grid<float>& sums) const {
+template <class Number>
+void Learning::add_probabilities(const Grid<Number>& logits, float share, const Grid<float>& sums) const {
     require(logits.rows == sums.rows && logits.columns == sums.columns, "the sums need the shape of the logits");
     std::vector<float> scratch(logits.columns);
     for (std::size_t row = 0; row < logits.rows; row++) {
-        kernels_.add_probabilities(logits.row(row), logits.columns, share, scratch.data(), sums.row(row));
+        rows_of<Number>().add_probabilities(logits.row(row), logits.columns, share, scratch.data(), sums.row(row));
     }
 }
+
+template RowLoss Learning::losses(const Grid<float>&, const std::int64_t*, float, const Taught&, float*) const;
+template RowLoss Learning::losses(const Grid<Bfloat16>&, const std::int64_t*, float, const Taught&, float*) const;
+template void Learning::add_probabilities(const Grid<float>&, float, const Grid<float>&) const;
+template void Learning::add_probabilities(const Grid<Bfloat16>&, float, const Grid<float>&) const;
 
 void Learning::attend(const Attention& attention, const HeadsOfTexts<float>& attended) const {
     require_fitting(attention);

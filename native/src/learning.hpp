@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "kernels.hpp"
 
@@ -66,16 +67,27 @@ public:
               const Grid<float>& y) const;
     void drop(const Grid<const float>& x, const std::int64_t* lines, const Dropping& dropping, const Grid<float>& y) const;
     /// Sums over the rows; the logits become the gradient in them. What is taught is as many rows, or null.
-    RowLoss losses(const Grid<Bfloat16>& logits, const std::int64_t* expected, float certainty, const Taught& taught,
+    template <class Number>
+    RowLoss losses(const Grid<Number>& logits, const std::int64_t* expected, float certainty, const Taught& taught,
                    float* bias_gradient) const;
     /// A share of the probabilities of each row, added to the sums.
-    void add_probabilities(const Grid<const Bfloat16>& logits, float share, const Grid<float>& sums) const;
+    template <class Number>
+    void add_probabilities(const Grid<Number>& logits, float share, const Grid<float>& sums) const;
     void attend(const Attention& attention, const HeadsOfTexts<float>& attended) const;
     /// The gradients in queries, keys and values, of the one in what was attended to.
     void attend_back(const Attention& attention, const HeadsOfTexts<const float>& gradient, const HeadsOfTexts<float>& query,
                      const HeadsOfTexts<float>& key, const HeadsOfTexts<float>& value) const;
 
 private:
+    template <class Number>
+    const RowsOfLogits<Number>& rows_of() const {
+        if constexpr (std::is_same_v<Number, float>) {
+            return kernels_.in_float32;
+        } else {
+            return kernels_.in_bfloat16;
+        }
+    }
+
     const char* name_;
     LearningKernels kernels_;
 };

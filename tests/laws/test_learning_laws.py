@@ -133,12 +133,20 @@ def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: b
     smoothing=st.sampled_from([0.0, 0.1]),
     share=st.sampled_from([None, 0.6, 1.0]),
     bias=st.booleans(),
+    products=st.sampled_from([torch.float32, torch.bfloat16]),
     seed=seeds,
 )
 def test_the_loss_is_nearly_the_same(
-    tokens: int, size: int, words: int, smoothing: float, share: float | None, bias: bool, seed: int
+    tokens: int,
+    size: int,
+    words: int,
+    smoothing: float,
+    share: float | None,
+    bias: bool,
+    products: torch.dtype,
+    seed: int,
 ) -> None:
-    """Logits are rounded to bfloat16 on both roads; what is summed of them is not."""
+    """Logits are in the format of the products on both roads; what is summed of them is not rounded."""
     expected = torch.randint(words, (tokens,), generator=torch.Generator().manual_seed(seed))
     told = (2 * drawn(seed + 3, tokens, words)).softmax(dim=-1)
     taught = None if share is None else Taught(share, lambda chunk: told[chunk])
@@ -151,13 +159,14 @@ def test_the_loss_is_nearly_the_same(
             expected,
             smoothing=smoothing,
             taught=taught,
-            products=torch.bfloat16,
+            products=products,
         )
         return torch.stack([found.objective + 0 * shift.sum(), found.negative_log_likelihood])
 
     given = drawn(seed, tokens, size), drawn(seed + 1, words, size), drawn(seed + 2, words)
+    within = 1e-4 if products == torch.float32 else 2e-2
     for one, other in on_both_roads(loss, *given):
-        torch.testing.assert_close(one, other, atol=2e-2, rtol=2e-2)
+        torch.testing.assert_close(one, other, atol=within, rtol=within)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -1,6 +1,7 @@
 """Muon: its iteration is Newton and Schulz's, its step the paper's, and its memory is in the checkpoints."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from dragoman.nn.heads import (
 )
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.distributed import WorkerLostError
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
 from dragoman.training.optimisers import (
     AdamW,
@@ -211,6 +213,40 @@ def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> N
     again = build_run(tmp_path / "broken", config)
     train_small(again, config)
     torch.testing.assert_close(weights(again.model), weights(whole.model), atol=0, rtol=0)
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+class Broken:
+    """Two workers, of which the other is gone."""
+
+    rank, size = 0, 2
+
+    def total(self, numbers: Tensor) -> Tensor:
+        raise WorkerLostError("a worker was lost")
+
+
+def test_an_update_that_not_all_workers_did_their_part_of_is_left_undone() -> None:
+    """The leader writes what it holds then, as what was there after the update before."""
+    model = build_network(SMALL, seed=1)
+    generator = torch.Generator().manual_seed(3)
+
+    def learn(optimiser: MuonWithAdamW) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimiser.step()
+        return copied(weights(model)), copied(optimiser_tensors(optimiser, model))
+
+    optimiser = build_optimiser(Muon(), model)
+    assert isinstance(optimiser, MuonWithAdamW)
+    before, memory = learn(optimiser)
+    optimiser.team = Broken()  # type: ignore[assignment]
+    with pytest.raises(WorkerLostError):
+        learn(optimiser)
+    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
+    torch.testing.assert_close(optimiser_tensors(optimiser, model), memory, atol=0, rtol=0)
 
 
 def test_a_memory_of_other_parameters_is_told_in_one_message() -> None:

@@ -40,11 +40,12 @@ class Learning:
     ) -> tuple[float, float, float]:
         """Sums over rows of -log p of what was expected, of the mean log p, and of log p in the mean of what is taught.
 
-        The logits become p, less `certainty` at what was expected, less `share` of the distributions that are taught.
+        The logits, float32 or halves, become p, less `certainty` at what was expected, less `share` of the
+        distributions that are taught.
         """
 
     def add_probabilities(self, logits: Any, share: float, sums: Any) -> None:
-        """A share of the probabilities of each row of logits, which are halves, is added to the sums."""
+        """A share of the probabilities of each row of logits, float32 or halves, is added to the sums."""
 
     def attend(self, query: Any, key: Any, value: Any, allowed: Any, causal: bool, scale: float, attended: Any) -> None:
         """Softmax of scaled inner products times the values; arrays are texts by places by heads by numbers.

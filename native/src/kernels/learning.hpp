@@ -85,7 +85,8 @@ void drop(const float* x, const Dropping& dropping, std::uint64_t line, std::siz
 struct Raised {
     float peak, total;
 };
-Raised raise(const Bfloat16* logits, std::size_t count, float peak, float* scratch) {
+template <class Number>
+Raised raise(const Number* logits, std::size_t count, float peak, float* scratch) {
     Lanes total = spread(0.0f);
     for (std::size_t i = 0; i < count; i += lanes) {
         Lanes raised = falling_exponential(load_some(logits + i, count - i) - spread(peak));
@@ -97,7 +98,8 @@ Raised raise(const Bfloat16* logits, std::size_t count, float peak, float* scrat
 }
 
 /// Three passes over a row of logits that the nearest cache holds; exponentials stay in `scratch` in between.
-RowLoss loss_of_row(Bfloat16* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
+template <class Number>
+RowLoss loss_of_row(Number* logits, std::size_t count, std::size_t expected, float certainty, const Taught& taught,
                     float* scratch, float* bias_gradient) {
     Lanes most = spread(lowest), all = spread(0.0f);
     for (std::size_t i = 0; i < count; i += lanes) {
@@ -124,7 +126,8 @@ RowLoss loss_of_row(Bfloat16* logits, std::size_t count, std::size_t expected, f
     return {log_normaliser - chosen, sum(all) / static_cast<float>(count) - log_normaliser, sum(told) - log_normaliser};
 }
 
-void add_probabilities(const Bfloat16* logits, std::size_t count, float share, float* scratch, float* sums) {
+template <class Number>
+void add_probabilities(const Number* logits, std::size_t count, float share, float* scratch, float* sums) {
     Lanes most = spread(lowest);
     for (std::size_t i = 0; i < count; i += lanes) {
         most = larger(first(count - i, load_some(logits + i, count - i), spread(lowest)), most);

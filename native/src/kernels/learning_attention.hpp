@@ -56,7 +56,7 @@ void mix_some(const Mixing& mixing, RowsOfHead<const float> x, std::size_t count
 template <int wide, bool whole>
 void mix_columns(const Mixing& mixing, RowsOfHead<const float> x, std::size_t count, std::size_t left, RowsOfHead<float> y,
                  std::size_t results) {
-    constexpr int together = 6, fewer = 2;
+    constexpr int together = FLOAT_TILE_HEIGHT, fewer = 2;
     std::size_t i = 0;
     auto from = [&](std::size_t number) { return Mixing{mixing.first + number * mixing.row_step, mixing.row_step, mixing.column_step}; };
     auto into = [&](std::size_t number) { return RowsOfHead<float>{y.first + number * y.stride, y.stride}; };
@@ -67,13 +67,14 @@ void mix_columns(const Mixing& mixing, RowsOfHead<const float> x, std::size_t co
 
 void mix(const Mixing& mixing, RowsOfHead<const float> x, std::size_t count, std::size_t size, RowsOfHead<float> y,
          std::size_t results) {
+    constexpr int wide = FLOAT_TILE_WIDTH > 1 ? 2 : 1;  // as much as registers hold the sums of
     for (std::size_t column = 0; column < size;) {
         RowsOfHead<const float> some{x.first + column, x.stride};
         RowsOfHead<float> found{y.first + column, y.stride};
         std::size_t left = size - column;
-        if (left >= 2 * lanes) {
-            mix_columns<2, true>(mixing, some, count, left, found, results);
-            column += 2 * lanes;
+        if (left >= wide * lanes) {
+            mix_columns<wide, true>(mixing, some, count, left, found, results);
+            column += wide * lanes;
         } else {
             left >= lanes ? mix_columns<1, true>(mixing, some, count, left, found, results)
                           : mix_columns<1, false>(mixing, some, count, left, found, results);
@@ -166,7 +167,15 @@ void attend_head_back(const HeadSizes& sizes, float scale, const Sight& sight, c
 }
 
 constexpr LearningKernels learning() {
-    return {narrow, narrow_and_add, widen, turn, drop, loss_of_row, add_probabilities, attend_head, attend_head_back};
+    return {narrow,
+            narrow_and_add,
+            widen,
+            turn,
+            drop,
+            {loss_of_row<float>, add_probabilities<float>},
+            {loss_of_row<Bfloat16>, add_probabilities<Bfloat16>},
+            attend_head,
+            attend_head_back};
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ from dragoman.training.events import Learnt, Observer
 from dragoman.training.loop import InterruptionError, Run, train
 from dragoman.training.observers import MetricsFile, all_of
 from dragoman.training.optimisers import build_optimiser
-from dragoman.training.precision import large_products
+from dragoman.training.precision import lacks_bfloat16, large_products
 from dragoman.training.selection import choose
 
 
@@ -64,7 +64,7 @@ def fit(
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
     task, config = task_of(experiment), experiment.training
-    _warn_of_a_faulty_core(device)
+    _warn_of_what_is_slower(config, device)
     _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
     work = task.work(materials, device=device)
     run = begin_run(work, config, folder, team, device=device)
@@ -157,7 +157,9 @@ def begin_run(
     return Run(
         model=model,
         judged=work.model if model is not work.model else None,
-        optimiser=build_optimiser(config.optimiser, model, products=large_products(config.precision, device)),
+        optimiser=build_optimiser(
+            config.optimiser, model, products=large_products(config.precision, device), team=team
+        ),
         stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
         checkpoints=Checkpoints(folder.checkpoints, keep=config.keep, behind=device.type != "cpu"),
         progress=Progress(),
@@ -188,7 +190,13 @@ def _write_environment(
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 
-def _warn_of_a_faulty_core(device: torch.device) -> None:
+def _warn_of_what_is_slower(config: TrainingConfig, device: torch.device) -> None:
+    if config.precision == "bfloat16" and lacks_bfloat16(device):
+        warn(
+            "training.precision = bfloat16: this processor has no instructions for it; products are computed in "
+            "float32, which is faster here",
+            ComputeWarning,
+        )
     if device.type == "cpu" and core.is_installed() and (fault := core.fault()) is not None:
         warn(f"PyTorch trains alone, and slower: {fault}", ComputeWarning)
 

@@ -21,6 +21,8 @@ from torch.autograd.function import once_differentiable
 from dragoman import core as installed
 from dragoman.errors import ConfigError
 
+LOGITS: Final = (torch.float32, torch.bfloat16)
+"""Formats of the logits that the core reads and writes; all else is float32."""
 _WANTED: Final[ContextVar[bool]] = ContextVar("wanted", default=True)
 
 

@@ -71,7 +71,7 @@ class TrainingConfig(Config):
         "auto",
         description=(
             "of the forward and backward pass; auto: bfloat16 on GPUs that have it, and on such CPUs for the products "
-            "with the vocabulary and Muon's own; bfloat16: on a CPU for those of linear maps too"
+            "with the vocabulary and Muon's own; bfloat16: on such CPUs for those of linear maps too, on others float32"
         ),
     )
     interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")

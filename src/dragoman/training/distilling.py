@@ -25,7 +25,7 @@ from dragoman.axes import Float, Int
 from dragoman.config import Config
 from dragoman.data.batching import Batch
 from dragoman.models.ensemble import mean_probability
-from dragoman.nn.compiled import core_for
+from dragoman.nn.compiled import LOGITS, core_for
 from dragoman.training.chunks import LogitLoss, Logits, chunked_loss, smoothed_gradient
 from dragoman.training.objectives import Loss, Taught, smoothed_cross_entropy, unembedding_loss
 from dragoman.training.precision import PrecisionName, large_products, rounded
@@ -121,7 +121,7 @@ def _mean_distribution(predicted: Sequence[Callable[[slice], TeacherLogits]], ch
     for of_chunk in predicted:
         logits = of_chunk(chunk)
         mean = torch.zeros(logits.shape, device=logits.device) if mean is None else mean
-        core = core_for(mean) if logits.dtype == torch.bfloat16 else None
+        core = core_for(mean) if logits.dtype in LOGITS else None
         if core is not None:
             core.add_probabilities(logits, share, mean)
         else:

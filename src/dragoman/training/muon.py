@@ -20,7 +20,7 @@ from dragoman.axes import Float
 from dragoman.nn.embedding import Unembedding
 from dragoman.nn.heads import Head
 from dragoman.nn.tables import tables
-from dragoman.training.distributed import is_shard, joined, sharded_like
+from dragoman.training.distributed import ALONE, Team, is_shard, joined, sharded_like
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""
@@ -75,9 +75,10 @@ class MuonWithAdamW(torch.optim.Optimizer):
         betas: tuple[float, float],
         eps: float,
         products: torch.dtype = torch.float32,
+        team: Team = ALONE,
     ) -> None:
-        """`products` is the number format that matrices are made orthogonal in."""
-        self.products = products
+        """`products` is the number format that matrices are made orthogonal in, of whom each worker does its share."""
+        self.products, self.team = products, team
         groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
         common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
         super().__init__([group for group in groups if group["params"]], common)
@@ -96,27 +97,34 @@ class MuonWithAdamW(torch.optim.Optimizer):
     def _orthogonal(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
         """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once.
 
-        A step follows from the whole matrix: where workers hold shards, each joins them, one matrix at a time.
+        A step follows from the whole matrix: where workers hold shards, each joins them, one matrix at a time. Nothing
+        moves before all workers have done their part, so that one that is lost leaves an update undone.
         """
         alike: dict[object, list[nn.Parameter]] = {}
         for parameter in parameters:
             alike.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
+        decay, steps = group["momentum"], list[tuple[nn.Parameter, Tensor]]()
         for some in alike.values():
-            ahead = torch.stack([joined(self._ahead(parameter, group["momentum"])) for parameter in some])
-            steps = orthogonalised(ahead, products=self.products)
-            rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(some[0].shape[-2:]))
-            for parameter, step in zip(some, steps, strict=True):
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(sharded_like(step, parameter), alpha=-rate)
+            ahead = [joined(_added(one.grad, self._momentum(one, decay), decay)) for one in some]
+            made = self._made_orthogonal(torch.stack(ahead))
+            steps += [(one, sharded_like(step, one)) for one, step in zip(some, made, strict=True)]
+        for parameter, step in steps:
+            self.state[parameter]["momentum"] = self._momentum(parameter, decay)
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.add_(step, alpha=-group["lr"] * LIKE_ADAMW * math.sqrt(max(parameter.shape[-2:])))
 
-    def _ahead(self, parameter: nn.Parameter, decay: float) -> Tensor:
-        """The momentum with the newest gradient, looked along once more."""
-        state, gradient = self.state[parameter], parameter.grad
-        assert gradient is not None
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        state["momentum"].mul_(decay).add_(gradient)
-        return gradient + decay * state["momentum"]
+    def _made_orthogonal(self, matrices: Matrices) -> Matrices:
+        """By each worker some of them, where they are as many as workers. Raises WorkerLostError."""
+        if self.team.size == 1 or len(matrices) < self.team.size:
+            return orthogonalised(matrices, products=self.products)
+        mine, steps = slice(self.team.rank, None, self.team.size), torch.zeros_like(matrices)
+        steps[mine] = orthogonalised(matrices[mine], products=self.products)
+        return self.team.total(steps)
+
+    def _momentum(self, parameter: nn.Parameter, decay: float) -> Tensor:
+        """With the newest gradient."""
+        before = self.state.get(parameter, {}).get("momentum")
+        return _added(parameter.grad, torch.zeros_like(parameter) if before is None else before, decay)
 
     def _adaptive(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
         """Algorithm 2 of Loshchilov and Hutter, where nothing decays, in one pass over each parameter."""
@@ -145,3 +153,9 @@ class MuonWithAdamW(torch.optim.Optimizer):
             state["step"] = torch.tensor(0.0, device=parameter.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         return state
+
+
+def _added(gradient: Tensor | None, momentum: Tensor, decay: float) -> Tensor:
+    """The gradient, and of the momentum what is left."""
+    assert gradient is not None, "what has none is not learnt"
+    return torch.add(gradient, momentum, alpha=decay)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.axes import Float, Int
-from dragoman.nn.compiled import core_for
+from dragoman.nn.compiled import LOGITS, core_for
 from dragoman.training.precision import ALIKE, rounded
 
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
@@ -152,7 +152,7 @@ class _ChunkSums:
         filled = rounded(rows, rows.dtype)
         logits = F.linear(filled, weight, bias)
         wanted = None if self.taught is None else self.taught.distribution(slice(chunk.start, chunk.start + len(rows)))
-        core = core_for(self.weight_sum) if logits.dtype == torch.bfloat16 else None
+        core = core_for(self.weight_sum) if logits.dtype in LOGITS else None
         if core is not None:
             self._add_by_core(core, chunk, logits, weight, filled, expected[chunk], wanted)
             return

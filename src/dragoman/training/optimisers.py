@@ -12,6 +12,7 @@ from dragoman.errors import RunError
 from dragoman.models.weights import placed_like
 from dragoman.nn.tables import tables
 from dragoman.training import adam
+from dragoman.training.distributed import ALONE, Team
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
 Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
@@ -54,8 +55,13 @@ OptimiserConfig = Annotated[Adam | AdamW | Muon, Field(discriminator="kind")]
 Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
 
 
-def build_optimiser(config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32) -> Optimiser:
-    """The optimiser of all parameters of `model`, fused where the device can; `products` is that of Muon's."""
+def build_optimiser(
+    config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32, team: Team = ALONE
+) -> Optimiser:
+    """The optimiser of all parameters of `model`, fused where the device can.
+
+    `products` is the number format of Muon's iteration, whose matrices are shared out among the team.
+    """
     adam.keep_the_compiler_out()
     match config:
         case Adam():
@@ -82,6 +88,7 @@ def build_optimiser(config: OptimiserConfig, model: nn.Module, *, products: torc
                 betas=config.betas,
                 eps=config.epsilon,
                 products=products,
+                team=team,
             )
         case _:
             assert_never(config)

@@ -2,8 +2,9 @@
 
 PyTorch's autocast keeps activations in bfloat16 too, which costs a CPU as much as it gains. Here a CPU takes bfloat16
 into products of matrices alone: what goes in and comes out is rounded, sums are in float32, and everything between
-products stays in float32. With `auto` these are the products with the vocabulary, where the CPU has the instructions;
-with `bfloat16` those of linear maps too.
+products stays in float32. With `auto` these are the products with the vocabulary, with `bfloat16` those of linear maps
+too. A CPU without the instructions multiplies bfloat16 many times slower than float32, so that there float32 it is,
+whatever is asked for.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -40,12 +41,12 @@ def autocast(name: PrecisionName, device: torch.device) -> AbstractContextManage
 
 
 def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """The format of the products with the vocabulary: a CPU gains from bfloat16 where it has the instructions."""
+    """The format of the products with the vocabulary."""
     match name:
         case "float32":
             return torch.float32
         case "bfloat16":
-            return torch.bfloat16
+            return torch.float32 if lacks_bfloat16(device) else torch.bfloat16
         case "auto":
             native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
             return torch.bfloat16 if native else torch.float32
@@ -53,9 +54,14 @@ def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
             assert_never(name)
 
 
+def lacks_bfloat16(device: torch.device) -> bool:
+    """Whether this is a CPU that has no instructions for bfloat16."""
+    return device.type == "cpu" and not _cpu_has_bfloat16(device)
+
+
 def linear_maps(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
-    """Around the forward and backward pass: with `bfloat16`, linear maps on a CPU multiply in it."""
-    return _LinearMaps() if name == "bfloat16" and device.type == "cpu" else nullcontext()
+    """Around the forward and backward pass: with `bfloat16`, linear maps multiply in it on a CPU that can."""
+    return _LinearMaps() if name == "bfloat16" and _cpu_has_bfloat16(device) else nullcontext()
 
 
 @final

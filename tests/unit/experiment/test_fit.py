@@ -16,6 +16,7 @@ from dragoman.experiment.load import load, load_in_pytorch
 from dragoman.experiment.run import RunFolder
 from dragoman.experiment.tasks.translation import build_stream
 from dragoman.models.weights import load_tensors, save_tensors
+from dragoman.training import precision
 from dragoman.training.loop import InterruptionError
 from tests.small_runs import hashes, write_corpus
 
@@ -84,6 +85,14 @@ def test_the_scores_are_written_with_their_signatures(place):
     assert list(scores["scores"]) == ["valid", "test"]
     assert [score["metric"] for score in scores["scores"]["test"]] == ["BLEU", "chrF2"]
     assert "version:" in scores["scores"]["test"][0]["signature"]
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_format_that_a_processor_has_no_instructions_for_is_told(place, tmp_path, monkeypatch, recwarn, able):
+    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: able)
+    fit_in(tmp_path / "run", merge(settings_of(place), {"training": {"precision": "bfloat16"}}))
+    told = [str(one.message) for one in recwarn if "no instructions for it" in str(one.message)]
+    assert len(told) == (0 if able else 1)
 
 
 def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):

@@ -48,7 +48,7 @@ def test_rounded_maps_are_near_the_exact_ones(rows, bias):
     assert not torch.equal(rounded, exact)
 
 
-def test_large_maps_are_rounded_in_training_alone():
+def test_large_maps_are_rounded_in_training_alone(able):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
     with linear_maps("bfloat16", CPU):
@@ -64,18 +64,21 @@ def test_large_maps_are_rounded_in_training_alone():
     assert torch.equal(F.linear(x, weight, bias), exact)
 
 
-@pytest.mark.parametrize("name", ["float32", "auto"])
-def test_linear_maps_are_exact_unless_bfloat16_is_asked_for(able, name):
+@pytest.mark.parametrize(
+    ("name", "able"), [("float32", True), ("auto", True), ("auto", False), ("bfloat16", False)], indirect=["able"]
+)
+def test_linear_maps_are_exact_unless_bfloat16_is_asked_for_and_there(able, name):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
     with linear_maps(name, CPU), autocast(name, CPU):
         assert torch.equal(F.linear(x, weight, bias), exact)
 
 
-def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu():
+def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
     x, weight, bias = leaves(64, 67)
     with linear_maps("bfloat16", CPU), autocast("bfloat16", CPU):
         mapped = F.linear(x, weight, bias)
+        assert mapped.grad_fn.name() == "RoundedLinearBackward"
         assert (mapped @ mapped.mT).dtype == torch.float32
 
 
@@ -85,7 +88,8 @@ def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu():
         ("float32", True, torch.float32),
         ("auto", True, torch.bfloat16),
         ("auto", False, torch.float32),
-        ("bfloat16", False, torch.bfloat16),
+        ("bfloat16", True, torch.bfloat16),
+        ("bfloat16", False, torch.float32),
     ],
     indirect=["able"],
 )
