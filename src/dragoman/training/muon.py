@@ -77,7 +77,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
         products: torch.dtype = torch.float32,
         team: Team = ALONE,
     ) -> None:
-        """`products` is the number format that matrices are made orthogonal in, of whom each worker does its share."""
+        """`products` is the number format that matrices are made orthogonal in; of these each worker does its share."""
         self.products, self.team = products, team
         groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
         common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
