@@ -98,8 +98,8 @@ RowLoss Learning::losses(const Grid<Number>& logits, const std::int64_t* expecte
     double negative_log_likelihood = 0, mean_log_prob = 0, taught_log_prob = 0;
     for (std::size_t row = 0; row < logits.rows; row++) {
         Taught here{taught.distribution == nullptr ? nullptr : taught.distribution + row * logits.columns, taught.share};
-        RowLoss found = rows_of<Number>().loss(logits.row(row), logits.columns, static_cast<std::size_t>(expected[row]), certainty,
-                                               here, scratch.data(), bias_gradient);
+        RowLoss found = rows_of<Number>().loss(logits.row(row), logits.columns, static_cast<std::size_t>(expected[row]),
+                                               certainty, here, scratch.data(), bias_gradient);
         negative_log_likelihood += found.negative_log_likelihood;
         mean_log_prob += found.mean_log_prob;
         taught_log_prob += found.taught_log_prob;
