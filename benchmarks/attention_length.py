@@ -28,8 +28,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attend import attend, attend_fused
 from dragoman.nn.attention import Full, Look, Pattern
+from dragoman.nn.functional import attend, attend_fused
 from dragoman.nn.sparse import BigBird, Linformer, Window, random_plan
 
 LABELS = {

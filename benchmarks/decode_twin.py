@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import Average, Gnmt, Hypothesis, Raw, SearchSettings
-from dragoman.models.interfaces import Seq2Seq
-from dragoman.models.symbols import Symbols
-from dragoman.runtime import Translator
-from dragoman.runtime.batches import batches_by_length
+from dragoman.inference import Translator
+from dragoman.inference.length_batches import batches_by_length
+from dragoman.models.protocols import Seq2Seq
+from dragoman.models.special_symbols import Symbols
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
 
-    from dragoman.experiment.load import load_in_pytorch
+    from dragoman.runs.load import load_in_pytorch
 
     translator = load_in_pytorch(asked.run, device=asked.device)
     settings = SearchSettings(beam=asked.beam)

@@ -1,6 +1,6 @@
 """Write docs/reference/configuration.md from the configuration models; `--check` only says whether it is current.
 
-Every `Config` reachable from the tasks of `dragoman.experiment.config` is shown where its key stands: a table of keys,
+Every `Config` reachable from the tasks of `dragoman.runs.config` is shown where its key stands: a table of keys,
 and a table a kind where one of several kinds is chosen. What several tasks have alike is shown with the first of them.
 """
 
@@ -172,8 +172,8 @@ def _paragraphs(docstring: str) -> str:
 
 def committed() -> str:
     """The page as it must lie in the repository."""
-    from dragoman.experiment.config import TASKS
-    from dragoman.experiment.presets import PRESETS
+    from dragoman.runs.config import TASKS
+    from dragoman.runs.presets import PRESETS
 
     return page(TASKS, {name: preset.tasks for name, preset in PRESETS.items()})
 

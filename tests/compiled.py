@@ -9,9 +9,7 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
-from dragoman.models.transformer.build import build_causal, build_seq2seq
-from dragoman.models.transformer.causal import CausalTransformer
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AlibiConfig,
     AttentionRoles,
     BucketedConfig,
@@ -26,7 +24,9 @@ from dragoman.models.transformer.config import (
     SinusoidalConfig,
     TransformerConfig,
 )
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.decoder_only import CausalTransformer
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.factory import build_causal, build_seq2seq
 from dragoman.nn.scores import DotConfig, ScaledDotConfig, ScoreConfig
 from tests.networks import NO_DROPOUT, random_causal, random_transformer
 

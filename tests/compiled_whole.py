@@ -8,8 +8,7 @@ import json
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.transformer.build import build_causal, build_encoder, build_seq2seq
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AlibiConfig,
     CausalConfig,
     DropoutConfig,
@@ -17,7 +16,8 @@ from dragoman.models.transformer.config import (
     RotaryConfig,
     TransformerConfig,
 )
-from dragoman.nn.compiled import by_pytorch_alone
+from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
+from dragoman.nn.cpu_ops import by_pytorch_alone
 
 CERTAIN = DropoutConfig(embedding=0.0, residual=0.0, feed_forward=0.0, attention=0.0)
 """What dropout takes is drawn otherwise on a GPU."""

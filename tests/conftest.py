@@ -18,14 +18,14 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("elsewhere", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "elsewhere")
 
-TENSOR_ROOMS = ["nn", "models", "training", "decoding", "runtime", "inspection"]
+TENSOR_PACKAGES = ["nn", "models", "training", "decoding", "inference", "interpret"]
 # jaxtyping decorates methods one by one, where beartype cannot tell which class `Self` is; any object passes there.
 CHECKER = (
     "beartype.beartype(conf=beartype.BeartypeConf(hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
 )
 # Every annotation of a shape or type is checked whenever a test calls through it. The modules of the tests are imported
 # after this one, and with them the rooms.
-install_import_hook([f"dragoman.{room}" for room in TENSOR_ROOMS], CHECKER)
+install_import_hook([f"dragoman.{package}" for package in TENSOR_PACKAGES], CHECKER)
 
 
 @pytest.fixture(scope="session")

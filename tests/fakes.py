@@ -1,4 +1,4 @@
-"""Networks small enough to reason about, for tests of what stands on the protocols of `dragoman.models.interfaces`."""
+"""Networks small enough to reason about, for tests of what stands on the protocols of `dragoman.models.protocols`."""
 
 import math
 import random
@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dragoman.models.symbols import Symbols
+from dragoman.models.special_symbols import Symbols
 
 SYMBOLS = Symbols()
 

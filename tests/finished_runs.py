@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 from dragoman.config import merge
-from dragoman.data.corpora import ParallelFiles
-from dragoman.data.tokenizer import Characters, Tokenizer, Words
-from dragoman.experiment.build import task_of
-from dragoman.experiment.config import to_experiment
-from dragoman.experiment.run import RunFolder
+from dragoman.data.readers import ParallelFiles
+from dragoman.data.tokenizers import Characters, Tokenizer, Words
 from dragoman.models.weights import save_tensors, weights
+from dragoman.runs.config import to_experiment
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.factory import task_of
 
 PAIRS = [("two dogs play .", "zwei Hunde spielen ."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
 MODEL = {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17}

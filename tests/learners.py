@@ -7,20 +7,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from dragoman.data.batching import Batch, pair_stream
-from dragoman.data.store import TokenStore
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.data.batching.token_batches import Batch, pair_stream
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.models.config import DropoutConfig, TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.factory import build_seq2seq
+from dragoman.training.callbacks import all_of
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import ALONE, Team
 from dragoman.training.events import Event, Observer
-from dragoman.training.loop import Judge, Run, train
-from dragoman.training.objectives import Loss
-from dragoman.training.observers import all_of
-from dragoman.training.optimisers import build_optimiser
-from dragoman.training.update import Learner, Objective, teacher_forced
+from dragoman.training.losses import Loss
+from dragoman.training.optimizers import build_optimiser
+from dragoman.training.step import Learner, Objective, teacher_forced
+from dragoman.training.trainer import Judge, Run, train
 from tests.fakes import SYMBOLS, rectangle
 
 CPU = torch.device("cpu")

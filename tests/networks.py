@@ -6,11 +6,11 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from dragoman.models.transformer.build import build_causal, build_encoder, build_seq2seq
-from dragoman.models.transformer.causal import CausalTransformer
-from dragoman.models.transformer.config import CausalConfig, DropoutConfig, EncoderConfig, TransformerConfig
-from dragoman.models.transformer.encoder import EncoderTransformer
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import CausalConfig, DropoutConfig, EncoderConfig, TransformerConfig
+from dragoman.models.decoder_only import CausalTransformer
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.encoder_only import EncoderTransformer
+from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
 
 NO_DROPOUT = DropoutConfig(embedding=0.0, residual=0.0, attention=0.0, feed_forward=0.0)
 M = TypeVar("M", bound=nn.Module)

@@ -4,9 +4,9 @@ import torch
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from dragoman.models.recurrent.build import build_recurrent
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
-from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
+from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
+from dragoman.models.recurrent.factory import build_recurrent
 from tests.variants import SCORES
 
 NO_DROPOUT = RecurrentDropoutConfig(embedding=0.0, layers=0.0, output=0.0)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.data.epochs import EpochStream
-from dragoman.data.packing import TextBatch
-from dragoman.data.store import Ragged
-from dragoman.data.tokenizer import BEGIN, END
+from dragoman.data.batching.epochs import EpochStream
+from dragoman.data.batching.packing import TextBatch
+from dragoman.data.datasets.parallel import Ragged
+from dragoman.data.tokenizers import BEGIN, END
 
 
 def ragged(texts: Sequence[Sequence[int]]) -> Ragged:

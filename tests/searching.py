@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dragoman import decoding
 from dragoman.decoding import Hypothesis, Stepping
-from dragoman.models.interfaces import Stepper
+from dragoman.models.protocols import Stepper
 
 
 def _over_tensors(road: Any) -> Any:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import torch
 
-from dragoman.experiment.assistants import place
-from dragoman.experiment.workers import team_joined, team_of
-from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
+from dragoman.models.config import DropoutConfig, TransformerConfig
+from dragoman.runs.worker_processes import place
+from dragoman.runs.workers import team_joined, team_of
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.consistency import r_drop
 from dragoman.training.distributed import Team, whole
 from dragoman.training.events import Updated
-from dragoman.training.loop import Run
-from dragoman.training.optimisers import Adam, Muon, build_optimiser
+from dragoman.training.fsdp import compute_again, shard
+from dragoman.training.optimizers import Adam, Muon, build_optimiser
+from dragoman.training.r_drop import r_drop
 from dragoman.training.schedules import Constant
-from dragoman.training.sharding import compute_again, shard
+from dragoman.training.trainer import Run
 from tests.learners import BUDGET, build_run, of, train_small
 
 MODEL = TransformerConfig(

@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AlibiConfig,
     AttentionRoles,
     BucketedConfig,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.feedforward import FeedForward
+from dragoman.nn.feed_forward import FeedForward
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:

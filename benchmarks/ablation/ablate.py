@@ -17,7 +17,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from dragoman.config import read_yaml
-from dragoman.experiment.run import RunFolder
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 RECIPE = HERE.parents[1] / "examples" / "multi30k_en_de.yaml"

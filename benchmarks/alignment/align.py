@@ -29,14 +29,14 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.evaluation import GoldAlignment, agreement, alignment_scores, read_gold
 from dragoman.evaluation.alignment import Links
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.inspection.alignments import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
-from dragoman.inspection.passes import watched
-from dragoman.inspection.words import words_of_text
-from dragoman.models.symbols import Symbols
+from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
+from dragoman.interpret.forward_pass import watched
+from dragoman.interpret.word_merging import words_of_text
+from dragoman.models.special_symbols import Symbols
+from dragoman.runs.load import load_in_pytorch
 
 HERE = Path(__file__).parent
 BATCH = 16

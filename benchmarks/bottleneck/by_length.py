@@ -19,10 +19,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dragoman
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import Average
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.experiment.run import RunFolder
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 EDGES = (1, 8, 10, 12, 14, 17, 21, 1000)

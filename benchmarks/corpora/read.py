@@ -12,8 +12,8 @@ from pathlib import Path
 
 from watch import sample
 
-from dragoman.data.batching import WINDOW, pair_stream
-from dragoman.data.store import TokenStore
+from dragoman.data.batching.token_batches import WINDOW, pair_stream
+from dragoman.data.datasets.parallel import TokenStore
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.config import read_yaml
-from dragoman.data.batching import WINDOW, plan, rows_of_part
-from dragoman.data.store import TokenStore
+from dragoman.data.batching.token_batches import WINDOW, plan, rows_of_part
+from dragoman.data.datasets.parallel import TokenStore
 from dragoman.training.checkpoint import Checkpoints
 
 UPDATE = 1_000_000

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from dragoman.data.blocks import ReadTask, read_part
 from dragoman.data.cleaning import Cleaning, Report, clean
-from dragoman.data.corpora import ParallelFiles, Repairs, read
-from dragoman.data.tokenizer import Bpe, Tokenizer, Unigram
+from dragoman.data.preprocessing.blocks import ReadTask, read_part
+from dragoman.data.readers import ParallelFiles, Repairs, read
+from dragoman.data.tokenizers import Bpe, Tokenizer, Unigram
 
 VOCABULARY = 8000
 CHUNK = 8192

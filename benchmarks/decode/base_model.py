@@ -13,10 +13,10 @@ import numpy as np
 
 from benchmarks.decode.core_steps import TINY, Sizes, configuration, random_weights
 from benchmarks.decode.partners import write_ctranslate2
-from dragoman.data.tokenizer import Tokenizer, Words
-from dragoman.experiment.config import to_experiment
-from dragoman.experiment.run import RunFolder
-from dragoman.models.arrays import Arrays, write_arrays
+from dragoman.data.tokenizers import Tokenizer, Words
+from dragoman.models.quantization import Arrays, write_arrays
+from dragoman.runs.config import to_experiment
+from dragoman.runs.folder import RunFolder
 
 MAGNIFIED = 4
 LOUD = ("query.weight", "output.weight", "outer.weight")

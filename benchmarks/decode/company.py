@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
-from dragoman.core import INSTRUCTION_SET
-from dragoman.data.corpora import lines
+from dragoman.cpu_library import INSTRUCTION_SET
+from dragoman.data.readers import lines
 from dragoman.decoding import Average, SearchSettings
-from dragoman.runtime import Translation, TranslationWarning, Translator
-from dragoman.runtime.compiled import instruction_sets
-from dragoman.runtime.engine import Engine, Request
+from dragoman.inference import Translation, TranslationWarning, Translator
+from dragoman.inference.backends.cpu_backend import instruction_sets
+from dragoman.inference.engine import Engine, Request
 
 COMPUTES = ("float32", "int8")
 CALLERS = 3

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from benchmarks.decode.partners import write_ctranslate2
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.experiment.exporting import export
-from dragoman.experiment.run import RunFolder
-from dragoman.models.arrays import read_arrays
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.models.quantization import read_arrays
+from dragoman.runs.export import export
+from dragoman.runs.folder import RunFolder
 
 COMPUTES = ("float32", "int8")
 

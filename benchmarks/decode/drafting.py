@@ -19,10 +19,10 @@ from typing import Any
 import dragoman_cpu as cpu
 
 import dragoman
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import Hypothesis, SearchSettings, drafting
-from dragoman.runtime import Translator
-from dragoman.runtime.drafted import Drafted
+from dragoman.inference import Translator
+from dragoman.inference.backends.drafted import Drafted
 
 GREEDY = SearchSettings(beam=1)
 PLAIN = "without"

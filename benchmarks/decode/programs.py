@@ -32,7 +32,7 @@ class Ours:
 
         import dragoman
         from dragoman.decoding import LengthLimit, SearchSettings, search
-        from dragoman.models.symbols import Symbols
+        from dragoman.models.special_symbols import Symbols
 
         network = dragoman.load(self.run, compute=self.compute).network
 
@@ -91,7 +91,7 @@ class HuggingFace:
         import yaml
 
         from benchmarks.decode.partners import pegasus
-        from dragoman.models.arrays import read_arrays
+        from dragoman.models.quantization import read_arrays
 
         torch.set_num_threads(self.threads)
         config = yaml.safe_load((self.run / "config.yaml").read_text(encoding="utf-8"))

@@ -23,16 +23,16 @@ import dragoman_cpu as cpu
 import numpy as np
 
 import dragoman
-from dragoman.data.corpora import read
-from dragoman.data.preparing import prepare
+from dragoman.data.preprocessing.prepare import prepare
+from dragoman.data.readers import read
 from dragoman.data.shortlist import ShortlistSettings, learn_shortlist
 from dragoman.decoding import SearchSettings
 from dragoman.evaluation import corpus_score
 from dragoman.evaluation.metrics import Bleu
-from dragoman.experiment.materials import cache_folder
-from dragoman.experiment.quickening import shortlisted
-from dragoman.experiment.run import RunFolder
-from dragoman.runtime import Translator
+from dragoman.inference import Translator
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.shortlist import shortlisted
+from dragoman.tasks.prepared_data import cache_folder
 
 FULL = "all words"
 Texts = list[tuple[str, str]]

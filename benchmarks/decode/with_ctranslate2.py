@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ctranslate2
 
-from dragoman.data.tokenizer import Tokenizer
+from dragoman.data.tokenizers import Tokenizer
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ import yaml
 from partners import pegasus
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.models.arrays import read_arrays
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.models.quantization import read_arrays
 
 
 @torch.inference_mode()

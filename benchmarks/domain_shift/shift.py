@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.experiment.run import RunFolder
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 ADAPTERS = ("training.adapters={rank: 16, alpha: 32}", "training.optimiser.learning_rate=0.004")

@@ -20,13 +20,13 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.evaluation import Bleu, compare, corpus_score
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.experiment.run import RunFolder
-from dragoman.inspection.heads import Gates, ablation
-from dragoman.inspection.plots import plot_by_head
-from dragoman.inspection.pruning import ROLES
+from dragoman.interpret.attention_heads import Gates, ablation
+from dragoman.interpret.head_pruning import ROLES
+from dragoman.interpret.plots import plot_by_head
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load_in_pytorch
 
 HERE = Path(__file__).parent
 LEVEL = 0.05

@@ -19,14 +19,14 @@ from typing import Any
 
 import torch
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Bleu, compare
-from dragoman.experiment.inventory import count_parameters
-from dragoman.experiment.load import load, load_in_pytorch
-from dragoman.experiment.run import RunFolder
-from dragoman.inspection.heads import heads_by_kind
-from dragoman.runtime import Translator
+from dragoman.inference import Translator
+from dragoman.interpret.attention_heads import heads_by_kind
+from dragoman.profiling.model_cost import count_parameters
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load, load_in_pytorch
 
 HERE = Path(__file__).parent
 ROADS = ("PyTorch", "core, float32", "core, int8")

@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 
 import dragoman
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.evaluation import corpus_score
-from dragoman.experiment.run import RunFolder
 from dragoman.models.weights import save_tensors
+from dragoman.runs.folder import RunFolder
 from dragoman.training.checkpoint import Checkpoints
 
 

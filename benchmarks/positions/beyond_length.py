@@ -25,8 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.runtime import Generator
+from dragoman.inference import Generator
+from dragoman.runs.load import load_in_pytorch
 
 HERE = Path(__file__).parent
 TIMES = (1, 2, 4)

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import SearchSettings
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.inspection import record
-from dragoman.runtime import Translator
+from dragoman.inference import Translator
+from dragoman.interpret import record
+from dragoman.runs.load import load_in_pytorch
 
 HERE = Path(__file__).parent
 WARMING = 2

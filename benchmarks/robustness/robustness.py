@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dragoman
-from dragoman.data.corpora import lines
-from dragoman.data.noise import Perturbation, perturbed
+from dragoman.data.augmentation import Perturbation, perturbed
+from dragoman.data.readers import lines
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.runtime.translator import TranslationWarning
+from dragoman.inference.translator import TranslationWarning
 
 HERE = Path(__file__).parent
 FAULTS: tuple[Perturbation, ...] = get_args(Perturbation)

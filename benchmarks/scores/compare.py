@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
-from dragoman.data.batching import Batch
-from dragoman.experiment.build import task_of
-from dragoman.experiment.run import RunFolder
-from dragoman.models.symbols import Symbols
-from dragoman.training.optimisers import build_optimiser
-from dragoman.training.update import apply_gradients, compute_gradients, teacher_forced
+from dragoman.data.batching.token_batches import Batch
+from dragoman.models.special_symbols import Symbols
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.factory import task_of
+from dragoman.training.optimizers import build_optimiser
+from dragoman.training.step import apply_gradients, compute_gradients, teacher_forced
 
 HERE = Path(__file__).parent
 SENTENCES, WORDS = 128, 16

@@ -23,11 +23,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dragoman
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.decoding import Normalisation, Raw, SearchSettings
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.experiment.run import RunFolder
-from dragoman.runtime import Translation, Translator
+from dragoman.inference import Translation, Translator
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 WIDTHS = (1, 2, 5, 20, 100)

@@ -14,9 +14,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.corpora import lines
+from dragoman.data.readers import lines
 from dragoman.evaluation import Rouge, corpus_score
-from dragoman.experiment.run import RunFolder
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 METRICS = tuple(Rouge(variant=variant, stemmer=True) for variant in ("1", "2", "L"))

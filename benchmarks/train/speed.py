@@ -82,7 +82,7 @@ def ways(environments: Path) -> dict[str, Way]:
 
 def prepare(data: Path, folder: Path) -> None:
     """The texts in the pieces of the tokenizer that our command learns, the other pieces' list, and the settings."""
-    from dragoman.data.tokenizer import Bpe, Tokenizer
+    from dragoman.data.tokenizers import Bpe, Tokenizer
 
     recipe = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
     train = recipe["data"]["train"]

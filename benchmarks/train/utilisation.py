@@ -24,9 +24,9 @@ from typing import Any
 import torch
 
 from benchmarks.train.workers import processor, stop_after
-from dragoman.experiment.estimate import blueprint, training_flops
-from dragoman.experiment.run import RunFolder
-from dragoman.runtime.machine import operations_per_second
+from dragoman.profiling.estimate import blueprint, training_flops
+from dragoman.profiling.machine import operations_per_second
+from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
 LENGTHS = (10, 40)

@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dragoman.experiment.load import load
+    from dragoman.runs.load import load
 
 __all__ = ["load"]
 
@@ -15,7 +15,7 @@ __all__ = ["load"]
 def __getattr__(name: str) -> Any:
     """PyTorch is imported when `load` is first asked for, so that `import dragoman` is quick."""
     if name == "load":
-        from dragoman.experiment.load import load
+        from dragoman.runs.load import load
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

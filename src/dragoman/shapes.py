@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dragoman.axes import Float, Int
+from dragoman.typing import Float, Int
 
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.decoding import SearchSettings
-from dragoman.experiment.load import load
+from dragoman.runs.load import load
 
 HERE = Path(__file__).parent
 RUNS = sorted(path.name.removeprefix("run-") for path in HERE.glob("run-*"))

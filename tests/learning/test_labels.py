@@ -6,20 +6,20 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from dragoman.data.corpora import Labelled, Located, Question, Tagged
-from dragoman.data.labelling import LabelledIds, Labels
-from dragoman.data.questions import QuestionIds, WindowSettings
-from dragoman.data.streams import example_stream
-from dragoman.data.tagging import TaggedIds
-from dragoman.data.tokenizer import Side, Tokenizer, Words
+from dragoman.data.batching.in_memory import example_stream
+from dragoman.data.datasets.labeled import LabelledIds, Labels
+from dragoman.data.datasets.qa import QuestionIds, WindowSettings
+from dragoman.data.datasets.tagged import TaggedIds
+from dragoman.data.readers import Labelled, Located, Question, Tagged
+from dragoman.data.tokenizers import Side, Tokenizer, Words
 from dragoman.evaluation import classification_scores, span_scores
-from dragoman.models.headed import CausalTrunk, Headed
-from dragoman.models.transformer.build import build_causal, build_encoder
-from dragoman.models.transformer.config import CausalConfig, DropoutConfig, EncoderConfig
-from dragoman.nn.heads import SequenceHead, SpanHead, TokenHead
-from dragoman.runtime import Answerer, Classifier, Tagger
-from dragoman.training.classifying import sequence_labels, spans, token_labels
-from dragoman.training.update import compute_gradients
+from dragoman.inference import Answerer, Classifier, Tagger
+from dragoman.models.config import CausalConfig, DropoutConfig, EncoderConfig
+from dragoman.models.factory import build_causal, build_encoder
+from dragoman.models.model_with_head import CausalTrunk, Headed
+from dragoman.models.task_heads import SequenceHead, SpanHead, TokenHead
+from dragoman.training.classification_losses import sequence_labels, spans, token_labels
+from dragoman.training.step import compute_gradients
 
 WORDS = [f"w{number}" for number in range(23)]
 SIZES = {"size": 32, "heads": 4, "feed_forward": 64, "layers": 2, "dropout": DropoutConfig(embedding=0.0, residual=0.0)}

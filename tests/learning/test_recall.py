@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.prompts import prompt_stream, prompts_in_order
-from dragoman.data.store import TokenStore
-from dragoman.models.transformer.build import build_causal
-from dragoman.models.transformer.causal import CausalTransformer
-from dragoman.models.transformer.config import CausalConfig, DropoutConfig, RotaryConfig
+from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.models.config import CausalConfig, DropoutConfig, RotaryConfig
+from dragoman.models.decoder_only import CausalTransformer
+from dragoman.models.factory import build_causal
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.language import next_token
-from dragoman.training.loop import Judge, Run, train
-from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.language_modeling_losses import next_token
+from dragoman.training.optimizers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
+from dragoman.training.trainer import Judge, Run, train
 from tests.learners import CPU
 
 KEYS, VALUES = range(4, 16), range(16, 28)

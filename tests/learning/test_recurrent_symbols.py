@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import pair_stream
-from dragoman.data.store import TokenStore
-from dragoman.models.recurrent.build import build_recurrent
+from dragoman.data.batching.token_batches import pair_stream
+from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.recurrent.config import RecurrentConfig, RecurrentDropoutConfig
-from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
+from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
+from dragoman.models.recurrent.factory import build_recurrent
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.loop import Judge, Run, train
-from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.optimizers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
-from dragoman.training.update import teacher_forced
+from dragoman.training.step import teacher_forced
+from dragoman.training.trainer import Judge, Run, train
 from tests.learners import CPU
 from tests.learning.test_symbols import SYMBOLS, TASKS, Sequence_, draw, exact
 

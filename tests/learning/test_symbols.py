@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import batches_in_order, pair_stream
-from dragoman.data.store import TokenStore
+from dragoman.data.batching.token_batches import batches_in_order, pair_stream
+from dragoman.data.datasets.parallel import TokenStore
 from dragoman.decoding import SearchSettings
-from dragoman.models.symbols import Symbols
-from dragoman.models.transformer.config import DropoutConfig, TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import DropoutConfig, TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.special_symbols import Symbols
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.loop import Judge, Run, train
-from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.optimizers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
-from dragoman.training.update import teacher_forced
+from dragoman.training.step import teacher_forced
+from dragoman.training.trainer import Judge, Run, train
 from tests.learners import CPU, build_network
 from tests.searching import search
 

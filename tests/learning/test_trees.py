@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching import batches_in_order, pair_stream
-from dragoman.data.corpora import Example
-from dragoman.data.segmenting import segment
-from dragoman.data.store import TextStore, TokenStore
-from dragoman.data.tokenizer import Bpe, Tokenizer
-from dragoman.data.trees import SourceTrees, TreeStore
+from dragoman.data.batching.token_batches import batches_in_order, pair_stream
+from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.datasets.trees import SourceTrees, TreeStore
+from dragoman.data.preprocessing.tokenize import segment
+from dragoman.data.readers import Example
+from dragoman.data.tokenizers import Bpe, Tokenizer
 from dragoman.decoding import SearchSettings
-from dragoman.models.symbols import Symbols
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import DropoutConfig, SinusoidalConfig, StructuralConfig, TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import DropoutConfig, SinusoidalConfig, StructuralConfig, TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.factory import build_seq2seq
+from dragoman.models.special_symbols import Symbols
 from dragoman.training.checkpoint import Checkpoints, Progress
 from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.loop import Judge, Run, train
-from dragoman.training.optimisers import Adam, build_optimiser
+from dragoman.training.optimizers import Adam, build_optimiser
 from dragoman.training.schedules import Cosine
-from dragoman.training.update import teacher_forced
+from dragoman.training.step import teacher_forced
+from dragoman.training.trainer import Judge, Run, train
 from tests.learners import CPU
 from tests.searching import search
 from tests.trees import Heads, depth, random_tree

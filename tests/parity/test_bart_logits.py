@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from dragoman.models.transformer.config import LearnedConfig, TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import LearnedConfig, TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
-from dragoman.models.transformer.config import EncoderConfig, LearnedConfig
-from dragoman.models.transformer.encoder import EncoderTransformer
-from dragoman.nn.heads import SequenceHead
+from dragoman.models.config import EncoderConfig, LearnedConfig
+from dragoman.models.encoder_only import EncoderTransformer
+from dragoman.models.task_heads import SequenceHead
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_encoder

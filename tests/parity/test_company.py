@@ -11,13 +11,13 @@ from safetensors.numpy import load_file, save_file
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
 from benchmarks.decode import company
-from dragoman.core import INSTRUCTION_SET
-from dragoman.data.corpora import lines
+from dragoman.cpu_library import INSTRUCTION_SET
+from dragoman.data.readers import lines
 from dragoman.decoding import LengthLimit, SearchSettings
 from dragoman.errors import ConfigError
-from dragoman.experiment.load import load
-from dragoman.runtime import TranslationWarning
-from dragoman.runtime.compiled import THREADS, instruction_sets
+from dragoman.inference import TranslationWarning
+from dragoman.inference.backends.cpu_backend import THREADS, instruction_sets
+from dragoman.runs.load import load
 from tests.corpora import corpora
 
 STORED = Path(__file__).parents[1] / "golden" / "run-1"

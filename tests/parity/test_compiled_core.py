@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AttentionRoles,
     CausalConfig,
     CrossAttentionConfig,

@@ -6,10 +6,10 @@ import pytest
 
 import dragoman
 from dragoman.decoding import Gnmt, SamplingSettings, SearchSettings
-from dragoman.experiment.exporting import export
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.runtime import Completion, GenerationWarning, Generator
-from dragoman.runtime.compiled_predicting import CompiledPredicting
+from dragoman.inference import Completion, GenerationWarning, Generator
+from dragoman.inference.backends.cpu_decoder_only import CompiledPredicting
+from dragoman.runs.export import export
+from dragoman.runs.load import load_in_pytorch
 from tests.finished_runs import PAIRS, finished_writer
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")

@@ -7,19 +7,19 @@ import pytest
 
 import dragoman
 from dragoman.data.shortlist import Shortlist, ShortlistSettings
-from dragoman.experiment.exporting import export
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.experiment.quickening import shortlisted
-from dragoman.experiment.together import asked_together
+from dragoman.inference import Translator
+from dragoman.inference.backends.cpu_ensemble import CompiledTogether
 from dragoman.models.ensemble import Ensemble
-from dragoman.runtime import Translator
-from dragoman.runtime.compiled_together import CompiledTogether
+from dragoman.runs.ensemble import asked_together
+from dragoman.runs.export import export
+from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.shortlist import shortlisted
 from tests.finished_runs import finished_run, written_pairs
 from tests.parity.test_compiled_translation import SETTINGS, assert_alike, texts
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 # What random networks write often reaches its limit, which these tests are not about.
-pytestmark = pytest.mark.filterwarnings("ignore::dragoman.runtime.translator.TranslationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 import dragoman
 from dragoman.data.shortlist import Shortlist, ShortlistSettings
 from dragoman.decoding import Gnmt, LengthLimit, SearchSettings
-from dragoman.experiment.exporting import export
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.experiment.quickening import shortlisted
-from dragoman.runtime import TranslationWarning, Translator
-from dragoman.runtime.compiled import Compiled
-from dragoman.runtime.engine import Engine, Request
+from dragoman.inference import TranslationWarning, Translator
+from dragoman.inference.backends.cpu_backend import Compiled
+from dragoman.inference.engine import Engine, Request
+from dragoman.runs.export import export
+from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.shortlist import shortlisted
 from tests.finished_runs import PAIRS, finished_run, written_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")

@@ -3,8 +3,8 @@
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from dragoman.models.transformer.causal import CausalTransformer
-from dragoman.models.transformer.config import CausalConfig, LearnedConfig
+from dragoman.models.config import CausalConfig, LearnedConfig
+from dragoman.models.decoder_only import CausalTransformer
 from tests.copying import copy_linear, copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal

@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dragoman.models.transformer.causal import CausalTransformer
-from dragoman.models.transformer.config import CausalConfig, RotaryConfig
+from dragoman.models.config import CausalConfig, RotaryConfig
+from dragoman.models.decoder_only import CausalTransformer
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal

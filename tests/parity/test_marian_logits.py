@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
-from dragoman.models.transformer.config import LearnedConfig, TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import LearnedConfig, TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer

@@ -6,7 +6,7 @@ Pegasus is normed before each sublayer and has sinusoidal positions of its own, 
 import torch
 
 from benchmarks.decode.partners import pegasus
-from dragoman.models.transformer.config import TransformerConfig
+from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import weights
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.experiment.exporting import export
-from dragoman.experiment.inspecting import Wanted, inspect_run
-from dragoman.experiment.load import load_in_pytorch
-from dragoman.inspection.passes import watched
-from dragoman.inspection.rounding import rounded, rounded_as
-from dragoman.models.symbols import Symbols
-from dragoman.models.transformer.config import TransformerConfig
+from dragoman.interpret.forward_pass import watched
+from dragoman.interpret.quantized_activations import rounded, rounded_as
+from dragoman.models.config import TransformerConfig
+from dragoman.models.special_symbols import Symbols
 from dragoman.models.weights import save_tensors, weights
+from dragoman.runs.export import export
+from dragoman.runs.inspect import Wanted, inspect_run
+from dragoman.runs.load import load_in_pytorch
 from tests.compiled import mild_network_of  # skips where the core is not installed
 from tests.finished_runs import PAIRS, finished_run
 
@@ -58,7 +58,7 @@ def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute)
     assert as_the_core < as_stored / 20
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.runtime.translator.TranslationWarning")  # it never learnt to end
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it never learnt to end
 @pytest.mark.parametrize("compute", ["int8", "bfloat16"])
 def test_what_is_told_of_an_exported_model_is_what_the_core_does(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.models.transformer.build import build_self_attention
-from dragoman.models.transformer.config import CausalConfig, RelativeConfig, SelfAttentionConfig
+from dragoman.models.config import CausalConfig, RelativeConfig, SelfAttentionConfig
+from dragoman.models.factory import build_self_attention
 from dragoman.nn.attention import Full, MultiHeadAttention
 
 SIZE, HEADS, PLACES, REACH = 15, 3, 11, 2

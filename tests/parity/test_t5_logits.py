@@ -10,17 +10,17 @@ import pytest
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AttentionRoles,
     BucketedConfig,
     CrossAttentionConfig,
     SelfAttentionConfig,
     TransformerConfig,
 )
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.feedforward import FeedForward
-from dragoman.nn.positions.bucketed import bucket
+from dragoman.nn.feed_forward import FeedForward
+from dragoman.nn.positions.t5_bias import bucket
 from dragoman.nn.scores import DotConfig
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.models.recurrent.seq2seq import Seq2SeqRecurrent
+from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
 from dragoman.nn.recurrent.cells import CellWeights, advance, from_input, parts_of
 from dragoman.nn.recurrent.encoder import read_by_steps
 from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.transformer.config import TransformerConfig
-from dragoman.models.transformer.seq2seq import Seq2SeqTransformer
+from dragoman.models.config import TransformerConfig
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.feedforward import FeedForward
+from dragoman.nn.feed_forward import FeedForward
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
 

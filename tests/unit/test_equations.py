@@ -19,7 +19,7 @@ from torch import nn
 
 from dragoman.config import kinds_of
 from dragoman.decoding.config import Choice, Normalisation
-from dragoman.models.transformer.config import PositionsConfig
+from dragoman.models.config import PositionsConfig
 from dragoman.nn.blocks import NormPosition
 from dragoman.nn.norms import NormName
 from dragoman.nn.recurrent.cells import CellName

@@ -4,7 +4,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from dragoman.nn.attend import weigh
+from dragoman.nn.functional import weigh
 
 
 def test_a_tensor_of_another_shape_is_refused():

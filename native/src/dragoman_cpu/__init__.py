@@ -1,7 +1,7 @@
 """The compiled CPU core of dragoman: Transformers that decode, in numbers of int8, bfloat16 or float32.
 
 It knows arrays and nothing else: weights by name and a configuration in, token ids in, logits or the best continuations
-out. The layout is that of `dragoman.models.interfaces`: `(batch, beam)`, a beam shares its sentence's memory, and state
+out. The layout is that of `dragoman.models.protocols`: `(batch, beam)`, a beam shares its sentence's memory, and state
 is handed over. A number has the same bits whatever is computed beside it, and by however many threads.
 """
 

@@ -14,7 +14,7 @@ from dragoman.cli.options import Beam, Device
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.experiment.analysing import Analysed
+    from dragoman.runs.error_analysis import Analysed
 
 Systems = Annotated[
     list[Path], typer.Argument(help="Run folders, or files of outputs, one a line.", show_default=False)
@@ -43,13 +43,13 @@ def analyse(
 
     Runs translate the texts first, and show what they looked at in the sentences that went worst.
     """
+    from dragoman.atomic import names_apart, require_writable, write_text
     from dragoman.cli import streams
     from dragoman.errors import ConfigError
     from dragoman.evaluation import Bleu, Chrf, corpus_score
-    from dragoman.evaluation.analysis import count_words
-    from dragoman.experiment.analysing import differences
-    from dragoman.files import names_apart, require_writable, write_text
-    from dragoman.inspection.page import analysis_page, analysis_tree
+    from dragoman.evaluation.error_analysis import count_words
+    from dragoman.interpret.report import analysis_page, analysis_tree
+    from dragoman.runs.error_analysis import differences
 
     if out is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
@@ -93,9 +93,9 @@ def _analysed(
     """What a run or a file of outputs does."""
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.evaluation.analysis import analyse as analyse_outputs
-    from dragoman.experiment.analysing import Analysed, analyse_run
-    from dragoman.runtime import Translator
+    from dragoman.evaluation.error_analysis import analyse as analyse_outputs
+    from dragoman.inference import Translator
+    from dragoman.runs.error_analysis import Analysed, analyse_run
 
     if path.is_dir():
         return analyse_run(

@@ -14,8 +14,8 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.corpora import Repairs
-    from dragoman.runtime import Answer, Answerer, AnswerSettings
+    from dragoman.data.readers import Repairs
+    from dragoman.inference import Answer, Answerer, AnswerSettings
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[
@@ -64,8 +64,8 @@ def answer(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.corpora import Repairs
-    from dragoman.runtime import Answerer
+    from dragoman.data.readers import Repairs
+    from dragoman.inference import Answerer
 
     repairs = Repairs()
     asked = _asked(question, context, input_, repairs)
@@ -97,7 +97,7 @@ def _asked(
 
 def _from_objects(name: str, repairs: Repairs) -> Iterator[tuple[str, str]]:
     from dragoman.cli import streams
-    from dragoman.data.corpora.fields import parse_object, text_of
+    from dragoman.data.readers.json_fields import parse_object, text_of
 
     called = "standard input" if name == streams.STANDARD else name
     for number, line in enumerate(streams.read_lines(name, repairs), start=1):
@@ -128,7 +128,7 @@ def _is_file(name: str) -> bool:
 def _settings(answerer: Answerer, **given: Any) -> AnswerSettings:
     """What the run was made with, with the options laid over it."""
     from dragoman.config import parse
-    from dragoman.runtime import AnswerSettings
+    from dragoman.inference import AnswerSettings
 
     chosen = {name: value for name, value in given.items() if value is not None}
     return parse(AnswerSettings, {**answerer.settings.model_dump(), **chosen}, where="answer")

@@ -12,7 +12,7 @@ from dragoman.cli.distill import Out
 from dragoman.cli.options import OWN, BatchTokens, Beside, Device, given
 
 if TYPE_CHECKING:
-    from dragoman.experiment.synthesis import Rewrite
+    from dragoman.runs.pseudo_data import Rewrite
 
 
 class MethodName(StrEnum):
@@ -54,8 +54,8 @@ def backtranslate(
     from contextlib import closing
 
     from dragoman.cli import streams
-    from dragoman.data.corpora import Repairs
-    from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, write_backtranslated
+    from dragoman.data.readers import Repairs
+    from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, write_backtranslated
 
     asked = _asked(method, beam=beam, temperature=temperature, seed=seed, beside=beside)
     rewrite, how = _rewriting(run, method, asked, beside=beside, device=device, batch_tokens=batch_tokens)
@@ -85,9 +85,9 @@ def _rewriting(
     from dragoman.cli.loading import load_as, load_to_look_into
     from dragoman.config import parse
     from dragoman.decoding import SamplingSettings
-    from dragoman.experiment.synthesis import searched
-    from dragoman.runtime.drawing import drawn_translations
-    from dragoman.runtime.translator import Translator
+    from dragoman.inference.sampled_translations import drawn_translations
+    from dragoman.inference.translator import Translator
+    from dragoman.runs.pseudo_data import searched
 
     if method is MethodName.BEAM:
         translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens, beside=beside)

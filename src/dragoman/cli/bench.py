@@ -39,8 +39,8 @@ def bench(
 ) -> None:
     """Time a model: loading, the first token and the next ones, by batch and beam, beside what the machine allows."""
     from dragoman.errors import ConfigError
-    from dragoman.experiment.benching import Wanted
-    from dragoman.experiment.benching import bench as measure
+    from dragoman.profiling.bench import Wanted
+    from dragoman.profiling.bench import bench as measure
 
     if source is not None and source_tokens is not None:
         raise ConfigError("--source-tokens has no effect with --source, whose texts are as long as they are")

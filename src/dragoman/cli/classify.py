@@ -14,7 +14,7 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dragoman.runtime import Classified, Classifier, Tag, Tagger
+    from dragoman.inference import Classified, Classifier, Tag, Tagger
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 Input = Annotated[
@@ -40,7 +40,7 @@ def classify(
     whose words are separated by spaces.
     """
     from dragoman.cli import streams
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
 
     loaded = _loaded(model, device=device, batch_tokens=batch_tokens)
     repairs = Repairs()
@@ -56,7 +56,7 @@ def classify(
 def _loaded(run: Path, *, device: str | None, batch_tokens: int | None) -> Classifier | Tagger:
     from dragoman.cli.loading import VERBS, load_as
     from dragoman.errors import RunError
-    from dragoman.runtime import Classifier, Tagger
+    from dragoman.inference import Classifier, Tagger
 
     loaded = load_as(object, run, device=device, batch_tokens=batch_tokens)
     if isinstance(loaded, Classifier | Tagger):
@@ -72,7 +72,7 @@ def _lines(
     loaded: Classifier | Tagger, texts: Iterable[str], *, typed: bool, every: bool, format_: TextFormat
 ) -> Iterator[str]:
     from dragoman.errors import ConfigError
-    from dragoman.runtime import Tagger
+    from dragoman.inference import Tagger
 
     chunk = {"chunk": 1} if typed else {}
     if isinstance(loaded, Tagger):

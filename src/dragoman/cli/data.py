@@ -14,8 +14,8 @@ import typer
 from dragoman.cli.options import DataFolder, TargetText, ValidSource, ValidTarget
 
 if TYPE_CHECKING:
-    from dragoman.data.blockwise import Engine
-    from dragoman.experiment.preparation import Written
+    from dragoman.data.preprocessing.pipeline import Engine
+    from dragoman.runs.prepare import Written
 
 data = typer.Typer(name="data", help="Make corpora ready before a training.", no_args_is_help=True)
 
@@ -60,8 +60,8 @@ def prepare(
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.experiment.config import in_folder, read_tree
-    from dragoman.experiment.preparation import Preparation, asked_for, prepare_folder
+    from dragoman.runs.config import in_folder, read_tree
+    from dragoman.runs.prepare import Preparation, asked_for, prepare_folder
 
     if out is None:
         raise ConfigError("where should the corpus be written? Give a folder by --out, for example --out prepared")
@@ -82,12 +82,12 @@ def prepare(
 
 @contextmanager
 def _engine(name: EngineName, workers: int | None) -> Iterator[Engine]:
-    from dragoman.data.blockwise import Single
+    from dragoman.data.preprocessing.pipeline import Single
 
     if name is EngineName.SINGLE:
         yield Single()
         return
-    from dragoman.data.with_ray import ray_engine
+    from dragoman.data.preprocessing.ray_engine import ray_engine
 
     with ray_engine(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as engine:
         yield engine

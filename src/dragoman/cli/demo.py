@@ -12,8 +12,8 @@ from dragoman.cli.options import Device
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.experiment.demo import Showing
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.demo import Showing
+    from dragoman.runs.folder import RunFolder
 
 SOURCE = "en"
 
@@ -34,10 +34,10 @@ def demo(
     from dragoman.cli.loading import load_as
     from dragoman.cli.train import train_in
     from dragoman.cli.training_display import console
-    from dragoman.experiment.demo import corpus_folder, demo_experiment, demo_folder, show, write_demo_corpus
-    from dragoman.experiment.device import choose_device
-    from dragoman.experiment.run import RunFolder
-    from dragoman.runtime.translator import Translator
+    from dragoman.inference.translator import Translator
+    from dragoman.runs.demo import corpus_folder, demo_experiment, demo_folder, show, write_demo_corpus
+    from dragoman.runs.device import choose_device
+    from dragoman.runs.folder import RunFolder
 
     folder = RunFolder(out or demo_folder(SOURCE, to))
     _refuse_of_another(folder, to, assignments)
@@ -55,7 +55,7 @@ def demo(
 def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
     """Raises ConfigError where a demo is there already and something else is asked for."""
     from dragoman.errors import ConfigError, RunError
-    from dragoman.experiment.demo import corpus_folder, is_of
+    from dragoman.runs.demo import corpus_folder, is_of
 
     if not folder.config.exists():
         return

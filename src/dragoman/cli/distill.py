@@ -33,9 +33,9 @@ def distill(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.corpora import Repairs
-    from dragoman.experiment.synthesis import SOURCE, TARGET, origin_of, searched, write_distilled
-    from dragoman.runtime.translator import Translator
+    from dragoman.data.readers import Repairs
+    from dragoman.inference.translator import Translator
+    from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, searched, write_distilled
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))

@@ -163,7 +163,7 @@ def _given(run: Path | None, *, hypothesis: str | None, source: str | None, opti
 
 def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
     """The tree of each sentence."""
-    from dragoman.data.corpora.conllu import trees_beside
+    from dragoman.data.readers.conllu import trees_beside
 
     return list(trees_beside(sentences, source_trees, name=name))
 
@@ -171,7 +171,7 @@ def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence
 def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]:
     """Each sentence with its fault, the same every time, and a word on how many have one."""
     from dragoman.cli import streams
-    from dragoman.data.noise import perturbed
+    from dragoman.data.augmentation import perturbed
 
     faulty = [perturbed(text, perturb.value, number=number) for number, text in enumerate(sentences)]
     changed = sum(one != other for one, other in zip(sentences, faulty, strict=True))
@@ -189,7 +189,7 @@ def _translated(
     choice: ChoiceName | None,
 ) -> list[str]:
     from dragoman.cli.loading import load_as
-    from dragoman.runtime.translator import Translator
+    from dragoman.inference.translator import Translator
 
     translator = load_as(Translator, run, beside=beside)
     settings = translator.searching(where="evaluate", beam=beam, choice=choice_of(choice))

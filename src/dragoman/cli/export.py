@@ -55,9 +55,9 @@ def export(
 ) -> None:
     """Write what it takes to use the model of a run, and nothing of what it took to train it."""
     settings = _shortlist_of(wanted=shortlist, source=source, target=target, frequent=frequent, each=each)
-    from dragoman.data.corpora import ParallelFiles
-    from dragoman.experiment.exporting import MEBIBYTE
-    from dragoman.experiment.exporting import export as export_run
+    from dragoman.data.readers import ParallelFiles
+    from dragoman.runs.export import MEBIBYTE
+    from dragoman.runs.export import export as export_run
 
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
     sizes = export_run(run, out, compute=compute.value, shortlist=settings, corpus=corpus)

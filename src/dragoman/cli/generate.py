@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dragoman.decoding import SamplingSettings, SearchSettings
-    from dragoman.runtime import Completion, Generator
+    from dragoman.inference import Completion, Generator
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
 PromptText = Annotated[
@@ -110,9 +110,9 @@ def generate(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
     from dragoman.decoding import SamplingSettings
-    from dragoman.runtime import Generator
+    from dragoman.inference import Generator
 
     generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     given = prompt or ""

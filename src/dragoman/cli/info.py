@@ -11,8 +11,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dragoman.experiment.inventory import Inventory
-    from dragoman.experiment.run import RunFolder
+    from dragoman.profiling.model_cost import Inventory
+    from dragoman.runs.folder import RunFolder
 
 
 def info(
@@ -23,10 +23,10 @@ def info(
     """Show the parameters by part, the cost of a token, the memory and the scores of a run."""
     import torch
 
-    from dragoman.experiment.build import task_of
-    from dragoman.experiment.inventory import take_inventory
-    from dragoman.experiment.run import RunFolder
-    from dragoman.experiment.wording import network_in_words
+    from dragoman.profiling.model_cost import take_inventory
+    from dragoman.runs.folder import RunFolder
+    from dragoman.tasks.factory import task_of
+    from dragoman.tasks.network_description import network_in_words
 
     folder = RunFolder(run)
     experiment = folder.read_config()

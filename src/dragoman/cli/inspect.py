@@ -12,8 +12,8 @@ import typer
 from dragoman.cli.options import BEAM, OWN, Device, SourceTrees
 
 if TYPE_CHECKING:
-    from dragoman.experiment.inspecting import Inspected
-    from dragoman.inspection.page.data import System
+    from dragoman.interpret.report.serialization import System
+    from dragoman.runs.inspect import Inspected
 
 Models = Annotated[
     list[Path],
@@ -60,10 +60,10 @@ def inspect(
     The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague. Several
     models stand side by side on it.
     """
+    from dragoman.atomic import names_apart, write_text
     from dragoman.cli import streams
-    from dragoman.experiment.inspecting import Wanted, inspect_run, judged
-    from dragoman.files import names_apart, write_text
-    from dragoman.inspection.page import page, tree_of
+    from dragoman.interpret.report import page, tree_of
+    from dragoman.runs.inspect import Wanted, inspect_run, judged
 
     _require_places(out=out, png=png, json_=json_)
     wanted = Wanted(
@@ -90,8 +90,8 @@ def inspect(
 
 def _require_places(*, out: Path | None, png: Path | None, json_: Path | None) -> None:
     """Raises where nothing is to be written, or something cannot be, before any work is done."""
+    from dragoman.atomic import refused, require_writable
     from dragoman.errors import ConfigError
-    from dragoman.files import refused, require_writable
 
     if out is None and png is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html, --png FOLDER or --json FILE")
@@ -109,7 +109,7 @@ def _trees(texts: list[str], source_trees: Path | None) -> list[tuple[int, ...]]
     """The trees of the texts, from a CoNLL-U file where there is one."""
     if source_trees is None:
         return None
-    from dragoman.data.corpora.conllu import trees_beside
+    from dragoman.data.readers.conllu import trees_beside
 
     return list(trees_beside(texts, source_trees, name="--text"))
 
@@ -120,7 +120,7 @@ def _systems(found: list[Inspected]) -> list[System]:
 
 def _draw(found: list[Inspected], folder: Path) -> None:
     """The figures of every text as files, numbered from 1."""
-    from dragoman.inspection.plots import drawn, figures
+    from dragoman.interpret.plots import drawn, figures
 
     for one in found:
         for number, study in enumerate(one.studies, start=1):

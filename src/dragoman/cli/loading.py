@@ -44,8 +44,8 @@ def load_as(
 
     Raises RunError where it is not of this kind.
     """
-    from dragoman.experiment.load import load
-    from dragoman.runtime.translator import BATCH_TOKENS
+    from dragoman.inference.translator import BATCH_TOKENS
+    from dragoman.runs.load import load
 
     room = batch_tokens or BATCH_TOKENS
     loaded = load(run, device=device, compute=compute.value, batch_tokens=room, beside=beside or ())
@@ -54,8 +54,8 @@ def load_as(
 
 def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:
     """The same as PyTorch computes it, whatever else could: what is looked into are its modules."""
-    from dragoman.experiment.load import load_in_pytorch
-    from dragoman.runtime.translator import BATCH_TOKENS
+    from dragoman.inference.translator import BATCH_TOKENS
+    from dragoman.runs.load import load_in_pytorch
 
     return _of_kind(kind, run, load_in_pytorch(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS))
 

@@ -21,7 +21,7 @@ from dragoman.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.experiment.planning import Plan
+    from dragoman.profiling.plan import Plan
 
 
 def plan(
@@ -56,10 +56,10 @@ def plan(
     """
     from dragoman.cli.train import asked_for, corpora_of
     from dragoman.cli.training_display import status
-    from dragoman.experiment.budget import planned
-    from dragoman.experiment.device import choose_device, describe
-    from dragoman.experiment.memory import size_of
-    from dragoman.experiment.planning import to_tree
+    from dragoman.profiling.memory import size_of
+    from dragoman.profiling.plan import to_tree
+    from dragoman.runs.device import choose_device, describe
+    from dragoman.runs.token_budget import planned
 
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
@@ -80,7 +80,7 @@ def _print(found: Plan, *, device: str) -> None:
     from rich.console import Console
 
     from dragoman.cli.training_display import minutes
-    from dragoman.experiment.memory import shown
+    from dragoman.profiling.memory import shown
 
     console = Console(highlight=False)
     many = f" × {found.devices}" if found.devices > 1 else ""

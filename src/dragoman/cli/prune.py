@@ -34,10 +34,10 @@ def prune(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.data.corpora import ParallelFiles, Repairs, read
+    from dragoman.data.readers import ParallelFiles, Repairs, read
     from dragoman.errors import DataError
-    from dragoman.experiment.pruning import prune_run
-    from dragoman.runtime import Translator
+    from dragoman.inference import Translator
+    from dragoman.runs.prune import prune_run
 
     repairs = Repairs()
     examples = islice(read(ParallelFiles(source=source, target=target), repairs), pairs)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import torch
 
-    from dragoman.experiment.config import Experiment
-    from dragoman.experiment.expecting import Verdict
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.config import Experiment
+    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.reproduce import Verdict
 
 DOES_NOT_HOLD = 1
 
@@ -41,8 +41,8 @@ def reproduce(
 
     Runs that are there already are gone on with, or taken as they are where they have ended.
     """
-    from dragoman.experiment.device import choose_device
-    from dragoman.experiment.expecting import read_expectations, verdicts, write_verdicts
+    from dragoman.runs.device import choose_device
+    from dragoman.runs.reproduce import read_expectations, verdicts, write_verdicts
 
     expectations = read_expectations(recipe)
     place = out or Path("runs") / f"reproduce-{recipe.stem}"
@@ -64,8 +64,8 @@ def reproduce(
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:
     """What is trained, by seed."""
     from dragoman.config import override
-    from dragoman.experiment.config import in_folder, read_tree, to_experiment
-    from dragoman.experiment.starting import with_start
+    from dragoman.runs.config import in_folder, read_tree, to_experiment
+    from dragoman.runs.init_from import with_start
 
     tree = with_start(in_folder(read_tree(recipe, assignments), data))
     if not seeds:
@@ -81,8 +81,8 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
     """The finished run of an experiment. Raises RunError where the folder holds one of other settings."""
     from dragoman.cli.train import train_in
     from dragoman.errors import RunError
-    from dragoman.experiment.budget import as_asked
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.token_budget import as_asked
 
     folder = RunFolder(path)
     if folder.config.is_file():

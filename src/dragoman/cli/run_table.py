@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.experiment.comparison import RunFacts, ScoreOf
+    from dragoman.runs.compare import RunFacts, ScoreOf
 
 
 def compare_runs(folders: Sequence[Path], *, as_json: bool) -> None:
     """Print one table, or one JSON list."""
     from rich.console import Console
 
-    from dragoman.experiment.comparison import facts_of
+    from dragoman.runs.compare import facts_of
 
     runs = [facts_of(folder) for folder in folders]
     if as_json:
@@ -37,7 +37,7 @@ def run_table(runs: Sequence[RunFacts]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from dragoman.experiment.comparison import comparable_scores, score_of
+    from dragoman.runs.compare import comparable_scores, score_of
 
     signatures = _signatures(runs)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -57,7 +57,7 @@ def run_table(runs: Sequence[RunFacts]) -> Table:
 
 def _signatures(runs: Sequence[RunFacts]) -> list[str]:
     """Those of all scores, each once."""
-    from dragoman.experiment.comparison import comparable_scores
+    from dragoman.runs.compare import comparable_scores
 
     return list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
 

@@ -28,9 +28,9 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
     from dragoman.decoding import Hypothesis
-    from dragoman.runtime import Generator, Perplexity
+    from dragoman.inference import Generator, Perplexity
 
 
 class DocumentsName(StrEnum):
@@ -93,8 +93,8 @@ def score(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.corpora import Repairs
-    from dragoman.runtime import Generator, Translator
+    from dragoman.data.readers import Repairs
+    from dragoman.inference import Generator, Translator
 
     repairs, totals = Repairs(), _Totals()
     if perplexity:
@@ -141,7 +141,7 @@ def _refuse_without_effect(
 
 
 def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tuple[str, str]]:
-    from dragoman.data.corpora import ParallelFiles, read
+    from dragoman.data.readers import ParallelFiles, read
 
     assert source is not None, "options are checked before files are read"
     return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
@@ -160,7 +160,7 @@ def _measured(
     generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: Repairs
 ) -> Perplexity:
     """The perplexity of running text, or of continuations given their prompts."""
-    from dragoman.data.corpora import Text, read_texts
+    from dragoman.data.readers import Text, read_texts
     from dragoman.errors import DataError
 
     if source is not None:

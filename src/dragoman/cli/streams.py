@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
     """The texts of a file, plain or compressed, or of standard input, one a line. Raises DataError, naming the line."""
-    from dragoman.data.corpora import lines, lines_of
+    from dragoman.data.readers import lines, lines_of
 
     if name == STANDARD:
         numbered = lines_of(sys.stdin.buffer, Path("standard input"), repairs)
@@ -41,7 +41,7 @@ def with_trees(
         return texts, None
     from itertools import tee
 
-    from dragoman.data.corpora.conllu import trees_beside
+    from dragoman.data.readers.conllu import trees_beside
 
     texts, again = tee(texts)
     return texts, trees_beside(map(of, again), trees, name="standard input" if name == STANDARD else name)
@@ -49,7 +49,7 @@ def with_trees(
 
 def read_all(name: str) -> list[str]:
     """All texts of a file or of standard input; repairs are reported. Raises DataError, on an empty file too."""
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
     from dragoman.errors import DataError
 
     repairs = Repairs()
@@ -67,7 +67,7 @@ def output(name: str) -> Iterator[TextIO]:
     What is printed is there line by line, for who reads it while more is coming.
     """
     if name != STANDARD:
-        from dragoman.files import new_text_file
+        from dragoman.atomic import new_text_file
 
         with new_text_file(Path(name)) as file:
             yield file
@@ -120,7 +120,7 @@ def say(message: str) -> None:
 
 def report_repairs(repairs: Repairs) -> None:
     """Say what was mended while reading; blank lines are kept, and need no word."""
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
 
     mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
     for sentence in Repairs(mended).sentences():

@@ -26,11 +26,11 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     import torch
 
-    from dragoman.experiment.assistants import Assistants, Place
-    from dragoman.experiment.choices import Choice
-    from dragoman.experiment.config import Experiment
-    from dragoman.experiment.fit import Outcome
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.choices import Choice
+    from dragoman.runs.config import Experiment
+    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.train import Outcome
+    from dragoman.runs.worker_processes import Assistants, Place
 
 
 def train(
@@ -58,7 +58,7 @@ def train(
     With --text a language model is trained; every other task takes a configuration file. With --from a translator is
     trained further on other text.
     """
-    from dragoman.experiment.assistants import place
+    from dragoman.runs.worker_processes import place
 
     here = place()
     if here is not None and here.rank > 0:
@@ -70,7 +70,7 @@ def train(
     if resume is not None:
         return _go_on(resume, given=given, device=device, tensorboard=tensorboard)
     from dragoman.cli.training_display import show_choices
-    from dragoman.experiment.device import choose_device, describe
+    from dragoman.runs.device import choose_device, describe
 
     chosen_device = choose_device(device)
     folder = _free_folder(out)
@@ -88,15 +88,15 @@ def train(
 def _go_on(resume: Path, *, given: tuple[Any, ...], device: str | None, tensorboard: bool) -> None:
     """Train in a folder that a run was begun in, to its end."""
     from dragoman.errors import ConfigError
-    from dragoman.experiment.assistants import on_their_way
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.worker_processes import on_their_way
 
     if any(value is not None for value in given):
         raise ConfigError("--resume goes on with the run's own configuration and corpora; leave the other options out")
     folder = RunFolder(resume)
     with on_their_way(folder) as early:
         from dragoman.cli.training_display import show_choices
-        from dragoman.experiment.device import choose_device, describe
+        from dragoman.runs.device import choose_device, describe
 
         chosen_device = choose_device(device)
         experiment = _begun(folder)
@@ -108,7 +108,7 @@ def _go_on(resume: Path, *, given: tuple[Any, ...], device: str | None, tensorbo
 def _ended(outcome: Outcome, folder: RunFolder, experiment: Experiment) -> None:
     """Say what came of it, and what it can be used for."""
     from dragoman.cli.training_display import show_outcome
-    from dragoman.experiment.build import task_of
+    from dragoman.tasks.factory import task_of
 
     show_outcome(outcome, folder=folder.path, command=task_of(experiment).description.command)
 
@@ -120,7 +120,7 @@ def _assist(here: Place) -> None:
 
     from dragoman.cli.signals import on_signals
     from dragoman.errors import DragomanError
-    from dragoman.experiment.fit import assist
+    from dragoman.runs.train import assist
 
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it waits to be told, nothing is lost and nothing is to be said
@@ -132,11 +132,11 @@ def _assist(here: Place) -> None:
 
 def _restarted(out: Path) -> bool:
     """Whether torchrun starts a command again that began a run before a worker was lost."""
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.folder import RunFolder
 
     if not RunFolder(out).config.is_file():
         return False
-    from dragoman.experiment.workers import began_here
+    from dragoman.runs.workers import began_here
 
     return began_here(out)
 
@@ -159,15 +159,15 @@ def train_in(
         show_workers,
         status,
     )
-    from dragoman.experiment.build import task_of
-    from dragoman.experiment.environment import what_changed
-    from dragoman.experiment.estimate import blueprint, estimate
-    from dragoman.experiment.fit import fit, told_to_workers
-    from dragoman.experiment.workers import team_of, workers_for
-    from dragoman.training.observers import TensorBoard
+    from dragoman.profiling.estimate import blueprint, estimate
+    from dragoman.runs.environment import what_changed
+    from dragoman.runs.train import fit, told_to_workers
+    from dragoman.runs.workers import team_of, workers_for
+    from dragoman.tasks.factory import task_of
+    from dragoman.training.callbacks import TensorBoard
 
     if experiment.training.compile:
-        from dragoman.training.compiling import require_compilable
+        from dragoman.training.compilation import require_compilable
 
         require_compilable(device, asked=experiment.training.compile)
     observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
@@ -206,7 +206,7 @@ def _way_to_go_on(folder: RunFolder) -> Iterator[None]:
     """Whatever interrupts the training inside is said with the command that goes on with it."""
     from dragoman.errors import RunError
     from dragoman.training.distributed import WorkerLostError
-    from dragoman.training.loop import InterruptionError
+    from dragoman.training.trainer import InterruptionError
 
     command = f"dragoman train --resume {folder.path}"
     try:
@@ -220,7 +220,7 @@ def _way_to_go_on(folder: RunFolder) -> Iterator[None]:
 def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.device) -> Experiment:
     """The experiment with the token budget that was found for it, which the folder then says too."""
     from dragoman.cli.training_display import show_budget, status
-    from dragoman.experiment.budget import with_budget
+    from dragoman.runs.token_budget import with_budget
 
     with status() as tell:
         found, sentence = with_budget(experiment, device=device, tell=tell, tokenizer_of=folder)
@@ -232,7 +232,7 @@ def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.dev
 def _begun(folder: RunFolder) -> Experiment:
     """What a run learns. Raises RunError where its training has ended."""
     from dragoman.errors import RunError
-    from dragoman.experiment.build import task_of
+    from dragoman.tasks.factory import task_of
 
     experiment = folder.read_config()
     if folder.weights.exists():
@@ -252,11 +252,11 @@ def asked_for(
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.experiment.automatic import complete
-    from dragoman.experiment.automatic_text import complete_text
-    from dragoman.experiment.config import in_folder, read_tree, to_experiment
-    from dragoman.experiment.going_on import complete_start
-    from dragoman.experiment.starting import with_start
+    from dragoman.runs.auto_config import complete
+    from dragoman.runs.auto_config_text import complete_text
+    from dragoman.runs.config import in_folder, read_tree, to_experiment
+    from dragoman.runs.finetune import complete_start
+    from dragoman.runs.init_from import with_start
 
     tree = read_tree(config, assignments)
     if data is not None:
@@ -327,7 +327,7 @@ def pairs_of(
 def _free_folder(out: Path | None) -> RunFolder:
     """The folder to write to, looked at before anything that takes long."""
     from dragoman.errors import ConfigError
-    from dragoman.experiment.run import RunFolder
+    from dragoman.runs.folder import RunFolder
 
     if out is None:
         raise ConfigError("where should the run be written? Give a folder by --out, for example --out runs/en-de")

@@ -17,9 +17,9 @@ from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, S
 
 if TYPE_CHECKING:
     from dragoman.data.cleaning import Report
-    from dragoman.experiment.choices import Choice
-    from dragoman.experiment.fit import Outcome
-    from dragoman.experiment.work import Materials
+    from dragoman.runs.choices import Choice
+    from dragoman.runs.train import Outcome
+    from dragoman.tasks.base import Materials
 
 console = Console(stderr=True, highlight=False)
 

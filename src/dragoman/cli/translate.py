@@ -33,8 +33,8 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.runtime import Translation
-    from dragoman.runtime.sentences import Split
+    from dragoman.inference import Translation
+    from dragoman.inference.sentence_splitting import Split
 
 ENDS_OF_LINES = {ord("\n"): " ", ord("\r"): " "}
 
@@ -122,7 +122,7 @@ def translate(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import collect_seldom, load_as
-    from dragoman.data.corpora import Repairs
+    from dragoman.data.readers import Repairs
     from dragoman.errors import ConfigError
 
     collect_seldom()
@@ -137,15 +137,15 @@ def translate(
     }
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
-    from dragoman.runtime.translator import STREAM_CHUNK, Translator
+    from dragoman.inference.translator import STREAM_CHUNK, Translator
 
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="translate", **asked)
     if draft is not None and settings.beam > 1:
         raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {settings.beam}; add --beam 1")
     if shortlist or draft is not None:
-        from dragoman.experiment.quickening import quickened
-        from dragoman.experiment.run import RunFolder
+        from dragoman.runs.folder import RunFolder
+        from dragoman.runs.shortlist import quickened
 
         translator = quickened(translator, RunFolder(model), shortlist=shortlist, draft=draft, device=device)
     repairs = Repairs()

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.corpora.example import Example
-from dragoman.data.fingerprints import KeySet, text_key
+from dragoman.data.hashing import KeySet, text_key
+from dragoman.data.readers.example import Example
 from dragoman.errors import DataError
 
 SPECIMENS = 3

@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.data.augmentation import Noise
+from dragoman.data.batching.mixing import Beside
 from dragoman.data.cleaning import Cleaning
-from dragoman.data.corpora import Corpus, JsonLines, ParallelFiles, Parquet, Table
-from dragoman.data.mixing import Beside
-from dragoman.data.noise import Noise
+from dragoman.data.readers import Corpus, JsonLines, ParallelFiles, Parquet, Table
 
 
 class PreparedFolder(Config):

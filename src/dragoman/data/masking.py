@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.batching import LengthsOfAll, plan, plan_in_order
-from dragoman.data.epochs import Epoch, EpochStream, Rows
-from dragoman.data.packing import ABSENT, TextBatch
-from dragoman.data.store import Ragged
-from dragoman.data.tokenizer.segmentation import BEGIN, END, PAD, SPECIALS
+from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
+from dragoman.data.batching.packing import ABSENT, TextBatch
+from dragoman.data.batching.token_batches import LengthsOfAll, plan, plan_in_order
+from dragoman.data.datasets.parallel import Ragged
+from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD, SPECIALS
 from dragoman.errors import ConfigError
 
 Uniform = NDArray[np.float64]

@@ -12,12 +12,12 @@ from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from dragoman.atomic import write_atomically
 from dragoman.config import Config
 from dragoman.data.lexicon import learn_lexicon, sampled
-from dragoman.data.tokenizer import Tokenizer
-from dragoman.data.tokenizer.segmentation import BYTES, SPECIALS, has_bytes
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.vocabulary import BYTES, SPECIALS, has_bytes
 from dragoman.errors import DataError
-from dragoman.files import write_atomically
 
 Ids = NDArray[np.int32]
 

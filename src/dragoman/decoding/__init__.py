@@ -6,7 +6,7 @@ A search decides in numpy and asks nothing of PyTorch; what draws and scores doe
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.decoding.beam import BeamSearch, beam_search
+from dragoman.decoding.beam_search import BeamSearch, beam_search
 from dragoman.decoding.config import (
     Average,
     Choice,
@@ -20,22 +20,22 @@ from dragoman.decoding.config import (
 )
 from dragoman.decoding.greedy import GreedySearch, greedy
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.observing import SearchObserver, SearchStep
-from dragoman.decoding.progress import Search
+from dragoman.decoding.observer import SearchObserver, SearchStep
+from dragoman.decoding.scoring_windows import Window, windows
 from dragoman.decoding.search import search, search_of
-from dragoman.decoding.windows import Window, windows
+from dragoman.decoding.search_protocol import Search
 
 if TYPE_CHECKING:
     from dragoman.decoding.sampling import Beginnings, Drawn, SamplingSettings, draw, sample
     from dragoman.decoding.scoring import score_by_steps, score_hypotheses, score_targets, score_tokens
-    from dragoman.decoding.sliding import Sliding
-    from dragoman.decoding.stepping import Stepping
+    from dragoman.decoding.sliding_cache import Sliding
+    from dragoman.decoding.torch_stepper import Stepping
 
 _ON_TENSORS = {
     "sampling": ("Beginnings", "Drawn", "SamplingSettings", "draw", "sample"),
     "scoring": ("score_by_steps", "score_hypotheses", "score_targets", "score_tokens"),
-    "sliding": ("Sliding",),
-    "stepping": ("Stepping",),
+    "sliding_cache": ("Sliding",),
+    "torch_stepper": ("Stepping",),
 }
 """What needs PyTorch, by the file it stands in."""
 

@@ -11,14 +11,14 @@ from typing import Any, Generic, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from dragoman.axes import Float, Int
+from dragoman.decoding.beam_candidates import IMPOSSIBLE, forbidden
 from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.continuations import IMPOSSIBLE, forbidden
 from dragoman.decoding.greedy import one_step
+from dragoman.decoding.greedy_state import Rows, Sentences
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.rows import Rows, Sentences
-from dragoman.models.searched import M, M_contra, Searched, Traceable
-from dragoman.models.symbols import Symbols
+from dragoman.models.search_protocols import M, M_contra, Searched, Traceable
+from dragoman.models.special_symbols import Symbols
+from dragoman.typing import Float, Int
 
 LONGEST = 8
 """Tokens that are guessed ahead at most."""

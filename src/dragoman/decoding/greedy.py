@@ -5,14 +5,14 @@ from typing import Generic, final
 
 import numpy as np
 
-from dragoman.axes import Int
+from dragoman.decoding.beam_candidates import IMPOSSIBLE, ask
 from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.continuations import IMPOSSIBLE, ask
+from dragoman.decoding.greedy_state import Rows, Sentences
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.progress import to_the_end
-from dragoman.decoding.rows import Rows, Sentences
-from dragoman.models.searched import M, S, Searched
-from dragoman.models.symbols import Symbols
+from dragoman.decoding.search_protocol import to_the_end
+from dragoman.models.search_protocols import M, S, Searched
+from dragoman.models.special_symbols import Symbols
+from dragoman.typing import Int
 
 
 def greedy(

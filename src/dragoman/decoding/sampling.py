@@ -16,18 +16,18 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
-from dragoman.axes import Float, Int
 from dragoman.config import Config
-from dragoman.decoding import filters
+from dragoman.decoding import logits_processors
+from dragoman.decoding.beam_candidates import forbidden
 from dragoman.decoding.config import Average
-from dragoman.decoding.continuations import forbidden
-from dragoman.decoding.filters import Logits, Said
+from dragoman.decoding.greedy_state import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.logits import log_normaliser
-from dragoman.decoding.rows import hypothesis_of
-from dragoman.models.interfaces import M, S, Stepper
-from dragoman.models.symbols import Symbols
+from dragoman.decoding.log_softmax import log_normaliser
+from dragoman.decoding.logits_processors import Logits, Said
+from dragoman.models.protocols import M, S, Stepper
+from dragoman.models.special_symbols import Symbols
 from dragoman.shapes import Lengths
+from dragoman.typing import Float, Int
 
 LEAST_TEMPERATURE = 1e-4
 """Below this, but for 0, logits divided by the temperature are no numbers any more."""
@@ -184,19 +184,19 @@ def pick(
 def filtered(logits: Logits, said: Said, *, settings: SamplingSettings, pad: int) -> Logits:
     """The logits of the distribution that settings draw from."""
     if settings.repetition_penalty != 1:
-        logits = filters.penalise_repetition(logits, said, settings.repetition_penalty, pad=pad)
+        logits = logits_processors.penalise_repetition(logits, said, settings.repetition_penalty, pad=pad)
     if settings.no_repeat_ngram is not None:
-        logits = filters.forbid_repeated_ngrams(logits, said, settings.no_repeat_ngram)
+        logits = logits_processors.forbid_repeated_ngrams(logits, said, settings.no_repeat_ngram)
     if settings.temperature not in (0, 1):
-        logits = filters.with_temperature(logits, settings.temperature)
+        logits = logits_processors.with_temperature(logits, settings.temperature)
     if settings.top_k is not None:
-        logits = filters.top_k(logits, settings.top_k)
+        logits = logits_processors.top_k(logits, settings.top_k)
     if settings.top_p is not None:
-        logits = filters.top_p(logits, settings.top_p)
+        logits = logits_processors.top_p(logits, settings.top_p)
     if settings.min_p is not None:
-        logits = filters.min_p(logits, settings.min_p)
+        logits = logits_processors.min_p(logits, settings.min_p)
     if settings.typical is not None:
-        logits = filters.typical(logits, settings.typical)
+        logits = logits_processors.typical(logits, settings.typical)
     return logits
 
 

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.axes import Float, Int
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.penalties import normalised
-from dragoman.models.interfaces import Causal, M, S, Seq2Seq, Stepper
-from dragoman.models.symbols import Symbols
+from dragoman.decoding.length_penalty import normalised
+from dragoman.models.protocols import Causal, M, S, Seq2Seq, Stepper
+from dragoman.models.special_symbols import Symbols
 from dragoman.shapes import Lengths, SourceIds, TargetIds
+from dragoman.typing import Float, Int
 
 POSITIONS = 1024
 """How many positions' logits over the vocabulary are held at a time."""

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from dragoman.axes import Int
-from dragoman.decoding.beam import BeamSearch
+from dragoman.decoding.beam_search import BeamSearch
 from dragoman.decoding.config import SearchSettings
 from dragoman.decoding.drafting import Drafting, DraftingSearch
 from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.progress import Search, to_the_end
+from dragoman.decoding.search_protocol import Search, to_the_end
 from dragoman.errors import ConfigError
-from dragoman.models.searched import M, S, Searched
-from dragoman.models.symbols import Symbols
+from dragoman.models.search_protocols import M, S, Searched
+from dragoman.models.special_symbols import Symbols
+from dragoman.typing import Int
 
 
 def search(

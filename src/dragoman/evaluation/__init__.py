@@ -6,7 +6,7 @@ from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Me
 from dragoman.evaluation.report import paired_rows, score_rows, sentence_rows
 from dragoman.evaluation.scores import Score, check_aligned, corpus_score, perplexity, sentence_scores
 from dragoman.evaluation.significance import Paired, compare
-from dragoman.evaluation.spans import exact_match, span_f1, span_scores
+from dragoman.evaluation.squad import exact_match, span_f1, span_scores
 
 __all__ = [
     "AlignmentScores",

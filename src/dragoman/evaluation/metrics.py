@@ -10,7 +10,7 @@ from sacrebleu.metrics.ter import TER
 
 from dragoman.config import Config
 from dragoman.errors import ConfigError
-from dragoman.evaluation.exact import ExactMatchMeasure
+from dragoman.evaluation.exact_match import ExactMatchMeasure
 from dragoman.evaluation.rouge import RougeMeasure, Variant
 
 Tokenisation = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]

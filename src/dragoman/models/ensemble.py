@@ -11,10 +11,10 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float
-from dragoman.models.interfaces import Seq2Seq
-from dragoman.models.several import Memories, States
+from dragoman.models.ensemble_state import Memories, States
+from dragoman.models.protocols import Seq2Seq
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
+from dragoman.typing import Float
 
 
 def mean_probability(

@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from dragoman.atomic import write_atomically
 from dragoman.errors import RunError
-from dragoman.files import write_atomically
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

@@ -14,14 +14,24 @@ from typing import Literal, Protocol, final, runtime_checkable
 
 from torch import Tensor, nn
 
-from dragoman.axes import Bool, Float, Int
 from dragoman.config import Config
-from dragoman.nn.attend import Allowed, Attended, Bias, Values, attend, attend_fused, in_chunks, narrowed, weights_of
-from dragoman.nn.cache import KeysValues
-from dragoman.nn.positions.distances import DistanceBias
+from dragoman.nn.functional import (
+    Allowed,
+    Attended,
+    Bias,
+    Values,
+    attend,
+    attend_fused,
+    in_chunks,
+    narrowed,
+    weights_of,
+)
+from dragoman.nn.kv_cache import KeysValues
+from dragoman.nn.positions.distance_bias import DistanceBias
 from dragoman.nn.positions.rotary import Rotary
-from dragoman.nn.positions.structural import TreeRelations
+from dragoman.nn.positions.tree import TreeRelations
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, Score
+from dragoman.typing import Bool, Float, Int
 
 Places = Int[Tensor, "#rows positions"]
 Reachable = Bool[Tensor, "#rows 1 #queries keys"]

@@ -5,12 +5,12 @@ from typing import Literal, final
 
 from torch import Tensor, nn
 
-from dragoman.axes import Bool, Float
 from dragoman.nn.attention import MultiHeadAttention, Places, Reachable, Relations
-from dragoman.nn.cache import KeysValues
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.embedding import TokenEmbedding
-from dragoman.nn.feedforward import FeedForward
+from dragoman.nn.feed_forward import FeedForward
+from dragoman.nn.kv_cache import KeysValues
+from dragoman.typing import Bool, Float
 
 Positions = Float[Tensor, "rows positions size"]
 NormPosition = Literal["pre", "post"]

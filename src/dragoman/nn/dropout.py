@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.axes import Int, Shaped
-from dragoman.nn.compiled import Dropped, core_for
+from dragoman.nn.cpu_ops import Dropped, core_for
+from dragoman.typing import Int, Shaped
 
 _LEVELS: Final = 2**16
 # Odd numbers whose bits look like chance: the golden ratio of 64 bits, and two of the finishers of SplitMix64

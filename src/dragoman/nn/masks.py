@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dragoman.axes import Bool, Int
+from dragoman.typing import Bool, Int
 
 
 def distances(

@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from dragoman.axes import Float
 from dragoman.config import Config
 from dragoman.errors import ConfigError
+from dragoman.typing import Float
 
 Queries = Float[Tensor, "rows heads queries query_size"]
 Keys = Float[Tensor, "rows key_heads keys key_size"]

@@ -5,11 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dragoman.config import Config
-from dragoman.nn.adapters import Lora
-from dragoman.training.optimisers import Adam, OptimiserConfig
+from dragoman.nn.lora import Lora
+from dragoman.training.optimizers import Adam, OptimiserConfig
 from dragoman.training.precision import PrecisionName
 from dragoman.training.schedules import InverseSquareRoot, Schedule
-from dragoman.training.translating import Likelihood, ObjectiveConfig
+from dragoman.training.translation_loss import Likelihood, ObjectiveConfig
 
 Compilation = Literal["graphs"] | bool
 """Whether a network is compiled, and as what."""

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from dragoman.axes import Float
+from dragoman.models.task_heads import Head
 from dragoman.nn.embedding import Unembedding
-from dragoman.nn.heads import Head
-from dragoman.nn.tables import tables
+from dragoman.nn.embedding_tables import tables
 from dragoman.training.distributed import ALONE, Team, is_shard, joined, sharded_like
+from dragoman.typing import Float
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dragoman.axes import Float
-from dragoman.nn.compiled import core_for
+from dragoman.nn.cpu_ops import core_for
+from dragoman.typing import Float
 
 SMALLEST: Final = 64 * 64
 """Weights of a linear map below which rounding them takes longer than it gains."""

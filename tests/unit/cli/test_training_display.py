@@ -7,7 +7,7 @@ from rich.console import Console
 
 from dragoman.cli import training_display
 from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
-from dragoman.experiment.choices import Choice
+from dragoman.runs.choices import Choice
 from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
 
 EVENTS: list[Event] = [

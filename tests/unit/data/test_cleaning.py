@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dragoman.data.cleaning import Cleaning, Report, clean, held_out_key, require_enough, without_empty
-from dragoman.data.corpora import Example, ParallelFiles, read
-from dragoman.data.fingerprints import KeySet
+from dragoman.data.hashing import KeySet
+from dragoman.data.readers import Example, ParallelFiles, read
 from dragoman.errors import DataError
 
 NOTHING = Cleaning(

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.data.masking import Masking, cut, hide, masked_in_order, masked_stream
-from dragoman.data.tokenizer import BEGIN, END, PAD
+from dragoman.data.tokenizers import BEGIN, END, PAD
 from dragoman.errors import ConfigError, DataError
 from tests.running import one_epoch, ragged
 

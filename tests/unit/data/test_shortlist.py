@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.shortlist import Shortlist, ShortlistSettings, learn_shortlist
-from dragoman.data.tokenizer import Bpe, Tokenizer, Words
+from dragoman.data.tokenizers import Bpe, Tokenizer, Words
 from dragoman.errors import DataError
 
 PAIRS = [

@@ -7,15 +7,15 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.interfaces import Seq2Seq
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import (
+from dragoman.models.config import (
     AttentionRoles,
     DropoutConfig,
     LearnedConfig,
     SelfAttentionConfig,
     TransformerConfig,
 )
+from dragoman.models.factory import build_seq2seq
+from dragoman.models.protocols import Seq2Seq
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.sparse import LinformerConfig

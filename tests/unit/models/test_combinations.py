@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.models.transformer.config import CausalConfig, EncoderConfig, TransformerConfig
+from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
 from tests.variants import PATTERNS, POSITIONS, SCORES, every_combination, goes_together
 
 REASONS = {

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.models.transformer.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+from dragoman.models.config import LearnedConfig, SinusoidalConfig, TransformerConfig
 
 
 def refusal(**tree):

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.models.interfaces import Memory, Seq2Seq, State
-from dragoman.models.recurrent.build import build_recurrent
+from dragoman.models.protocols import Memory, Seq2Seq, State
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
+from dragoman.models.recurrent.factory import build_recurrent
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.scores import AdditiveConfig, DotConfig
-from dragoman.training.update import Learner
+from dragoman.training.step import Learner
 
 SMALL = {"size": 14, "encoder_layers": 2, "decoder_layers": 3}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.models.recurrent.seq2seq import RecurrentMemory
+from dragoman.models.recurrent.encoder_decoder import RecurrentMemory
 from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.recurrent_networks import NO_DROPOUT, random_recurrent

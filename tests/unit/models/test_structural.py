@@ -5,12 +5,12 @@ import torch
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.interfaces import ReadsTrees, Seq2Seq
-from dragoman.models.recurrent.build import build_recurrent
+from dragoman.models.config import CausalConfig, EncoderConfig, StructuralConfig, TransformerConfig
+from dragoman.models.factory import build_seq2seq
+from dragoman.models.protocols import ReadsTrees, Seq2Seq
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.transformer.build import build_seq2seq
-from dragoman.models.transformer.config import CausalConfig, EncoderConfig, StructuralConfig, TransformerConfig
-from dragoman.models.with_trees import WithTrees, with_trees
+from dragoman.models.recurrent.factory import build_recurrent
+from dragoman.models.source_trees import WithTrees, with_trees
 from dragoman.shapes import Structure
 from tests.networks import random_transformer
 from tests.variants import PATTERNS, SCORES

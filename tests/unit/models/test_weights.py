@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import RunError
-from dragoman.models.transformer.config import TransformerConfig
+from dragoman.models.config import TransformerConfig
 from dragoman.models.weights import load_tensors, save_tensors, set_weights, weights
 from tests.networks import NO_DROPOUT, random_transformer
 

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.nn.attention import Full, MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
-from dragoman.nn.feedforward import FeedForward
+from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal, within
 from dragoman.nn.norms import build_norm
 from dragoman.nn.scores import DotScore

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from dragoman.nn.positions.alibi import Alibi, slopes
-from dragoman.nn.positions.bucketed import BucketedPositions, bucket
-from dragoman.nn.positions.distances import DistanceBias
-from dragoman.nn.positions.relative import RelativePositions
+from dragoman.nn.positions.distance_bias import DistanceBias
 from dragoman.nn.positions.rotary import Rotary, rotate
+from dragoman.nn.positions.shaw import RelativePositions
+from dragoman.nn.positions.t5_bias import BucketedPositions, bucket
 
 
 def query(*, heads=3, queries=4, size=6):

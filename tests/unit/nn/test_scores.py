@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.nn.attend import attend, in_chunks
+from dragoman.nn.functional import attend, in_chunks
 from dragoman.nn.scores import Score, build_score
 from tests.variants import SCORES
 

@@ -5,10 +5,10 @@ import doctest
 import pytest
 import torch
 
-import dragoman.nn.sparse.window
+import dragoman.nn.sparse.sliding_window
 from dragoman.nn.masks import latest
 from dragoman.nn.sparse import Window, band
-from dragoman.nn.sparse.window import LEAST_BLOCK, diagonal_blocks, stretches
+from dragoman.nn.sparse.sliding_window import LEAST_BLOCK, diagonal_blocks, stretches
 from tests.largest import Largest
 from tests.looks import CountingLook, dense_look, inputs
 
@@ -16,8 +16,8 @@ CAUSAL = pytest.mark.parametrize("causal", [True, False])
 
 
 def test_the_example_of_the_docstring():
-    assert doctest.testmod(dragoman.nn.sparse.window).attempted > 0
-    assert doctest.testmod(dragoman.nn.sparse.window).failed == 0
+    assert doctest.testmod(dragoman.nn.sparse.sliding_window).attempted > 0
+    assert doctest.testmod(dragoman.nn.sparse.sliding_window).failed == 0
 
 
 @CAUSAL

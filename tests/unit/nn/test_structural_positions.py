@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.nn.positions.relative import RelativePositions
+from dragoman.nn.positions.shaw import RelativePositions
 from dragoman.nn.positions.sinusoidal import sinusoids
-from dragoman.nn.positions.structural import (
+from dragoman.nn.positions.tree import (
     DepthPositions,
     TreeRelations,
     ancestry,

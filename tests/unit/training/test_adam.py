@@ -12,7 +12,7 @@ from dragoman.training import adam
 ALONE = """
 import sys, torch
 from torch import nn
-from dragoman.training.optimisers import Adam, AdamW, Muon, build_optimiser, optimiser_tensors, restore_optimiser
+from dragoman.training.optimizers import Adam, AdamW, Muon, build_optimiser, optimiser_tensors, restore_optimiser
 model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
 for config in (Adam(), AdamW(), Muon()):
     optimiser = build_optimiser(config, model)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching import collate
-from dragoman.data.store import TokenStore
+from dragoman.data.batching.token_batches import collate
+from dragoman.data.datasets.parallel import TokenStore
 from dragoman.errors import ConfigError
 from dragoman.shapes import Structure
 from dragoman.training.distributed import ALONE, Team
-from dragoman.training.sharding import compute_again
+from dragoman.training.fsdp import compute_again
 from tests.team_training import FIRST, Options, as_json, trained
 
 ROOT = Path(__file__).parents[3]

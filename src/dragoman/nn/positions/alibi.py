@@ -9,10 +9,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.distances import Weights
+from dragoman.nn.positions.distance_bias import Weights
 from dragoman.nn.scores import MappedQueries
+from dragoman.typing import Float
 
 
 def slopes(heads: int, *, device: torch.device | None = None) -> Float[Tensor, " {heads}"]:

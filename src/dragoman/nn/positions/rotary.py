@@ -10,8 +10,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float, Int
-from dragoman.nn.compiled import Turned, core_for
+from dragoman.nn.cpu_ops import Turned, core_for
+from dragoman.typing import Float, Int
 
 PerHead = Float[Tensor, "rows heads places head_size"]
 

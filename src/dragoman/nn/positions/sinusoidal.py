@@ -5,7 +5,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float, Int
+from dragoman.typing import Float, Int
 
 
 def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:

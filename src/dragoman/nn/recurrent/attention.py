@@ -10,11 +10,11 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Bool, Float
-from dragoman.nn.attend import Allowed, Attended, attend, attend_fused, in_chunks, weigh
 from dragoman.nn.attention import CHUNK
-from dragoman.nn.cache import KeysValues
+from dragoman.nn.functional import Allowed, Attended, attend, attend_fused, in_chunks, weigh
+from dragoman.nn.kv_cache import KeysValues
 from dragoman.nn.scores import MappedQueries, Score
+from dragoman.typing import Bool, Float
 
 Queries = Float[Tensor, "batch queries size"]
 Context = Float[Tensor, "batch queries value_size"]

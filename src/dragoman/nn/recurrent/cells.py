@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.axes import Float
+from dragoman.typing import Float
 
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]

@@ -11,7 +11,6 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.axes import Float
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.recurrent.attention import SourceAttention, SourceView
 from dragoman.nn.recurrent.cells import (
@@ -25,6 +24,7 @@ from dragoman.nn.recurrent.cells import (
     gates_of,
     parts_of,
 )
+from dragoman.typing import Float
 
 Output = Float[Tensor, "rows size"]
 

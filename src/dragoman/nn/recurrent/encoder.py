@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from dragoman.axes import Float
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.recurrent.cells import CellName, Cells, CellState, CellWeights, advance, build_layer, from_input
 from dragoman.shapes import Lengths
+from dragoman.typing import Float
 
 Inputs = Float[Tensor, "batch source input_size"]
 States = Float[Tensor, "batch source size"]

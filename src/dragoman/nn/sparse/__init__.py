@@ -12,9 +12,9 @@ as it does in full attention.
 """
 
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, block_mask, random_plan
-from dragoman.nn.sparse.build import KeyHeads, PatternConfig, build_pattern
+from dragoman.nn.sparse.factory import KeyHeads, PatternConfig, build_pattern
 from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
-from dragoman.nn.sparse.window import Window, WindowConfig, band
+from dragoman.nn.sparse.sliding_window import Window, WindowConfig, band
 
 __all__ = [
     "BigBird",

@@ -25,11 +25,11 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from dragoman.axes import Bool, Float, Int, Shaped
 from dragoman.config import Config
-from dragoman.nn.attend import Attended, Values
 from dragoman.nn.attention import Look, Reachable
+from dragoman.nn.functional import Attended, Values
 from dragoman.nn.scores import MappedKeys, MappedQueries
+from dragoman.typing import Bool, Float, Int, Shaped
 
 NONE = -1
 """In a plan: no block."""

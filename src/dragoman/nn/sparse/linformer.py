@@ -12,12 +12,12 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from dragoman.axes import Float
 from dragoman.config import Config
 from dragoman.errors import DataError
-from dragoman.nn.attend import Attended, Values
 from dragoman.nn.attention import Look, Reachable
+from dragoman.nn.functional import Attended, Values
 from dragoman.nn.scores import MappedKeys, MappedQueries
+from dragoman.typing import Float
 
 
 class LinformerConfig(Config):

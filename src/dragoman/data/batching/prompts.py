@@ -1,0 +1,64 @@
+"""Prompts with their continuations for a network that writes on: one pair a row, only the continuation is learnt."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
+from dragoman.data.batching.packing import ABSENT, TextBatch
+from dragoman.data.batching.token_batches import LengthsOfAll, plan, plan_in_order
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD
+
+
+def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
+    """The pairs of `rows`, each as source ids, BEGIN, target ids, of which the target ids and END are predicted."""
+    sources, lengths = store.source_lengths[rows].astype(np.int64), _lengths(store)[rows] + 1
+    each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
+    tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
+    store.source.fill(rows, tokens)
+    tokens[each, sources] = BEGIN
+    targets = np.full((len(rows), int(store.target_lengths[rows].max())), PAD, dtype=np.int64)
+    store.target.fill(rows, targets)
+    row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
+    tokens[row, sources[row] + 1 + column] = targets[row, column]
+    expected = np.full_like(tokens, PAD)
+    expected[:, :-1] = tokens[:, 1:]
+    expected[each, lengths - 1] = END
+    real = columns < lengths[:, None]
+    return TextBatch(
+        tokens=torch.from_numpy(tokens),
+        expected=torch.from_numpy(expected),
+        counted=torch.from_numpy(real & (columns >= sources[:, None])),
+        documents=torch.from_numpy(np.where(real, 0, ABSENT)),
+        rows=rows,
+    )
+
+
+def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:
+    """Pairs of like length under a `budget` of padded tokens, for ever, shuffled anew every epoch from the seed.
+
+    `store` is one for all epochs, or a function from the epoch to its store, as BPE dropout needs. Raises DataError
+    where a pair is longer than the budget, or there is none.
+    """
+
+    def epoch_of(epoch: int) -> Epoch[TextBatch]:
+        chosen = store(epoch) if callable(store) else store
+        lengths = _lengths(chosen)
+        batches = plan(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
+        return Epoch(batches, lambda _, rows: collate_prompts(chosen, rows))
+
+    return EpochStream(epoch_of)
+
+
+def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
+    """All pairs once, by length; `TextBatch.rows` says where each belongs."""
+    lengths = _lengths(store)
+    for rows in plan_in_order(lengths, lengths, budget=budget):
+        yield collate_prompts(store, rows)
+
+
+def _lengths(store: TokenStore) -> LengthsOfAll:
+    """Ids of each pair; a plan adds a place for a symbol, which here is BEGIN."""
+    return store.source_lengths + store.target_lengths

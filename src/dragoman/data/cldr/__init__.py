@@ -1,5 +1,0 @@
-"""A parallel corpus made on the spot from the CLDR, for the demo; see `corpus`."""
-
-from dragoman.data.cldr.corpus import FAMILIES, CorpusFiles, Phrase, Split, known_locale, phrases, split, write_corpus
-
-__all__ = ["FAMILIES", "CorpusFiles", "Phrase", "Split", "known_locale", "phrases", "split", "write_corpus"]

@@ -1,0 +1,164 @@
+"""The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
+
+The decoder has one pass for training and inference: all target positions in parallel under the causal mask, or one
+more position of every hypothesis with the keys and values of the layers kept in a `DecoderState`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, final
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.errors import DataError
+from dragoman.models.decoder_state import DecoderState, Layers
+from dragoman.nn.attention import Places, Relations
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, longest_sequence
+from dragoman.nn.embedding import TokenEmbedding, Unembedding
+from dragoman.nn.masks import within
+from dragoman.nn.positions.tree import token_depths, token_relations
+from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
+from dragoman.typing import Bool, Float, Int
+
+
+@dataclass(frozen=True)
+class SourceMemory:
+    """Keys and values of the source for each decoder layer, one row a sentence, padded after its length."""
+
+    layers: Layers
+    lengths: Lengths
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(tuple(layer.take(rows) for layer in self.layers), self.lengths[rows])
+
+    def join(self, other: Self) -> Self:
+        width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
+        pairs = zip(self._padded(width), other._padded(width), strict=True)
+        layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
+        return type(self)(layers, torch.cat([self.lengths, other.lengths]))
+
+    def allowed(self) -> Bool[Tensor, "batch 1 1 source"]:
+        return within(self.lengths, self._width)
+
+    @property
+    def _width(self) -> int:
+        return self.layers[0].positions
+
+    def _padded(self, width: int) -> Layers:
+        return tuple(layer.pad(after=width - layer.positions) for layer in self.layers)
+
+
+@final
+class Seq2SeqTransformer(nn.Module):
+    """Implements `models.interfaces.Seq2Seq`, and `ReadsTrees` where its encoder has structural positions."""
+
+    def __init__(
+        self,
+        *,
+        source_embedding: TokenEmbedding,
+        target_embedding: TokenEmbedding,
+        encoder: list[EncoderBlock],
+        decoder: list[DecoderBlock],
+        encoder_norm: nn.Module,
+        decoder_norm: nn.Module,
+        unembedding: Unembedding,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.target_embedding = target_embedding
+        self.encoder: Sequence[EncoderBlock] = nn.ModuleList(encoder)  # type: ignore[assignment]  # it is one, untyped
+        self.decoder: Sequence[DecoderBlock] = nn.ModuleList(decoder)  # type: ignore[assignment]
+        self.encoder_norm = encoder_norm
+        self.decoder_norm = decoder_norm
+        self.unembedding = unembedding
+
+    @property
+    def maximum_length(self) -> int | None:
+        """The longest sequence, of sources and of targets, that positions and patterns know; None without an end."""
+        return longest_sequence(self.target_embedding, self.encoder)
+
+    @property
+    def device(self) -> torch.device:
+        return self.unembedding.weight.device
+
+    @property
+    def structural(self) -> bool:
+        """Whether the encoder must be told the dependency tree of each source."""
+        return self.source_embedding.depth is not None or self._has_relations
+
+    def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> SourceMemory:
+        places = torch.arange(source.shape[1], device=source.device)[None]
+        allowed = within(lengths, source.shape[1])
+        depths, relations = self._in_trees(structure)
+        x = self.source_embedding(source, places, depths=depths)
+        for block in self.encoder:
+            x = block(x, allowed, places, relations)
+        x = self.encoder_norm(x)
+        return SourceMemory(tuple(block.cross_attention.keys_values(x) for block in self.decoder), lengths)
+
+    def hidden(
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
+    ) -> Float[Tensor, "batch target size"]:
+        memory = self.encode(source, source_lengths, structure)
+        places = torch.arange(target.shape[1], device=target.device)[None]
+        # Padding stands after the target, where the causal mask already hides it from every real position.
+        x, _ = self._decode(self.target_embedding(target, places), memory, None, allowed=None, places=places)
+        return x
+
+    def forward(
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
+    ) -> Float[Tensor, "batch target vocabulary"]:
+        """Logits of what follows each position of `target`, which begins with the begin symbol."""
+        return self.unembed(self.hidden(source, source_lengths, target, structure))
+
+    def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
+        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
+        return logits
+
+    def start(self, memory: SourceMemory, *, beam: int) -> DecoderState:
+        attentions = (block.attention for block in self.decoder)
+        return DecoderState.empty(
+            attentions, size=self.unembedding.weight.shape[1], ages=torch.zeros_like(memory.lengths), beam=beam
+        )
+
+    def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
+        places, allowed = state.next_places(), state.next_allowed()
+        x = self.target_embedding(tokens.reshape(-1, 1), places)
+        x, layers = self._decode(x, memory, state.layers, allowed=allowed, places=places)
+        logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
+        return logits, DecoderState(layers, state.ages + 1, state.beam)
+
+    @property
+    def _has_relations(self) -> bool:
+        return self.encoder[0].attention.tree is not None
+
+    def _in_trees(self, structure: Structure | None) -> tuple[Int[Tensor, "batch source"] | None, Relations | None]:
+        """What embedding and attention are to know of the trees."""
+        if structure is None:
+            if self.structural:
+                raise DataError("this network has structural positions; give the dependency tree of each source too")
+            return None, None
+        if not self.structural:
+            raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
+        depths = None if self.source_embedding.depth is None else token_depths(structure)
+        return depths, token_relations(structure) if self._has_relations else None
+
+    def _decode(
+        self,
+        x: Float[Tensor, "rows places size"],
+        memory: SourceMemory,
+        past: Layers | None,
+        *,
+        allowed: Bool[Tensor, "#rows 1 #places keys"] | None,
+        places: Places,
+    ) -> tuple[Float[Tensor, "rows places size"], Layers]:
+        memory_allowed = memory.allowed()
+        present = []
+        for number, block in enumerate(self.decoder):
+            before = None if past is None else past[number]
+            x, seen = block(
+                x, memory.layers[number], before, allowed=allowed, memory_allowed=memory_allowed, places=places
+            )
+            present.append(seen)
+        return self.decoder_norm(x), tuple(present)

@@ -1,0 +1,89 @@
+"""The encoder-only Transformer (Devlin et al., 2019): it reads a text from both sides.
+
+It learns by predicting masked words; heads for classification and question answering then stand on its hidden states.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.nn.blocks import EncoderBlock, longest_sequence
+from dragoman.nn.embedding import TokenEmbedding, Unembedding
+from dragoman.nn.feed_forward import ActivationName, activate
+from dragoman.nn.masks import within
+from dragoman.shapes import Lengths
+from dragoman.typing import Float, Int
+
+Tokens = Int[Tensor, "batch places"]
+
+
+@final
+class MaskedWordHead(nn.Module):
+    r"""$\mathrm{norm}(f(W h))$ before masked words are predicted (Devlin et al., 2019)."""
+
+    def __init__(self, *, linear: nn.Linear, activation: ActivationName, norm: nn.Module) -> None:
+        super().__init__()
+        self.linear = linear
+        self.activation: ActivationName = activation
+        self.norm = norm
+
+    def forward(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
+        return self.norm(activate(self.linear(hidden), self.activation))
+
+
+@final
+class EncoderTransformer(nn.Module):
+    """Texts to hidden states, and hidden states to the words that may stand there."""
+
+    def __init__(
+        self,
+        *,
+        embedding: TokenEmbedding,
+        blocks: list[EncoderBlock],
+        norm: nn.Module,
+        head: MaskedWordHead | None,
+        unembedding: Unembedding,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.blocks: Sequence[EncoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # it is one, untyped
+        self.norm = norm
+        self.head = head
+        self.unembedding = unembedding
+
+    @property
+    def maximum_length(self) -> int | None:
+        """The longest sequence that positions and patterns know, or None where there is no end."""
+        return longest_sequence(self.embedding, self.blocks)
+
+    @property
+    def device(self) -> torch.device:
+        return self.unembedding.weight.device
+
+    def hidden(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch places size"]:
+        """The last hidden states; rows are padded after their `lengths`."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        allowed = within(lengths, tokens.shape[1])
+        x = self.embedding(tokens, places, segments)
+        for block in self.blocks:
+            x = block(x, allowed, places)
+        return self.norm(x)
+
+    def before_unembedding(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
+        """What the unembedding is given for the places whose words are to be predicted."""
+        return hidden if self.head is None else self.head(hidden)
+
+    def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
+        """Logits of the words at places with these hidden states."""
+        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(self.before_unembedding(hidden))
+        return logits
+
+    def forward(
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch places vocabulary"]:
+        """Logits of the words at all places."""
+        return self.unembed(self.hidden(tokens, lengths, segments))

@@ -1,0 +1,112 @@
+"""The weights of a network as named arrays of numpy on disk (safetensors), in full precision or less.
+
+In less, the matrices that make a network large are stored as bfloat16, or as int8 with a factor for each row; all else
+stays float32. Numpy knows no bfloat16: here it is its bits, in 16-bit integers.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from safetensors import SafetensorError, deserialize, safe_open
+
+from dragoman.atomic import write_atomically
+from dragoman.errors import RunError
+from dragoman.typing import Float32, Int8, UInt16
+
+Compute = Literal["float32", "bfloat16", "int8"]
+"""The numbers that a network's products are made of."""
+
+Arrays = dict[str, np.ndarray]
+SCALE = "_scale"
+"""What the name of an array of int8 is followed by in that of its factors."""
+_KINDS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
+"""What safetensors calls the numbers of each array that is stored."""
+
+
+def stored(arrays: Mapping[str, np.ndarray], compute: Compute) -> Arrays:
+    """Arrays of float32 as they are stored in some precision."""
+    if compute == "float32":
+        return dict(arrays)
+    result: Arrays = {}
+    for name, array in arrays.items():
+        if not _is_large(name, array):
+            result[name] = array
+        elif compute == "bfloat16":
+            result[name] = to_bfloat16(array)
+        else:
+            result[name], result[name + SCALE] = quantised(array)
+    return result
+
+
+def restored(arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Stored arrays as arrays of float32."""
+    result: Arrays = {}
+    for name, array in arrays.items():
+        if array.dtype == np.int8:
+            result[name] = array * arrays[name + SCALE][:, None]
+        elif array.dtype == np.uint16:
+            result[name] = from_bfloat16(array)
+        elif not (name.endswith(SCALE) and name.removesuffix(SCALE) in arrays):
+            result[name] = array
+    return result
+
+
+def quantised(
+    weight: Float32[np.ndarray, "rows columns"],
+) -> tuple[Int8[np.ndarray, "rows columns"], Float32[np.ndarray, " rows"]]:
+    r"""Each row $w$ as $q = \mathrm{round}(w / s)$ with $s = \max|w| / 127$, ties to even; $s$ is 1 for zeros."""
+    scale = np.abs(weight).max(axis=1) / np.float32(127)
+    scale = np.where(scale > 0, scale, np.float32(1))
+    return np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8), scale
+
+
+def to_bfloat16(array: Float32[np.ndarray, "*sizes"]) -> UInt16[np.ndarray, "*sizes"]:
+    """The upper halves of the nearest numbers that have nothing in the lower, ties to even."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+
+
+def from_bfloat16(array: UInt16[np.ndarray, "*sizes"]) -> Float32[np.ndarray, "*sizes"]:
+    """The numbers that have these upper halves."""
+    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays atomically; those of 16-bit integers are bfloat16."""
+    header, end = {}, 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": _KINDS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
+    words = json.dumps(header).encode()
+    words += b" " * (-len(words) % 8)  # so that the numbers begin where a processor likes to read them
+    write_atomically(
+        path, b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
+    )
+
+
+def read_arrays(path: Path) -> Arrays:
+    """What `write_arrays` wrote, or PyTorch. Raises RunError where the file is missing or no safetensors."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+            if all(file.get_slice(name).get_dtype() != "BF16" for name in names):
+                return {name: file.get_tensor(name) for name in names}
+        return {name: _array(part) for name, part in deserialize(path.read_bytes())}  # type: ignore[no-untyped-call]
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: no such file; is the folder a complete run?") from error
+    except (SafetensorError, OSError, KeyError) as error:
+        raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def _array(part: Mapping[str, Any]) -> np.ndarray:
+    [kind] = [kind for kind, name in _KINDS.items() if name == part["dtype"]]
+    return np.frombuffer(part["data"], dtype=kind).reshape(part["shape"])
+
+
+def _is_large(name: str, array: np.ndarray) -> bool:
+    """Whether an array is a matrix of a linear map or an embedding of tokens; places are embedded as they are."""
+    return array.ndim == 2 and name.endswith(".weight") and ".positions." not in name

@@ -1,0 +1,147 @@
+r"""What stands on the hidden states of a text to say something about it: of the whole, of its tokens, of a part.
+
+A head is a linear map $W h + b$ of the states it looks at. For a whole text these are pooled into one: that of the
+first token, as BERT has it (Devlin et al., 2019, with a layer $\tanh(W h + b)$ between, its pooler), the mean of all,
+or that of the last token, the only one that has seen the whole text where a decoder read it (Radford et al., 2018).
+"""
+
+from typing import Literal, NamedTuple, assert_never, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from dragoman.config import Config
+from dragoman.nn.dropout import Dropout
+from dragoman.shapes import Lengths
+from dragoman.typing import Bool, Float, Int
+
+Pooling = Literal["first", "mean", "last"]
+Hidden = Float[Tensor, "batch places size"]
+
+STANDARD_DEVIATION = 0.02
+"""Of the first weights, as in BERT."""
+
+
+class SequenceHeadConfig(Config):
+    """A label for a whole text."""
+
+    pooling: Pooling = Field(
+        "first", description="which state is classified: of the first token, the mean, of the last"
+    )
+    dense: bool = Field(False, description="a layer with tanh before the labels, BERT's pooler")
+    dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the pooled state")
+
+
+class TokenHeadConfig(Config):
+    """A label for every word."""
+
+    dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the states")
+
+
+class SpanHeadConfig(Config):
+    """The begin and the end of an answer."""
+
+    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="on the states")
+
+
+def pool(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
+    """One state a row; padding, which follows the `lengths` first places, has no part in it."""
+    match pooling:
+        case "first":
+            return hidden[:, 0]
+        case "mean":
+            padding = torch.arange(hidden.shape[1], device=hidden.device) >= lengths[:, None]
+            return hidden.masked_fill(padding[..., None], 0).sum(dim=1) / lengths[:, None]
+        case "last":
+            return hidden[torch.arange(len(lengths), device=hidden.device), lengths - 1]
+        case _:
+            assert_never(pooling)
+
+
+def answer_places(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool[Tensor, "batch places"]:
+    """Where an answer may begin or end: at the tokens of the context, which is segment 1 without its end symbol.
+
+    Place 0 is allowed too: it stands for no answer.
+    """
+    places = torch.arange(segments.shape[1], device=segments.device)
+    return ((segments == 1) & (places < lengths[:, None] - 1)) | (places == 0)
+
+
+@final
+class SequenceHead(nn.Module):
+    """Logits of the labels of a text."""
+
+    def __init__(self, *, size: int, labels: int, pooling: Pooling, dense: bool, dropout: float) -> None:
+        super().__init__()
+        self.pooling: Pooling = pooling
+        self.dense = _linear(size, size) if dense else None
+        self.dropout = Dropout(dropout)
+        self.output = _linear(size, labels)
+
+    def forward(self, hidden: Hidden, lengths: Lengths) -> Float[Tensor, "batch labels"]:
+        x = pool(hidden, lengths, self.pooling)
+        if self.dense is not None:
+            x = self.dense(x).tanh()
+        return self.output(self.dropout(x))
+
+
+@final
+class TokenHead(nn.Module):
+    """Logits of the labels of every token."""
+
+    def __init__(self, *, size: int, labels: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = _linear(size, labels)
+
+    def forward(self, hidden: Hidden) -> Float[Tensor, "batch places labels"]:
+        return self.output(self.dropout(hidden))
+
+
+class SpanLogits(NamedTuple):
+    """How much every place looks like the first and like the last token of the answer; the lowest number elsewhere."""
+
+    starts: Float[Tensor, "batch places"]
+    ends: Float[Tensor, "batch places"]
+
+
+@final
+class SpanHead(nn.Module):
+    """Logits of begin and end of the answer (Devlin et al., 2019, section 4.2), over `answer_places`."""
+
+    def __init__(self, *, size: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = _linear(size, 2)
+
+    def forward(self, hidden: Hidden, lengths: Lengths, segments: Int[Tensor, "batch places"]) -> SpanLogits:
+        logits = self.output(self.dropout(hidden))
+        allowed = answer_places(lengths, segments)
+        starts, ends = logits.masked_fill(~allowed[..., None], torch.finfo(logits.dtype).min).unbind(dim=-1)
+        return SpanLogits(starts, ends)
+
+
+Head = SequenceHead | TokenHead | SpanHead
+
+
+def build_sequence_head(config: SequenceHeadConfig, *, size: int, labels: int) -> SequenceHead:
+    """A head with fresh weights, drawn from the ambient generator."""
+    return SequenceHead(size=size, labels=labels, pooling=config.pooling, dense=config.dense, dropout=config.dropout)
+
+
+def build_token_head(config: TokenHeadConfig, *, size: int, labels: int) -> TokenHead:
+    """A head with fresh weights, drawn from the ambient generator."""
+    return TokenHead(size=size, labels=labels, dropout=config.dropout)
+
+
+def build_span_head(config: SpanHeadConfig, *, size: int) -> SpanHead:
+    """A head with fresh weights, drawn from the ambient generator."""
+    return SpanHead(size=size, dropout=config.dropout)
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    nn.init.normal_(linear.weight, std=STANDARD_DEVIATION)
+    nn.init.zeros_(linear.bias)
+    return linear

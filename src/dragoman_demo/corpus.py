@@ -1,0 +1,180 @@
+"""A parallel corpus made on the spot from the CLDR: the same dates, amounts, units and lists written in two locales."""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, final
+
+from dragoman.atomic import refused, write_atomically
+from dragoman.data.readers import ParallelFiles
+from dragoman.errors import DataError, MissingExtraError
+from dragoman_demo.text import normal, spaced
+
+if TYPE_CHECKING:
+    from babel import Locale
+
+    from dragoman_demo.readings import Reading
+
+FAMILIES = {
+    "date": 14,
+    "time": 10,
+    "date-time": 12,
+    "weekday": 6,
+    "interval": 8,
+    "number": 12,
+    "money": 12,
+    "unit": 12,
+    "rate": 3,
+    "duration": 5,
+    "list": 6,
+}
+"""The kinds of phrases, and how many of 100 are of each."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """One value in two locales, and the family of the value."""
+
+    source: str
+    target: str
+    family: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Phrases to learn from, to choose by and to judge by; no source stands in two of them."""
+
+    train: tuple[Phrase, ...]
+    valid: tuple[Phrase, ...]
+    test: tuple[Phrase, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CorpusFiles:
+    """The files of a corpus, and the family of every line of `test`."""
+
+    train: ParallelFiles
+    valid: ParallelFiles
+    test: ParallelFiles
+    families: Path
+
+
+def phrases(count: int, *, source_locale: str = "en", target_locale: str = "fr", seed: int = 1) -> Iterator[Phrase]:
+    """`count` phrases in random order, every source once and with the only target that it ever had.
+
+    A source that was drawn with two targets is left out altogether, so that a few of `count` may be missing. Two
+    sources that differ in white space or in Unicode form only are one. The same arguments give the same phrases.
+    Raises DataError for an unknown locale and MissingExtraError without Babel.
+    """
+    drawn = _drawn(known_locale(source_locale), known_locale(target_locale), seed)
+    meanings: dict[str, Phrase | None] = {}
+    while len(meanings) < count:
+        phrase = next(drawn)
+        key = normal(phrase.source)
+        before = meanings.setdefault(key, phrase)
+        if before is not None and spaced(before.target) != spaced(phrase.target):
+            meanings[key] = None
+    return (phrase for phrase in meanings.values() if phrase is not None)
+
+
+def split(
+    *,
+    train: int = 60_000,
+    valid: int = 1_000,
+    test: int = 1_000,
+    source_locale: str = "en",
+    target_locale: str = "fr",
+    seed: int = 1,
+) -> Split:
+    """Phrases in three parts of one distribution; `valid` and `test` have these sizes, `train` very nearly."""
+    total = train + valid + test
+    found = list(phrases(total, source_locale=source_locale, target_locale=target_locale, seed=seed))
+    _generator("split", seed).shuffle(found)
+    held_out = valid + test
+    return Split(tuple(found[held_out:]), tuple(found[:valid]), tuple(found[valid:held_out]))
+
+
+def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", target_locale: str = "fr") -> CorpusFiles:
+    """Write `train.en`, `train.fr`, `valid.en` ... `test.fr` and `test.family`, one phrase a line.
+
+    Raises DataError where a file of other content is in the way, where both locales are one, or the disk refuses.
+    """
+    endings = str(known_locale(source_locale)), str(known_locale(target_locale))
+    if endings[0] == endings[1]:
+        raise DataError(f"{target_locale}: the source is in this locale too; choose another target")
+    named = {"train": parts.train, "valid": parts.valid, "test": parts.test}
+    paths = {name: (folder / f"{name}.{endings[0]}", folder / f"{name}.{endings[1]}") for name in named}
+    files = {name: ParallelFiles(source=source, target=target) for name, (source, target) in paths.items()}
+    families = folder / "test.family"
+    texts = {families: "".join(f"{phrase.family}\n" for phrase in parts.test)}
+    for name, part in named.items():
+        texts[paths[name][0]] = "".join(f"{phrase.source}\n" for phrase in part)
+        texts[paths[name][1]] = "".join(f"{phrase.target}\n" for phrase in part)
+    _write_new(texts)
+    return CorpusFiles(train=files["train"], valid=files["valid"], test=files["test"], families=families)
+
+
+def _write_new(texts: dict[Path, str]) -> None:
+    """Write files that are not there yet; those that are there with the same content stay."""
+    for path, text in texts.items():
+        if path.exists() and path.read_bytes() != text.encode():
+            raise DataError(f"{path}: exists with other content; remove it or choose another folder")
+    for path, text in texts.items():
+        if not path.exists():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise refused(path.parent, error) from error
+            write_atomically(path, text)
+
+
+def _generator(purpose: str, seed: int) -> Random:
+    return Random(f"{purpose} {seed}")  # noqa: S311  # no secret hangs on it
+
+
+def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
+    """Phrases without end, with repetitions."""
+    from dragoman_demo.forms import all_forms
+    from dragoman_demo.readings import consistent
+
+    families: dict[str, list[Reading]] = {name: [] for name in FAMILIES}
+    for reading in consistent(all_forms(), source, target):
+        families[reading.form.family].append(reading)
+    names = [name for name, members in families.items() if members]
+    shares = list(accumulate(FAMILIES[name] for name in names))
+    weights = {name: list(accumulate(reading.form.weight for reading in families[name])) for name in names}
+    random = _generator("phrases", seed)
+    while True:
+        (name,) = random.choices(names, cum_weights=shares)
+        (reading,) = random.choices(families[name], cum_weights=weights[name])
+        pair = reading.pair(reading.form.values.draw(random))
+        if pair is not None:
+            yield Phrase(*pair, name)
+
+
+def known_locale(name: str) -> "Locale":
+    """Babel's locale of this name, such as `fr`, `pt_BR` or `sr-Latn`."""
+    try:
+        from babel import Locale, UnknownLocaleError
+    except ImportError as error:
+        raise MissingExtraError(feature="the corpus made from the CLDR", extra="demo") from error
+    try:
+        return Locale.parse(name.replace("-", "_"))
+    except (UnknownLocaleError, ValueError) as error:
+        raise DataError(f"{name}: no locale that Babel knows; the nearest is {_nearest_locale(name)}") from error
+
+
+def _nearest_locale(name: str) -> str:
+    """The known locale whose identifier, or whose language's English name, is most like `name`."""
+    from babel import Locale, localedata
+
+    identifiers = sorted(localedata.locale_identifiers())
+    known = {title.lower(): code for code, title in Locale("en").languages.items() if code in identifiers}
+    known |= {identifier.lower(): identifier for identifier in identifiers}
+    return known[difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.0)[0]]

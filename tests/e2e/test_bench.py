@@ -1,0 +1,91 @@
+"""`dragoman bench` as a process: what it prints of translators and generators, and what it refuses."""
+
+import json
+
+import pytest
+import yaml
+
+from dragoman.cpu_library import is_installed
+from tests.finished_runs import finished_run, finished_writer
+from tests.small_runs import dragoman
+from tests.small_tasks import settings_of, write_texts
+
+ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
+ROW = {
+    *("batch", "beam", "first_token_ms", "token_ms", "sentences_per_second", "tokens_per_second"),
+    *("megabytes_per_token", "megaoperations_per_token", "bandwidth_share", "product_share", "roofline_share", "bound"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    finished_run(folder / "translator")
+    finished_writer(folder / "writer")
+    (folder / "source.txt").write_text("two dogs play .\n\na cat sits\nthe sea\n", encoding="utf-8")
+    write_texts(folder)
+    (folder / "classifier.yaml").write_text(yaml.safe_dump(settings_of("classification", folder)), encoding="utf-8")
+    assert dragoman("train", "classifier.yaml", "--out", "classifier", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("run", ["translator", "writer"])
+@pytest.mark.parametrize("given", [["--source-tokens", 7], ["--source", "source.txt"]], ids=["made up", "given"])
+def test_everything_is_measured(folder, run, given):
+    answer = dragoman("bench", run, *ASKED, "--tokens", 5, *given, "--json", cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert [(row["batch"], row["beam"]) for row in found["work"]] == [(1, 1), (3, 1), (1, 2), (3, 2)]
+    for row in found["work"]:
+        assert row.keys() == ROW
+        assert all(value > 0 for key, value in row.items() if key != "bound")
+        assert row["roofline_share"] == max(row["bandwidth_share"], row["product_share"])
+    assert found["process"]["seconds"] > found["load_seconds"] > 0
+    assert found["process"]["peak_bytes"] > 2**20
+    assert found["machine"]["bytes_per_second"] > 1e8
+    assert found["machine"]["operations_per_second"] > 1e8
+    core = is_installed()
+    assert found["computed_by"].startswith("the compiled core, " if core else "PyTorch on cpu")
+
+
+def test_less_than_float32_moves_less(folder):
+    if not is_installed():
+        pytest.skip("the compiled core is not installed")
+    moved = {}
+    for compute in ("float32", "bfloat16", "int8"):
+        asked = ["--batch", 1, "--beam", 1, "--rounds", 1, "--tokens", 3, "--device", "cpu", "--compute", compute]
+        found = json.loads(dragoman("bench", "translator", *asked, "--json", cwd=folder).stdout)
+        assert found["compute"] == compute
+        moved[compute] = found["costs"]["weight_bytes"]
+    assert moved["float32"] == 2 * moved["bfloat16"] == 4 * moved["int8"]
+
+
+def test_it_is_printed_as_a_table_with_the_roofline_on_lines_of_its_own(folder):
+    answer = dragoman("bench", "translator", *ASKED, "--tokens", 5, cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[0].startswith("translator, float32: ")
+    assert lines[1].startswith("loaded in ")
+    assert "of memory" in lines[1]
+    assert [name for name in ("batch", "first ms", "sentences/s", "MB/token") if name not in lines[2]] == []
+    assert len(lines) == 2 + 1 + 4 + 1 + 4
+    assert lines[7].startswith("roofline: memory ")
+    assert lines[8].startswith("  batch 1, beam 1: ")
+    assert "% of the bandwidth" in lines[8]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["bench", "translator", "--source", "source.txt", "--source-tokens", 3], "--source-tokens has no effect"),
+        (["bench", "translator", "--source", "source.txt", "--batch", 4], "3 lines are too few for a batch of 4"),
+        (["bench", "writer", "--tokens", 20, "--source-tokens", 4], "more than the context of 23"),
+        (["bench", "nothing"], "nothing: no run folder"),
+        (["bench", "classifier"], "classifier: has a text classifier, and only what translates or writes is timed"),
+    ],
+)
+def test_what_cannot_be_timed_is_refused(folder, asked, said):
+    answer = dragoman(*asked, cwd=folder)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+    assert answer.stdout == ""

@@ -1,0 +1,176 @@
+"""`dragoman inspect` for runs of every task: the numbers are those of the network, and the page shows them."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from dragoman.cli import main
+from dragoman.runs.load import load_in_pytorch
+from tests.browser import browser, chromium
+from tests.small_tasks import settings_of, write_texts
+
+FEW = ("--set", "training.length={kind: updates, count: 3}", "--set", "training.interval={kind: updates, count: 3}")
+CHIPS = "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
+CONTEXT = "two dogs play and a man sleeps"
+TASKS = {
+    "language_modelling": ["--text", "two dogs", "--text", "a man", "--tokens", 5, "--beam", 3],
+    "pairs": ["--text", "two dogs play", "--target", "zwei Hunde"],
+    "classification": ["--text", CONTEXT],
+    "tagging": ["--text", CONTEXT],
+    "answering": ["--text", CONTEXT, "--question", "after two"],
+}
+
+
+def run(*arguments: object) -> int:
+    return main.run([str(argument) for argument in arguments], debug=False)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a run of every task, its page and its numbers."""
+    place = tmp_path_factory.mktemp("inspected")
+    write_texts(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
+        patch.chdir(place)
+        for task, options in TASKS.items():
+            (place / f"{task}.yaml").write_text(yaml.safe_dump(settings_of(task, place)), encoding="utf-8")
+            assert run("train", f"{task}.yaml", "--out", task, "--device", "cpu", *FEW) == 0
+            files = ("--out", f"{task}.html", "--json", f"{task}.json")
+            assert run("inspect", task, *options, *files, "--device", "cpu") == 0
+    return place
+
+
+@pytest.fixture(autouse=True)
+def inside(place, monkeypatch):
+    monkeypatch.chdir(place)
+
+
+def told(place, task, number=0):
+    tree = json.loads((place / f"{task}.json").read_text(encoding="utf-8"))
+    return tree["systems"][0]["sentences"][number]
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_weights_sum_to_one_over_what_may_be_seen(place, task):
+    one = told(place, task)
+    ((kind, weights),) = one["weights"].items()
+    assert kind == ("masked" if task in ("language_modelling", "pairs") else "encoder")
+    found, mask = np.array(weights), np.array(one["masks"][kind])
+    assert found.shape[2:] == (len(one["read"]), len(one["read"])) == mask.shape[2:]
+    np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-5)
+    assert (found[np.broadcast_to(mask == 0, found.shape)] == 0).all()
+
+
+def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
+    """However many tokens might have been written after it."""
+    options = ("--text", "two", "--target", "dogs", "--tokens", 18, "--json", "given.json", "--device", "cpu")
+    assert run("inspect", "language_modelling", *options) == 0
+    one = told(place, "given")
+    assert one["source"] == ["<begin>", *"two"]
+    assert one["target"][:4] == list("dogs")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_continuation_is_what_the_search_found(place, number):
+    one = told(place, "language_modelling", number)
+    assert one["task"] == "continuation"
+    assert one["read"][: len(one["source"])] == one["source"]
+    assert one["source"][0] == "<begin>"
+    tree = one["beam"]
+    assert [tree["steps"][step][at]["token"] for step, at in enumerate(tree["winner"])] == one["target"]
+    totals = [tree["steps"][step][at]["total"] for step, at in enumerate(tree["winner"])]
+    np.testing.assert_allclose(np.cumsum([step["log_prob"] for step in one["steps"]]), totals, atol=1e-4)
+
+
+def test_a_given_continuation_has_the_probability_that_scoring_gives_it(place):
+    one, generator = told(place, "pairs"), load_in_pytorch(place / "pairs", device="cpu")
+    [scored] = generator.score(["zwei Hunde"], prompts=["two dogs play"])
+    assert one["log_prob"] == pytest.approx(scored.log_prob, abs=1e-4)
+    assert one["target"][-1] == "<end>"
+
+
+def test_a_label_is_what_the_classifier_finds(place):
+    one, classifier = told(place, "classification"), load_in_pytorch(place / "classification", device="cpu")
+    [found] = classifier.classify([CONTEXT])
+    [step] = one["steps"]
+    assert step["token"] == found.label
+    assert dict(map(tuple, step["best"])) == pytest.approx(dict(found.probabilities), abs=1e-5)
+    left_out = one["attributions"]["leave one out"]
+    assert left_out["columns"] == CONTEXT.split()
+    without = " ".join("xyz" if word == "dogs" else word for word in CONTEXT.split())  # which it does not know
+    [less] = classifier.classify([without])
+    expected = np.log(found.probability) - np.log(less.probabilities[found.label])
+    assert left_out["values"][0][1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_tags_are_what_the_tagger_finds(place):
+    one, tagger = told(place, "tagging"), load_in_pytorch(place / "tagging", device="cpu")
+    [found] = tagger.tag([CONTEXT.split()])
+    assert one["target"] == [tag.label for tag in found]
+    assert [np.exp(step["log_prob"]) for step in one["steps"]] == pytest.approx(
+        [tag.probability for tag in found], abs=1e-5
+    )
+    assert one["places"] == list(range(1, len(found) + 1))
+
+
+def test_an_answer_is_what_the_answerer_finds(place):
+    one, answerer = told(place, "answering"), load_in_pytorch(place / "answering", device="cpu")
+    found = answerer.answer("after two", CONTEXT)
+    assert one["log_prob"] == pytest.approx(found.score, abs=1e-4)
+    assert found.text.split()[0] == one["target"][0].strip("▁ ")
+    assert found.text.split()[-1] == one["target"][1].strip("▁ ")
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
+    program = chromium()
+    if program is None:
+        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+    one = told(place, task)
+    with browser(program, tmp_path) as shown:
+        shown.open(place / f"{task}.html", width=390, height=844)
+        assert shown.value("document.documentElement.scrollWidth") <= 390
+        (kind,) = one["weights"]
+        shown.value("dragoman.change({layer: 0, head: 1})")
+        shown.point_at("document.querySelector('#source').children[1]")
+        chips = shown.value(
+            "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
+        )
+        np.testing.assert_allclose(chips, one["weights"][kind][0][1][1][: len(one["source"])], atol=1e-4)
+        shown.point_at("document.querySelector('#target').children[0]")
+        assert f"{np.exp(one['steps'][0]['log_prob']):.4f}" in shown.text("#step-readout")
+        if one["places"][0] is not None:
+            row = one["weights"][kind][0][1][one["places"][0]][: len(one["source"])]
+            chips = shown.value(
+                "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
+            )
+            np.testing.assert_allclose(chips, row, atol=1e-4)
+        assert shown.value("document.querySelector('#alignment').hidden")
+        assert shown.errors == []
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("answering", ["--text", CONTEXT], "give one for each text by --question"),
+        ("answering", ["--text", CONTEXT, "--question", "who", "--target", "a cat"], "does not stand in the text"),
+        ("answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
+        ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is none of the 2 labels"),
+        ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
+        ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
+        ("language_modelling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
+        ("language_modelling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
+    ],
+)
+def test_what_the_person_can_mend(task, options, message, capsys):
+    assert run("inspect", task, *options, "--out", "never.html") == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--out", "--json"])
+def test_a_place_that_cannot_be_written_is_found_before_the_work(option, capsys):
+    assert run("inspect", "no-such-run", "--text", "a", option, "no-such-folder/page") == 2
+    assert "no-such-folder/page: cannot be written" in capsys.readouterr().err

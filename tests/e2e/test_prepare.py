@@ -1,0 +1,209 @@
+"""`dragoman data prepare` as a process, and training on what it wrote."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dragoman.data.preprocessing.ray_engine import ray_engine
+from dragoman.errors import ConfigError
+from tests.e2e.test_train import refused
+from tests.small_runs import dragoman, hashes, settings, write_corpus
+
+pytestmark = pytest.mark.slow
+
+SHARDS = ("--source", "part.*.en", "--target", "part.*.de")
+SMALL = settings(training__length="{kind: updates, count: 5}", tokenizer__vocabulary=300)
+VOCABULARY = ("--set", "tokenizer.vocabulary=300")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    """A folder with a corpus in two files a side, and what was prepared of it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    for number in range(2):
+        write_corpus(folder, pairs=200, seed=number, name=f"part.{number}")
+    for side in ("en", "de"):  # what came before
+        again = (folder / f"part.0.{side}").read_text(encoding="utf-8").splitlines(keepends=True)[:5]
+        with (folder / f"part.1.{side}").open("a", encoding="utf-8") as file:
+            file.writelines(again)
+    for side in ("en", "de"):
+        (folder / f"none.{side}").write_bytes(b"")
+    answer = dragoman("data", "prepare", *SHARDS, "--out", "ready", *VOCABULARY, "--shard-pairs", 97, cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert "duplicate" in answer.stderr
+    assert "pairs to learn from in 6 shards" in answer.stderr
+    assert "dragoman train --prepared ready --out RUN" in answer.stderr
+    return folder
+
+
+def test_training_on_it_is_training_on_the_texts(prepared):
+    runs = {"texts": SHARDS, "ids": ("--prepared", "ready")}
+    for name, corpus in runs.items():
+        answer = dragoman("train", *corpus, "--out", f"run-{name}", *SMALL, cwd=prepared)
+        assert answer.returncode == 0, answer.stderr
+    first, second = (prepared / f"run-{name}" for name in runs)
+    for file in ("model.safetensors", "tokenizer.json"):
+        assert (first / file).read_bytes() == (second / file).read_bytes()
+    stores = {path.name.partition("-")[0] for path in (prepared / "cache").iterdir()}
+    assert len([path for path in (prepared / "cache").iterdir() if path.name.startswith("texts-")]) == 1, stores
+    environment = json.loads((second / "environment.json").read_text(encoding="utf-8"))
+    assert [one["file"] for one in environment["corpora"]] == [
+        "index.json",
+        *(f"part.{number}.{side}" for side in ("en", "de") for number in range(2)),
+    ]
+
+
+def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp_path):
+    shutil.copytree(prepared / "ready", tmp_path / "ready")
+    long = settings(training__length="{kind: updates, count: 12}", training__interval="{kind: updates, count: 4}")
+    tree = {"preset": "nano", "data": {"train": {"kind": "prepared", "folder": "ready"}}}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    for name in ("whole", "parted"):
+        answer = dragoman("train", "recipe.yaml", "--out", name, *long, cwd=tmp_path)
+        assert answer.returncode == 0, answer.stderr
+    (tmp_path / "parted" / "model.safetensors").unlink()
+    shutil.rmtree(tmp_path / "parted" / "checkpoints" / "000000012")
+    answer = dragoman("train", "--resume", "parted", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "going on after update 8" in answer.stderr
+    whole, parted = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parted"))
+    assert whole == parted
+
+
+def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
+    """Its noise and its limits are kept, as its tokenizer is, which is that of the run."""
+    answer = dragoman("train", *SHARDS, "--out", "before", *SMALL, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.longest_source=60")
+    known = ("--tokenizer", "before/tokenizer.json")
+    answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
+    answer = dragoman("train", "--from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
+    assert data["noise"]["capitals"] == 0.5
+    assert data["longest_source"] == 60
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
+)
+def test_with_ray_it_is_the_same_files(prepared):
+    ray = ("--engine", "ray", "--workers", 2, "--shard-pairs", 97)
+    answer = dragoman("data", "prepare", *SHARDS, "--out", "by-ray", *VOCABULARY, *ray, cwd=prepared, timeout=280)
+    assert answer.returncode == 0, answer.stderr
+    assert hashes(prepared / "by-ray") == hashes(prepared / "ready")
+    (prepared / "bad.en").write_bytes(b"caf\xe9\n" * 9)
+    (prepared / "bad.de").write_bytes(b"Kaffee\n" * 9)
+    bad = ("--source", "bad.en", "--target", "bad.de", "--out", "no")
+    before = hashes(prepared)
+    refused(dragoman("data", "prepare", *bad, *ray, cwd=prepared, timeout=280), "bad.en:1: not UTF-8")
+    assert hashes(prepared) == before
+
+
+ASKED = {
+    "no place": (SHARDS, ["Give a folder by --out"]),
+    "a place in use": ((*SHARDS, "--out", "ready"), ["ready: exists already and is never overwritten"]),
+    "no corpus": (("--out", "new"), ["nothing to prepare; give --source and --target"]),
+    "one side": (("--source", "part.0.en", "--out", "new"), ["the train corpus needs both sides"]),
+    "no file": (("--source", "x.*", "--target", "y.*", "--out", "new"), ["x.*: no file matches"]),
+    "other files": (("--source", "part.*.en", "--target", "part.0.de", "--out", "new"), ["part.*.en is 2 files"]),
+    "what is prepared": (
+        ("--out", "new", "--set", "data.train={kind: prepared, folder: ready}"),
+        ["data.train.folder = ready: is prepared already"],
+    ),
+    "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers is for --engine ray"]),
+    "texts that are empty": (("--source", "none.en", "--target", "none.de", "--out", "new"), ["none.en"]),
+    "another tokenizer than the one that is there": (
+        (*SHARDS, "--out", "new", "--tokenizer", "ready/tokenizer.json", "--set", "tokenizer.vocabulary=400"),
+        ["tokenizer: is that of ready/tokenizer.json; leave it out"],
+    ),
+    "no tokenizer, which is seen before the texts are read": (
+        ("--source", "x.*", "--target", "y.*", "--out", "new", "--tokenizer", "index.json"),
+        ["index.json: cannot be read"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_cannot_be_prepared_is_one_message(prepared, name):
+    before = hashes(prepared)
+    refused(dragoman("data", "prepare", *ASKED[name][0], cwd=prepared), *ASKED[name][1])
+    assert hashes(prepared) == before
+
+
+TRAINED = {
+    "a folder of something else": (
+        ("--prepared", "cache"),
+        ["cache/index.json: cannot be read", "dragoman data prepare"],
+    ),
+    "texts beside it": (("--prepared", "ready", "--source", "part.0.en"), ["--prepared is text that was prepared"]),
+    "another tokenizer": (
+        ("--prepared", "ready", "--set", "tokenizer.vocabulary=400"),
+        ["tokenizer: is that of ready", "leave it out"],
+    ),
+    "other limits": (("--prepared", "ready", "--set", "data.longest_source=7"), ["data.longest_source = 7, but ready"]),
+    "a temperature of one corpus": (("--prepared", "ready", "--set", "data.temperature=5"), ["and one was prepared"]),
+    "a held-out part": (("--prepared", "ready", "--set", "data.held_out=7"), ["held_out has no effect on a prepared"]),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_it_cannot_be_trained_with_is_one_message(prepared, name):
+    refused(dragoman("train", *TRAINED[name][0], "--out", "new", cwd=prepared), *TRAINED[name][1])
+    assert not (prepared / "new").exists()
+
+
+def test_a_damaged_shard_is_one_message(prepared, tmp_path):
+    shutil.copytree(prepared / "ready", tmp_path / "ready")
+    header = tmp_path / "ready" / "shards" / "00001" / "ids" / "header.json"
+    header.write_text(header.read_text()[:99])
+    answer = dragoman("train", "--prepared", "ready", "--out", "new", cwd=tmp_path)
+    refused(answer, "ready/shards/00001/ids: damaged store", "by dragoman data prepare if that wrote it")
+    assert not (tmp_path / "new").exists()
+
+
+def test_noise_is_kept_for_the_trainings(prepared):
+    noise = ("--set", "data.noise={capitals: 0.5}")
+    answer = dragoman("data", "prepare", *SHARDS, "--out", "noisy", *VOCABULARY, *noise, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    runs = {"noisy": ("--prepared", "noisy"), "noisy-texts": (*SHARDS, *noise), "plain": ("--prepared", "ready")}
+    for name, corpus in runs.items():
+        answer = dragoman("train", *corpus, "--out", f"run-{name}", *SMALL, cwd=prepared)
+        assert answer.returncode == 0, answer.stderr
+    first, second, plain = ((prepared / f"run-{name}" / "model.safetensors").read_bytes() for name in runs)
+    assert first == second != plain
+
+
+def test_work_on_another_folder_is_left_alone(prepared, tmp_path):
+    for name in (".ready.v2.0123456789abcdef.tmp", ".ready.0123456789abcdef.tmp"):
+        (tmp_path / name).mkdir()
+    files = [
+        option for side in ("en", "de") for option in ("--source" if side == "en" else "--target", f"part.0.{side}")
+    ]
+    answer = dragoman("data", "prepare", *files, "--out", tmp_path / "ready", *VOCABULARY, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ready.v2.0123456789abcdef.tmp", "ready"]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
+)
+def test_a_cluster_that_is_not_there_is_one_message(monkeypatch):
+    import ray
+
+    def refuse(**_: object) -> None:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with (
+        pytest.raises(ConfigError, match=r"RAY_ADDRESS = 127\.0\.0\.1:1: no cluster of Ray answers there"),
+        ray_engine(2),
+    ):
+        pass

@@ -1,0 +1,74 @@
+"""`dragoman translate` on more text than it reads at once, as a process; the core is a stand-in that copies."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.inference.translator import READ_AT_ONCE, STREAM_CHUNK
+from tests.finished_runs import finished_run
+from tests.small_runs import environment
+
+STUBS = Path(__file__).parents[1] / "stubs"
+LINES = ["two dogs play .", "", "a cat sits by the sea", "the sea"]
+MANY = 3 * STREAM_CHUNK
+
+
+@pytest.fixture
+def run(tmp_path):
+    return finished_run(tmp_path / "run").path
+
+
+def translating(run: Path, *options: object) -> subprocess.Popen[str]:
+    paths = [str(STUBS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # A shell that starts the tests in the background has them ignore Ctrl-C, and children inherit that.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        [sys.executable, "-m", "dragoman", "translate", str(run), "--beam", "1", "--device", "cpu", *map(str, options)],
+        cwd=run.parent,
+        env=environment(run.parent) | {"PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed,
+    )
+
+
+def text(count: int) -> str:
+    return "".join(LINES[number % len(LINES)] + "\n" for number in range(count))
+
+
+def test_lines_come_out_before_all_are_there_and_in_their_order(run):
+    with translating(run) as process:
+        process.stdin.write(text(STREAM_CHUNK + READ_AT_ONCE))
+        process.stdin.flush()
+        first = [process.stdout.readline() for _ in range(3)]
+        rest, err = process.communicate(text(2), timeout=120)
+    assert process.returncode == 0, err
+    assert "".join(first) + rest == text(STREAM_CHUNK + READ_AT_ONCE) + text(2)
+    assert err == ""
+
+
+def test_a_reader_that_leaves_ends_it_quietly(run, tmp_path):
+    (tmp_path / "source").write_text(text(MANY), encoding="utf-8")
+    with translating(run, "--input", "source") as process:
+        assert process.stdout.readline() == LINES[0] + "\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("output", ["-", "target"])
+def test_an_interrupted_translation_ends_quietly_and_leaves_no_half_file(run, tmp_path, output):
+    with translating(run, "--output", output) as process:
+        process.stdin.write(text(MANY))  # more than it reads ahead: it returns when some are translated
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

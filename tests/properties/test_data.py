@@ -1,0 +1,240 @@
+"""Laws of the way from text to batches, for any text and any lengths."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.data.batching.permutation import permuted
+from dragoman.data.batching.token_batches import _cut, collate, fill, pair_stream, plan
+from dragoman.data.datasets.parallel import Joined, Ragged, TextStore, TokenStore
+from dragoman.data.hashing import KeySet
+from dragoman.data.heldout_split import key_of, threshold
+from dragoman.data.readers import Example, JsonLines, ParallelFiles, read
+from dragoman.data.tokenizers import BEGIN, END, PAD, UNKNOWN, Bpe, Characters, Preparation, Side, Tokenizer, Unigram
+
+PAIRS = [
+    ("Two dogs play.", "Zwei Hunde spielen."),
+    ("The dog's 12 cats", "die 12 Katzen des Hundes"),
+    ("a b", "日本 语"),
+] * 2
+SIDES = {
+    f"{type(choice).__name__}-{choice.normalisation}-{choice.casing}": Tokenizer.train(lambda: PAIRS, choice).source
+    for choice in (
+        Bpe(vocabulary=300),
+        Bpe(vocabulary=300, normalisation="nfkc", casing="lower"),
+        Bpe(vocabulary=300, normalisation="none", split_punctuation=False, split_digits=False),
+        Unigram(vocabulary=300),
+        Unigram(vocabulary=300, normalisation="nfkc", casing="lower", split_punctuation=False),
+        Characters(casing="lower"),
+    )
+}
+any_text = st.text(st.characters(exclude_categories=())) | st.text(
+    st.sampled_from("ab▁ <>0x4F1dogsı̇İßΣ\u0301\u00a0\r\n\t.日")
+)
+lengths = st.lists(st.tuples(st.integers(0, 29), st.integers(0, 31)), min_size=1, max_size=97)
+
+
+@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
+@given(text=any_text)
+def test_text_to_ids_to_text_is_the_normalised_text(side: Side, text: str) -> None:
+    ids = side.encode(text)
+    assert side.decode(ids) == side.normalise(text)
+    assert not {PAD, UNKNOWN, BEGIN, END} & set(ids)
+
+
+@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
+@given(numbers=st.lists(st.integers(0, 10**6)))
+def test_whatever_a_network_writes_is_one_line_of_text(side: Side, numbers: list[int]) -> None:
+    text = side.decode([number % len(side) for number in numbers])
+    assert text == " ".join(text.split())
+    text.encode("utf-8")
+
+
+@given(
+    text=any_text,
+    preparation=st.builds(
+        Preparation,
+        normalisation=st.sampled_from(["none", "nfc", "nfkc"]),
+        casing=st.sampled_from(["preserve", "lower"]),
+    ),
+)
+def test_normalising_twice_is_normalising_once(text: str, preparation: Preparation) -> None:
+    once = preparation.normalise(text)
+    assert preparation.normalise(once) == once
+    assert "▁" not in once
+
+
+@given(texts=st.lists(any_text, max_size=7), probability=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 2**31))
+def test_dropout_changes_the_pieces_and_never_the_text(texts: list[str], probability: float, seed: int) -> None:
+    side = SIDES["Bpe-nfc-preserve"]
+    drawn = side.encode_with_dropout(texts, probability=probability, generator=np.random.default_rng(seed))
+    assert [side.decode(ids) for ids in drawn] == [side.normalise(text) for text in texts]
+    if probability == 0:
+        assert drawn == side.encode_batch(texts)
+
+
+@given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), epoch=st.integers(0, 1000))
+def test_a_plan_has_every_example_once_within_the_budget(sizes, budget: int, seed: int, epoch: int) -> None:
+    source, target = (np.array(side, dtype=np.int32) for side in zip(*sizes, strict=True))
+    batches = plan(source, target, budget=budget, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
+    for rows in batches:
+        assert len(rows) * (max(source[rows].max(), target[rows].max()) + 1) <= budget
+    again = plan(source, target, budget=budget, seed=seed, epoch=epoch)
+    assert [rows.tolist() for rows in again] == [rows.tolist() for rows in batches]
+    found = fill(batches, source, target)
+    assert 0 < found.target <= 1
+    assert 0 < found.source <= 1
+
+
+@settings(max_examples=30)
+@given(sizes=lengths, taken=st.integers(0, 41), seed=st.integers(0, 2**31))
+def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, taken: int, seed: int) -> None:
+    with TemporaryDirectory() as folder:
+        pairs = [([5 + n] * a, [7 + n] * b) for n, (a, b) in enumerate(sizes)]
+        store = TokenStore.build(Path(folder) / "tokens", pairs)
+        whole = pair_stream(store, budget=101, seed=seed)
+        for _ in range(taken):
+            next(whole)
+        resumed = pair_stream(store, budget=101, seed=seed)
+        resumed.seek(json.loads(json.dumps(whole.position)))
+        for _ in range(5):
+            expected, found = next(whole), next(resumed)
+            assert found.rows.tolist() == expected.rows.tolist()
+            assert found.source.equal(expected.source)
+            assert found.expected.equal(expected.expected)
+
+
+@settings(max_examples=50)
+@given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), window=st.integers(1, 101))
+def test_seeking_is_replaying_whatever_the_parts_of_an_epoch(sizes, budget: int, seed: int, window: int) -> None:
+    with TemporaryDirectory() as folder:
+        store = TokenStore.build(Path(folder) / "tokens", [([5] * a, [7] * b) for a, b in sizes])
+        whole = pair_stream(store, budget=budget, seed=seed, window=window)
+        replayed: list[list[int]] = []
+        places = []
+        while whole.position["epoch"] < 2:
+            places.append(json.loads(json.dumps(whole.position)))
+            replayed.append(next(whole).rows.tolist())
+        other = pair_stream(store, budget=budget, seed=seed, window=window)
+        for place, rows in list(zip(places, replayed, strict=True))[:: max(1, len(places) // 7)]:
+            other.seek(place)
+            assert other.position == place
+            assert next(other).rows.tolist() == rows
+        for epoch in (0, 1):
+            rows = [
+                row for place, batch in zip(places, replayed, strict=True) if place["epoch"] == epoch for row in batch
+            ]
+            assert sorted(rows) == list(range(len(sizes)))
+
+
+@given(count=st.integers(1, 2000), seed=st.integers(0, 2**31), epoch=st.integers(0, 97))
+def test_an_order_drawn_by_stretches_is_a_permutation(count: int, seed: int, epoch: int) -> None:
+    whole = permuted(np.arange(count), count, seed=(seed, epoch))
+    assert sorted(whole.tolist()) == list(range(count))
+    half = permuted(np.arange(count // 2, count), count, seed=(seed, epoch))
+    assert half.tolist() == whole[count // 2 :].tolist()
+
+
+def cut_one_by_one(order: np.ndarray, widths: np.ndarray, budget: int) -> list[list[int]]:
+    """By the definition: an example is put to those before it while they fit."""
+    batches: list[list[int]] = []
+    widest = 0
+    for row in order.tolist():
+        widest = max(widest, int(widths[row]))
+        if not batches or (len(batches[-1]) + 1) * widest > budget:
+            batches.append([])
+            widest = int(widths[row])
+        batches[-1].append(row)
+    return batches
+
+
+@given(sizes=st.lists(st.integers(1, 41), max_size=97), budget=st.integers(1, 211))
+def test_batches_are_the_longest_stretches_that_fit(sizes: list[int], budget: int) -> None:
+    widths = np.array(sizes, dtype=np.int64)
+    order = np.argsort(widths % 7, kind="stable")
+    assert [rows.tolist() for rows in _cut(order, widths, budget)] == cut_one_by_one(order, widths, budget)
+
+
+@settings(max_examples=50)
+@given(
+    sizes=st.lists(st.integers(0, 23), min_size=1, max_size=61),
+    cuts=st.sets(st.integers(0, 61)),
+    rows=st.lists(st.integers(0, 60), min_size=1),
+)
+def test_sequences_in_several_arrays_are_those_in_one(sizes: list[int], cuts: set[int], rows: list[int]) -> None:
+    values = np.arange(sum(sizes), dtype=np.uint16)
+    ends = [sum(sizes[:cut]) for cut in sorted(cuts)]
+    one, several = (Ragged(part, np.array(sizes, dtype=np.int32)) for part in (values, Joined(np.split(values, ends))))
+    taken = np.array(rows) % len(sizes)
+    filled = [np.full((len(taken), max(sizes) + 1), -1, dtype=np.int64) for _ in range(2)]
+    one.fill(taken, filled[0])
+    several.fill(taken, filled[1])
+    starts = np.cumsum([0, *sizes])
+    for place, row in enumerate(taken.tolist()):
+        expected = list(range(starts[row], starts[row + 1]))
+        assert several.row(row).tolist() == one.row(row).tolist() == expected
+        assert filled[0][place].tolist() == filled[1][place].tolist() == expected + [-1] * (max(sizes) + 1 - sizes[row])
+    middle = len(sizes) // 2
+    assert [row.tolist() for row in several.rows(middle, 97)] == [
+        one.row(row).tolist() for row in range(middle, len(sizes))
+    ]
+
+
+@settings(max_examples=30)
+@given(sizes=lengths)
+def test_a_batch_is_its_examples_side_by_side(sizes) -> None:
+    with TemporaryDirectory() as folder:
+        pairs = [([5 + n] * a, list(range(7, 7 + b))) for n, (a, b) in enumerate(sizes)]
+        store = TokenStore.build(Path(folder) / "tokens", pairs)
+        batch = collate(store, np.arange(len(pairs))[::-1].copy())
+    for place, (source, target) in enumerate(reversed(pairs)):
+        assert batch.source[place].tolist() == pad([*source, END], batch.source.shape[1])
+        assert batch.target[place].tolist() == pad([BEGIN, *target], batch.target.shape[1])
+        assert batch.expected[place].tolist() == pad([*target, END], batch.expected.shape[1])
+        assert batch.source_lengths[place] == len(source) + 1
+        assert batch.target_lengths[place] == len(target) + 1
+
+
+def pad(ids: list[int], width: int) -> list[int]:
+    return ids + [PAD] * (width - len(ids))
+
+
+line = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff"))
+
+
+@settings(max_examples=50)
+@given(pairs=st.lists(st.tuples(line, line), max_size=11))
+def test_what_is_written_in_any_format_is_read_and_stored_as_it_was(pairs) -> None:
+    expected = [Example(source, target, number) for number, (source, target) in enumerate(pairs, start=1)]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for side, file in enumerate("ab"):
+            (folder / file).write_bytes("".join(pair[side] + "\n" for pair in pairs).encode())
+        rows = [json.dumps({"source": a, "target": b}, ensure_ascii=len(a) % 2 == 0) + "\n" for a, b in pairs]
+        (folder / "c").write_bytes("".join(rows).encode())
+        assert list(read(ParallelFiles(source=folder / "a", target=folder / "b"))) == expected
+        assert list(read(JsonLines(path=folder / "c"))) == expected
+        assert list(TextStore.build(folder / "texts", expected).examples()) == expected
+
+
+@given(keys=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 31)))
+def test_a_key_set_is_a_set(keys: list[int]) -> None:
+    found = KeySet()
+    assert [found.add(key) for key in keys if key] == [key not in keys[:n] for n, key in enumerate(keys) if key]
+    assert all(key in found for key in keys if key)
+    assert len(found) == len({key for key in keys if key})
+
+
+@given(
+    sources=st.lists(st.sampled_from("abcdefghijklm"), max_size=53), size=st.integers(1, 17), seed=st.integers(0, 97)
+)
+def test_the_held_out_sources_are_those_with_the_lowest_keys(sources: list[str], size: int, seed: int) -> None:
+    examples = [Example(source, "x", 1) for source in sources]
+    keys = sorted({key_of(example, seed=seed) for example in examples})
+    assert threshold(examples, size=size, seed=seed) == (keys[:size][-1] if keys else -1)

@@ -1,0 +1,87 @@
+"""What holds for every encoder-only network that can be configured: padding and neighbours are not seen."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.models.config import EncoderConfig
+from dragoman.models.encoder_only import EncoderTransformer
+from dragoman.nn.sparse import BigBirdConfig
+from tests.fakes import rectangle
+from tests.networks import NO_DROPOUT, random_encoder
+from tests.variants import POSITIONS, self_attentions
+
+VOCABULARY = 17
+CLOSE = {"atol": 1e-8, "rtol": 1e-8}
+seeds = st.integers(0, 2**32)
+texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=41), min_size=1, max_size=3)
+law = settings(max_examples=40)
+Texts = list[list[int]]
+PATTERNS = ("full", "window", "bigbird", "linformer")
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> EncoderConfig:
+    kind = draw(st.sampled_from(list(POSITIONS)))
+    heads, key_value_heads = draw(st.sampled_from([(1, None), (3, None), (3, 1), (6, 2)]))
+    attention = draw(self_attentions(kind, masked=False, patterns=PATTERNS))
+    if attention.pattern.kind == "bigbird":  # blocks so small that some are left out
+        attention = attention.model_copy(update={"pattern": BigBirdConfig(block=3, random=draw(st.integers(0, 2)))})
+    sizes = [2, 6] if kind == "rotary" else [2, 3, 5]
+    return EncoderConfig(
+        size=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
+        heads=heads,
+        key_value_heads=key_value_heads,
+        feed_forward=11,
+        layers=draw(st.integers(1, 2)),
+        norm=draw(st.sampled_from(["layer", "rms"])),
+        norm_position=draw(st.sampled_from(["pre", "post"])),
+        segments=draw(st.integers(1, 2)),
+        predict_hidden=draw(st.booleans()),
+        positions=draw(st.sampled_from(POSITIONS[kind])),
+        attention=attention,
+        dropout=NO_DROPOUT,
+    )
+
+
+Recipe = tuple[EncoderConfig, int]
+recipes = st.tuples(configs(), seeds)
+
+
+def network(recipe: Recipe) -> EncoderTransformer:
+    config, seed = recipe
+    return random_encoder(config, vocabulary=VOCABULARY, seed=seed).double()
+
+
+@law
+@given(recipes, texts)
+@torch.no_grad()
+def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:
+    model = network(recipe)
+    together = model(*rectangle(texts))
+    for row, text in enumerate(texts):
+        torch.testing.assert_close(together[row, : len(text)], model(*rectangle([text]))[0], **CLOSE)
+
+
+@law
+@given(recipes, texts, seeds)
+@torch.no_grad()
+def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, texts: Texts, seed: int) -> None:
+    model = network(recipe)
+    tokens, lengths = rectangle(texts)
+    real = torch.arange(tokens.shape[1]) < lengths[:, None]
+    noise = torch.randint(0, VOCABULARY, tokens.shape, generator=torch.Generator().manual_seed(seed))
+    scribbled = model(tokens.where(real, noise), lengths)
+    assert torch.equal(scribbled[real], model(tokens, lengths)[real])
+
+
+@law
+@given(recipes, texts)
+@torch.no_grad()
+def test_every_word_is_seen_from_its_own_place(recipe: Recipe, texts: Texts) -> None:
+    config, seed = recipe
+    model = network((config.model_copy(update={"activation": "gelu"}), seed))  # of a few units ReLU may let none live
+    tokens, lengths = rectangle(texts)
+    other = (tokens[:, :1] - 3) % (VOCABULARY - 4) + 4
+    changed = torch.cat([other, tokens[:, 1:]], dim=1)
+    assert (model(changed, lengths)[:, 0] != model(tokens, lengths)[:, 0]).any(dim=-1).all()

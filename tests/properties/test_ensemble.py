@@ -1,0 +1,138 @@
+"""Networks that answer together: the mean of their distributions, at once and step by step, whatever they are."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.decoding import SearchSettings, score_by_steps, score_targets
+from dragoman.models.config import TransformerConfig
+from dragoman.models.ensemble import Ensemble
+from dragoman.models.protocols import Seq2Seq
+from dragoman.models.recurrent.config import RecurrentConfig
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_transformer
+from tests.recurrent_networks import random_recurrent, recurrent_configs
+from tests.searching import search
+
+SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
+CLOSE = {"atol": 1e-8, "rtol": 1e-8}
+law = settings(max_examples=20)
+words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=6)
+beams = st.integers(1, 3)
+pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
+Pairs = list[tuple[list[int], list[int]]]
+
+
+Recipe = tuple[TransformerConfig | RecurrentConfig, int]
+
+
+@st.composite
+def transformers(draw: st.DrawFn) -> TransformerConfig:
+    return TransformerConfig(
+        size=draw(st.sampled_from([4, 12])),
+        heads=2,
+        feed_forward=7,
+        encoder_layers=1,
+        decoder_layers=draw(st.integers(1, 2)),
+        tie="none",
+        dropout=NO_DROPOUT,
+    )
+
+
+recurrent = recurrent_configs().filter(lambda config: config.tie != "all")
+recipes = st.tuples(st.one_of(transformers(), recurrent), st.integers(0, 2**32))
+several = st.lists(recipes, min_size=2, max_size=3)
+
+
+def network(recipe: Recipe) -> Seq2Seq:
+    """Of either kind and of any size, in 64 bits."""
+    config, seed = recipe
+    build = random_transformer if isinstance(config, TransformerConfig) else random_recurrent
+    return build(config, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY, seed=seed).double()
+
+
+def together(recipes: list[Recipe]) -> Ensemble:
+    return Ensemble([network(recipe) for recipe in recipes])
+
+
+def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources that end, their lengths, and targets that begin."""
+    sources = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
+    return *sources, rectangle([[SYMBOLS.begin, *target] for _, target in pairs])[0]
+
+
+def probabilities(network: Seq2Seq, read: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    return network.unembed(network.hidden(*read)).softmax(dim=-1)
+
+
+@law
+@given(several, pairs)
+def test_what_follows_is_as_probable_as_all_find_it_in_the_mean(several: list[Recipe], pairs: Pairs) -> None:
+    read = inputs(pairs)
+    mean = sum(probabilities(network(recipe), read) for recipe in several) / len(several)
+    ensemble = together(several)
+    log_probs = ensemble.unembed(ensemble.hidden(*read))
+    torch.testing.assert_close(log_probs.exp(), mean, **CLOSE)
+
+
+@law
+@given(several, pairs)
+def test_step_by_step_is_as_at_once(several: list[Recipe], pairs: Pairs) -> None:
+    source, lengths, target = inputs(pairs)
+    expected = rectangle([[*target, SYMBOLS.end] for _, target in pairs])[0]
+    known = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    ensemble = together(several)
+    at_once = score_targets(ensemble, source, lengths, **known)
+    stepped = score_by_steps(ensemble, ensemble.encode(source, lengths), **known)
+    torch.testing.assert_close(stepped, at_once, atol=1e-5, rtol=1e-5)  # log-probabilities are handed out in 32 bits
+
+
+def found(ensemble: Seq2Seq, pairs: Pairs, beam: int) -> list[list[tuple[int, ...]]]:
+    source, lengths, _ = inputs(pairs)
+    limits, wanted = torch.full((len(pairs),), 7), SearchSettings(beam=beam, best=beam)
+    hypotheses = search(ensemble, ensemble.encode(source, lengths), limits=limits, settings=wanted, symbols=SYMBOLS)
+    return [[one.tokens for one in best] for best in hypotheses]
+
+
+@law
+@given(recipes, pairs, beams)
+def test_one_that_agrees_with_itself_finds_what_it_finds_alone(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+    assert found(together([recipe, recipe]), pairs, beam) == found(network(recipe), pairs, beam)
+
+
+@law
+@given(several, pairs, beams)
+def test_what_is_found_in_a_batch_is_found_alone(several: list[Recipe], pairs: Pairs, beam: int) -> None:
+    """A search selects and keeps rows, and every network has to follow."""
+    ensemble = together(several)
+    assert found(ensemble, pairs, beam) == [found(ensemble, [pair], beam)[0] for pair in pairs]
+
+
+@law
+@given(several, pairs, pairs)
+def test_those_who_join_go_on_as_they_would_have_alone(several: list[Recipe], first: Pairs, second: Pairs) -> None:
+    ensemble = together(several)
+    begun = []
+    for some, places in ((first, 2), (second, 1)):
+        memory = ensemble.encode(*inputs(some)[:2])
+        state, tokens = ensemble.start(memory, beam=1), torch.full((len(some), 1), SYMBOLS.begin)
+        for _ in range(places):
+            logits, state = ensemble.step(tokens, memory, state)
+            tokens = logits.argmax(dim=-1)
+        begun.append((tokens, memory, state))
+    alone = torch.cat([ensemble.step(*one)[0] for one in begun])
+    (tokens, memory, state), (more, other, another) = begun
+    joined, _ = ensemble.step(torch.cat([tokens, more]), memory.join(other), state.join(another))
+    torch.testing.assert_close(joined, alone, **CLOSE)
+
+
+def test_the_longest_sequence_is_what_all_of_them_know() -> None:
+    def knowing(positions: dict[str, object]) -> Recipe:
+        sizes = {"size": 4, "heads": 2, "feed_forward": 7, "encoder_layers": 1, "decoder_layers": 1}
+        return TransformerConfig(**sizes, tie="none", positions=positions), 0
+
+    endless = knowing({"kind": "sinusoidal"})
+    short, long = knowing({"kind": "learned", "length": 9}), knowing({"kind": "learned", "length": 11})
+    assert together([endless, long, short]).maximum_length == 9
+    assert together([endless, endless]).maximum_length is None

@@ -1,0 +1,228 @@
+"""What the compiled core computes for training is what PyTorch's own operations compute, gradients included."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.cpu_library import INSTRUCTION_SET
+from dragoman.models.config import DropoutConfig, RotaryConfig, TransformerConfig
+from dragoman.nn import cpu_ops
+from dragoman.nn.cpu_ops import by_pytorch_alone, core_for
+from dragoman.nn.dropout import dropout
+from dragoman.nn.functional import SHORT, attend_fused
+from dragoman.nn.positions.rotary import rotate
+from dragoman.training.distillation import distilled
+from dragoman.training.losses import Taught, unembedding_loss
+from dragoman.training.precision import PrecisionName, RoundedLinear, filled_up
+from dragoman.training.seeding import seeded
+from dragoman.training.step import compute_gradients, teacher_forced
+from tests.learners import batch_of
+from tests.networks import random_transformer
+
+pytest.importorskip(
+    "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
+)
+law = settings(max_examples=50)
+sizes = st.sampled_from([1, 2, 3, 5, 7, 13, 17, 31, 37])
+seeds = st.integers(0, 2**32)
+PAIRS = [([5, 7, 4], [11, 5, 7]), ([4], [4]), ([9, 9, 8, 6, 5], [12]), ([], [5, 6, 7, 8, 9])]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert core_for(torch.zeros(1)) is not None
+    yield
+    torch.set_num_threads(before)
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def on_both_roads(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Values and gradients, towards a direction that is not that of the values, by the core and by PyTorch."""
+
+    def found() -> Sequence[Tensor]:
+        leaves = [one.clone().requires_grad_() for one in given]
+        with seeded(3, device=CPU):
+            value = compute(*leaves)
+        towards = drawn(5, *value.shape)
+        return [value.detach(), *torch.autograd.grad((value * towards).sum(), leaves)]
+
+    by_core = found()
+    with by_pytorch_alone():
+        return zip(by_core, found(), strict=True)
+
+
+@law
+@given(rows=sizes, places=sizes, width=sizes, share=st.floats(0.01, 0.99), turned=st.booleans(), seed=seeds)
+def test_dropout_takes_the_same_elements(
+    rows: int, places: int, width: int, share: float, turned: bool, seed: int
+) -> None:
+    x = drawn(seed, rows, width, places).transpose(1, 2) if turned else drawn(seed, rows, places, width)
+    for one, other in on_both_roads(lambda x: dropout(x, share), x):
+        assert torch.equal(one, other)
+
+
+@law
+@given(rows=sizes, heads=st.integers(1, 3), places=sizes, half=sizes, alike=st.booleans(), seed=seeds)
+def test_heads_turn_alike(rows: int, heads: int, places: int, half: int, alike: bool, seed: int) -> None:
+    where = torch.arange(places) + (0 if alike else torch.arange(rows)[:, None])
+    x = drawn(seed, rows, heads, places, 2 * half)
+    for one, other in on_both_roads(lambda x: rotate(x, where.expand(1 if alike else rows, -1), base=100.0), x):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@law
+@given(rows=sizes, queries=sizes, keys=sizes, size=sizes, mask=st.sampled_from(["none", "keys", "all"]), seed=seeds)
+def test_attention_is_that_of_pytorch(rows: int, queries: int, keys: int, size: int, mask: str, seed: int) -> None:
+    shape = (rows, 1, 1, keys) if mask == "keys" else (rows, 2, queries, keys)
+    allowed = None if mask == "none" else drawn(seed, *shape) > 0
+    if allowed is not None:
+        allowed[..., 0] = True
+    query, key, value = (
+        drawn(seed + 1, rows, 2, queries, size),
+        drawn(seed, rows, 2, keys, size),
+        drawn(7, rows, 2, keys, size),
+    )
+    for one, other in on_both_roads(lambda *some: attend_fused(*some, allowed=allowed, scale=0.3), query, key, value):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+@law
+@given(rows=sizes, places=sizes, size=sizes, seed=seeds)
+def test_causal_attention_is_that_of_pytorch(rows: int, places: int, size: int, seed: int) -> None:
+    given = (drawn(seed + number, rows, 2, places, size) for number in range(3))
+    for one, other in on_both_roads(lambda *some: attend_fused(*some, causal=True), *given):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("places", "by_core"), [(SHORT, True), (SHORT + 1, False)])
+def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
+    few, many = drawn(1, 1, 2, 3, 5).requires_grad_(), drawn(2, 1, 2, places, 5).requires_grad_()
+    for query, key in ((few, many), (many, few)):
+        attended = attend_fused(query, key, key)
+        assert (attended.grad_fn.name() == "AttendedByCoreBackward") == by_core
+
+
+@law
+@given(rows=sizes, inputs=sizes, outputs=sizes, bias=st.booleans(), seed=seeds)
+def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: bool, seed: int) -> None:
+    """Products are PyTorch's on both roads; the gradient of the bias is a sum, in another order."""
+    given = [drawn(seed, 2, rows, inputs), drawn(seed + 1, outputs, inputs), drawn(seed + 2, outputs)]
+    found = on_both_roads(lambda *some: RoundedLinear.apply(*some, *([] if bias else [None])), *given[: 2 + bias])
+    for number, (one, other) in enumerate(found):
+        if number == 3:
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+        else:
+            assert torch.equal(one, other)
+
+
+@law
+@given(
+    tokens=sizes,
+    size=sizes,
+    words=sizes,
+    smoothing=st.sampled_from([0.0, 0.1]),
+    share=st.sampled_from([None, 0.6, 1.0]),
+    bias=st.booleans(),
+    products=st.sampled_from([torch.float32, torch.bfloat16]),
+    seed=seeds,
+)
+def test_the_loss_is_nearly_the_same(
+    tokens: int,
+    size: int,
+    words: int,
+    smoothing: float,
+    share: float | None,
+    bias: bool,
+    products: torch.dtype,
+    seed: int,
+) -> None:
+    """Logits are in the format of the products on both roads; what is summed of them is not rounded."""
+    expected = torch.randint(words, (tokens,), generator=torch.Generator().manual_seed(seed))
+    told = (2 * drawn(seed + 3, tokens, words)).softmax(dim=-1)
+    taught = None if share is None else Taught(share, lambda chunk: told[chunk])
+
+    def loss(hidden: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+        found = unembedding_loss(
+            hidden,
+            weight,
+            shift if bias else None,
+            expected,
+            smoothing=smoothing,
+            taught=taught,
+            products=products,
+        )
+        return torch.stack([found.objective + 0 * shift.sum(), found.negative_log_likelihood])
+
+    given = drawn(seed, tokens, size), drawn(seed + 1, words, size), drawn(seed + 2, words)
+    within = 1e-4 if products == torch.float32 else 2e-2
+    for one, other in on_both_roads(loss, *given):
+        torch.testing.assert_close(one, other, atol=within, rtol=within)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("teachers", [0, 2])
+def test_an_update_is_that_of_pytorch(precision: PrecisionName, teachers: int) -> None:
+    """A whole network, rotary positions and dropout everywhere but on attention weights included."""
+    config = TransformerConfig(
+        size=66,
+        heads=3,
+        encoder_layers=2,
+        decoder_layers=2,
+        feed_forward=71,
+        positions=RotaryConfig(),
+        dropout=DropoutConfig(embedding=0.2, residual=0.2, feed_forward=0.1, attention=0.0),
+        tie="all",
+    )
+    model, *known = (
+        random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).eval()
+        for seed in range(1 + teachers)
+    )
+    model.train()
+    objective = teacher_forced(0.1, precision=precision)
+    if known:
+        objective = distilled(0.1, known, weight=0.6, temperature=1.0, precision=precision)
+
+    def update() -> tuple[tuple[float, ...], dict[str, Tensor]]:
+        model.zero_grad(set_to_none=True)
+        sums = compute_gradients(model, [batch_of(PAIRS)], objective, seeds=(1, 1), precision=precision)
+        return sums, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+    sums, gradients = update()
+    with by_pytorch_alone():
+        expected, wanted = update()
+    exact = precision == "float32"
+    assert sums == pytest.approx(expected, rel=1e-5 if exact else 1e-3)
+    for name, gradient in gradients.items():
+        apart = float((gradient - wanted[name]).norm())
+        assert apart < (1e-4 if exact else 2e-2) * max(1e-2, float(wanted[name].norm())), name
+
+
+def test_only_plain_numbers_on_one_thread_of_a_cpu_are_for_the_core() -> None:
+    x = torch.zeros(3, 5)
+    assert core_for(x) is not None
+    assert core_for(x.double()) is None
+    assert core_for(x.bfloat16()) is None
+    assert core_for(torch.zeros(3, 5, device="meta")) is None
+    assert core_for(torch.nn.Parameter(x)) is None
+    with by_pytorch_alone():
+        assert core_for(x) is None
+    torch.set_num_threads(2)
+    assert core_for(x) is None
+
+
+def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(INSTRUCTION_SET, "abacus")
+    with pytest.raises(cpu_ops.ConfigError, match="abacus cannot be used here; choose one of"):
+        core_for(torch.zeros(1))
+    monkeypatch.delenv(INSTRUCTION_SET)
+    assert filled_up(torch.ones(1, 3), torch.bfloat16)[0].tolist() == [1, 1, 1]

@@ -1,0 +1,181 @@
+"""Corpora beside one another: every pair as often as was said, and every line known by its corpus."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import parse
+from dragoman.data.batching.mixing import Mixture, Times, at_temperature, drawn_rows, place_of, row_ends
+from dragoman.data.batching.token_batches import pair_stream
+from dragoman.data.config import DataSettings
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.preprocessing.prepare import prepare
+from dragoman.data.readers import Repairs
+from dragoman.errors import ConfigError
+from dragoman.runs.config import in_folder
+
+law = settings(max_examples=50)
+seeds = st.integers(0, 2**32)
+frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_size=1, max_size=23)
+
+
+@law
+@given(frequencies, seeds, st.integers(0, 97))
+def test_every_row_stands_as_often_as_it_should_or_once_more(times: list[float], seed: int, epoch: int) -> None:
+    rows = drawn_rows(np.array(times), seed=(seed, epoch))
+    counts = Counter(rows.tolist())
+    for row, wanted in enumerate(times):
+        assert int(wanted) <= counts[row] <= -int(-wanted // 1)
+    assert drawn_rows(np.array(times), seed=(seed, epoch)).tolist() == rows.tolist()
+
+
+def test_over_many_epochs_they_are_the_mean() -> None:
+    times = np.array([0.25, 1.0, 1.5] * 101)
+    drawn = [np.bincount(drawn_rows(times, seed=(1, epoch)), minlength=len(times)) for epoch in range(200)]
+    means = np.mean(drawn, axis=0).reshape(101, 3).mean(axis=0)
+    np.testing.assert_allclose(means, [0.25, 1.0, 1.5], atol=0.01)
+
+
+@law
+@given(st.lists(st.integers(1, 13), min_size=1, max_size=5))
+def test_a_line_is_of_one_corpus(sizes: list[int]) -> None:
+    ends = np.cumsum(sizes).tolist()
+    lines = np.arange(1, ends[-1] + 1)
+    places = [place_of(line, ends) for line in lines.tolist()]
+    assert places == [(corpus, line + 1) for corpus, size in enumerate(sizes) for line in range(size)]
+    found = row_ends(lambda row: int(lines[row]), len(lines), ends)
+    times = Times(found, np.arange(1.0, len(sizes) + 1))
+    assert times.of(np.arange(len(lines))).tolist() == [corpus + 1 for corpus, _ in places]
+
+
+@law
+@given(st.lists(st.integers(1, 10**7), min_size=1, max_size=5), st.sampled_from([1.0, 1.5, 3.0, 5.0, 100.0]))
+def test_temperature_gives_each_corpus_its_share(sizes: list[int], temperature: float) -> None:
+    ends = np.cumsum(sizes)
+    times = at_temperature(ends, temperature)
+    pairs = times.each * sizes
+    powers = np.array(sizes) ** (1 / temperature)
+    np.testing.assert_allclose(pairs / pairs.sum(), powers / powers.sum(), rtol=1e-9)
+    assert pairs.sum() == pytest.approx(sum(sizes))
+    if temperature == 1:
+        assert times.each.tolist() == [1.0] * len(sizes)
+    means = times.tokens(lambda start, end: end - start)
+    assert means == pytest.approx(sum(sizes))
+
+
+def test_what_is_drawn_has_the_shares_of_the_temperature(tmp_path):
+    store = TokenStore.build(tmp_path / "store", [([4 + n % 13], [5]) for n in range(1100)])
+    times = at_temperature(np.array([1000, 1100]), 2.0)
+    stream = pair_stream(store, budget=211, seed=1, times=times, window=307)
+    counts = np.zeros(2)
+    while stream.position["epoch"] < 20:
+        counts += np.bincount(next(stream).rows >= 1000, minlength=2)
+    assert counts.sum() == pytest.approx(20 * 1100, rel=0.01)
+    assert counts[0] / counts[1] == pytest.approx(10**0.5, rel=0.03)
+
+
+CORPUS = {"kind": "files", "source": "back.en", "target": "back.de"}
+PAIRS = [([4 + n % 13] * (1 + n % 5), [4 + n % 11] * (1 + n % 7)) for n in range(43)]
+
+
+def read(store: TokenStore, each: np.ndarray | None) -> list[list[int]]:
+    """The rows of the batches of an epoch."""
+    times = None if each is None else Times(np.arange(1, len(each) + 1), each)
+    stream = pair_stream(store, budget=47, seed=3, times=times)
+    return [next(stream).rows.tolist() for _ in range(stream.batches_per_epoch())]
+
+
+def test_once_each_is_the_stream_without_times(tmp_path):
+    store = TokenStore.build(tmp_path / "store", PAIRS)
+    assert read(store, np.ones(43)) == read(store, None)
+
+
+def test_batches_hold_what_was_drawn_within_the_budget(tmp_path):
+    store = TokenStore.build(tmp_path / "store", PAIRS)
+    times = Times(np.arange(1, 44), np.array([2.0 if row % 2 else 0.5 for row in range(43)]))
+    stream = pair_stream(store, budget=47, seed=3, times=times)
+    batches = [next(stream) for _ in range(stream.batches_per_epoch())]
+    assert all(len(batch) * max(batch.source.shape[1], batch.target.shape[1]) <= 47 for batch in batches)
+    counts = Counter(row for batch in batches for row in batch.rows.tolist())
+    assert {counts[row] for row in range(1, 43, 2)} == {2}
+    assert {counts[row] for row in range(0, 43, 2)} == {0, 1}
+    for batch in batches:
+        for place, row in enumerate(batch.rows.tolist()):
+            length = int(batch.source_lengths[place]) - 1
+            assert batch.source[place, :length].tolist() == PAIRS[row][0]
+    stream.seek({"epoch": 0, "batch": 2})
+    assert next(stream).rows.tolist() == batches[2].rows.tolist()
+
+
+# Whole corpora
+
+
+def corpus(folder: Path, name: str, texts: list[str]) -> dict[str, str]:
+    for side in ("en", "de"):
+        lines = "".join(f"{text} {side}\n" if text else "\n" for text in texts)
+        (folder / f"{name}.{side}").write_text(lines, encoding="utf-8")
+    return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
+
+
+def data(folder: Path, *, times: float = 0.5) -> DataSettings:
+    people = [f"what people wrote {n}" for n in range(53)]
+    people[7] = ""  # cleaned away, and counted as a line all the same
+    made = [f"<bt> what a model made {n}" for n in range(31)]
+    tree = {
+        "train": corpus(folder, "people", people),
+        "beside": [{"corpus": corpus(folder, "made", made), "times": times}],
+        "valid": corpus(folder, "valid", ["something else altogether", "and more of it"]),
+    }
+    return parse(DataSettings, tree)
+
+
+def test_lines_count_on_and_tell_their_corpus(tmp_path):
+    texts = prepare(data(tmp_path), tmp_path / "cache", seed=1)
+    assert texts.ends == (53, 84)
+    assert len(texts.train) == 52 + 31
+    for row in range(len(texts.train)):
+        which, line = place_of(texts.train.line(row), texts.ends)
+        source, _ = texts.train.pair(row)
+        assert source == (f"what people wrote {line - 1} en" if which == 0 else f"<bt> what a model made {line - 1} en")
+    assert len(texts.fingerprints) == 6
+
+
+def test_other_times_need_no_other_store(tmp_path):
+    first = prepare(data(tmp_path), tmp_path / "cache", seed=1)
+    assert prepare(data(tmp_path, times=3.0), tmp_path / "cache", seed=1).train.folder == first.train.folder
+
+
+def test_examples_may_be_asked_for_again(tmp_path):
+    settings_ = data(tmp_path)
+    mixture = Mixture([settings_.train, settings_.beside[0].corpus])
+    assert list(mixture.examples(Repairs())) == list(mixture.examples(Repairs()))
+    assert mixture.ends == [53, 84]
+
+
+def test_nothing_of_a_mixture_is_held_out():
+    with pytest.raises(ConfigError, match="beside is text of several kinds"):
+        parse(DataSettings, {"train": CORPUS, "beside": [{"corpus": CORPUS}]})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"beside": [{"corpus": CORPUS, "times": 2}]}, "temperature = 5 says how often .*beside.0.times = 2"),
+        ({}, "temperature mixes several corpora, and there is one"),
+        ({"beside": [{"corpus": CORPUS}], "temperature": 0.5}, "data|temperature = 0.5"),
+    ],
+)
+def test_there_is_one_way_to_mix(changed, message):
+    with pytest.raises(ConfigError, match=message):
+        parse(DataSettings, {"train": CORPUS, "valid": CORPUS, "temperature": 5, **changed})
+
+
+def test_its_paths_are_taken_from_the_folder_too():
+    tree = in_folder({"data": {"train": CORPUS, "beside": [{"corpus": CORPUS, "times": 2}]}}, Path("corpora"))
+    assert tree["data"]["beside"] == [
+        {"corpus": {"kind": "files", "source": "corpora/back.en", "target": "corpora/back.de"}, "times": 2}
+    ]

@@ -1,0 +1,262 @@
+"""Muon: its iteration is Newton and Schulz's, its step the paper's, and its memory is in the checkpoints."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.errors import RunError
+from dragoman.models.config import EncoderConfig, SelfAttentionConfig
+from dragoman.models.model_with_head import Headed
+from dragoman.models.task_heads import (
+    Head,
+    SequenceHead,
+    SequenceHeadConfig,
+    SpanHeadConfig,
+    TokenHeadConfig,
+    build_sequence_head,
+    build_span_head,
+    build_token_head,
+)
+from dragoman.models.weights import weights
+from dragoman.nn.sparse.linformer import LinformerConfig
+from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.distributed import WorkerLostError
+from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
+from dragoman.training.optimizers import (
+    AdamW,
+    Muon,
+    build_optimiser,
+    optimiser_tensors,
+    restore_optimiser,
+    set_learning_rate,
+)
+from tests.learners import SMALL, build_network, build_run, train_small
+from tests.networks import random_encoder
+
+law = settings(max_examples=50)
+seeds = st.integers(0, 2**32)
+sizes = st.sampled_from([1, 2, 3, 7, 13, 31])
+
+
+def matrix(rows: int, columns: int, seed: int) -> Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
+def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
+    """The same polynomial of each singular value, in double precision: no product of matrices in the iteration."""
+    u, s, v = torch.linalg.svd(matrix.double(), full_matrices=False)
+    s = s / (matrix.double().norm() + 1e-7)
+    for _ in range(steps):
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    return u @ torch.diag(s) @ v
+
+
+@law
+@given(sizes, sizes, seeds, st.integers(0, 7))
+def test_the_iteration_is_a_polynomial_of_the_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
+    given_ = matrix(rows, columns, seed)
+    found = orthogonalised(given_, steps=steps)
+    torch.testing.assert_close(found.double(), by_singular_values(given_, steps), atol=1e-3, rtol=1e-3)
+
+
+@law
+@given(sizes, seeds)
+def test_five_steps_are_nearly_orthogonal(size: int, seed: int) -> None:
+    """Of a matrix twice as wide as high, whose singular values are not almost 0."""
+    wide = matrix(size, 2 * size, seed)
+    values = torch.linalg.svdvals(wide)
+    found = torch.linalg.svdvals(orthogonalised(wide))
+    healthy = values / values.norm() > 0.01
+    assert ((found[healthy] > 0.6) & (found[healthy] < 1.25)).all()
+    tall = orthogonalised(wide.t())
+    torch.testing.assert_close(tall, orthogonalised(wide).t(), atol=1e-5, rtol=1e-5)
+
+
+def test_zeros_stay_zeros() -> None:
+    assert not orthogonalised(torch.zeros(3, 5)).any()
+
+
+def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
+    for tie in ("all", "target", "none"):
+        model = build_network(SMALL.model_copy(update={"tie": tie}), seed=1)
+        chosen = {id(parameter) for parameter in hidden_matrices(model)}
+        names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
+        assert names == {
+            name
+            for name, parameter in model.named_parameters()
+            if parameter.ndim == 2 and name.startswith(("encoder.", "decoder."))
+        }
+        assert len(names) == 6 + 10  # query, key, value, output (twice in the decoder), inner, outer
+
+
+LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(length=40, width=8))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        build_sequence_head(SequenceHeadConfig(dense=True), size=12, labels=3),
+        build_token_head(TokenHeadConfig(), size=12, labels=3),
+        build_span_head(SpanHeadConfig(), size=12),
+    ],
+    ids=["a text", "words", "an answer"],
+)
+def test_what_maps_to_labels_and_mixtures_of_places_are_no_hidden_matrices(head: Head) -> None:
+    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, attention=LINFORMER, predict_hidden=False)
+    model = Headed(random_encoder(config, vocabulary=17), head)
+    chosen = {id(parameter) for parameter in hidden_matrices(model)}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
+    inner = {"head.dense.weight"} if isinstance(head, SequenceHead) else set()
+    assert {name for name in names if not name.startswith("trunk.blocks.")} == inner
+    assert len(names) == 6 + len(inner)  # query, key, value, output, inner, outer
+
+
+RELATIVE, BUCKETED = {"kind": "relative", "reach": 3}, {"kind": "bucketed", "buckets": 8, "furthest": 7}
+
+
+@pytest.mark.parametrize(
+    ("changed", "exempt", "matrices"),
+    [
+        ({"positions": RELATIVE}, {"of_keys", "of_values"}, set()),
+        ({"positions": BUCKETED}, {"table"}, set()),
+        ({"score": {"kind": "additive"}}, {"vector"}, {"query_weight", "key_weight"}),
+        ({"score": {"kind": "multiplicative"}}, set(), {"score.weight"}),
+    ],
+    ids=["vectors of distances", "biases of distances", "additive score", "multiplicative score"],
+)
+def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(changed, exempt, matrices) -> None:
+    roles = ("encoder", "decoder", "cross")
+    attention = {"attention": {role: {"score": changed["score"]} for role in roles}} if "score" in changed else changed
+    model = build_network(type(SMALL).model_validate(SMALL.model_dump() | attention), seed=1)
+    named = dict(model.named_parameters())
+
+    def ending(with_: set[str]) -> set[int]:
+        found = {id(parameter) for name, parameter in named.items() if name.endswith(tuple(with_))} if with_ else set()
+        assert bool(found) == bool(with_)
+        return found
+
+    orthogonal = {id(parameter) for parameter in hidden_matrices(model)}
+    decayed = {id(parameter) for parameter in build_optimiser(AdamW(), model).param_groups[0]["params"]}
+    for chosen in (orthogonal, decayed):
+        assert not chosen & ending(exempt)
+        assert ending(matrices) <= chosen
+
+
+def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
+    heads = torch.randn(3, 5, 7)
+    found = orthogonalised(heads)
+    for head, alone in zip(found, heads, strict=True):
+        torch.testing.assert_close(head, orthogonalised(alone), atol=1e-5, rtol=1e-5)
+    parameter = torch.nn.Parameter(heads.clone())
+    parameter.grad = torch.randn(3, 5, 7)
+    options = {"lr": 0.1, "momentum": 0.95, "weight_decay": 0.0, "betas": (0.9, 0.98), "eps": 1e-9}
+    MuonWithAdamW([parameter], [], **options).step()
+    step = orthogonalised(parameter.grad + 0.95 * parameter.grad)
+    torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
+
+
+@law
+@given(st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5), st.sampled_from([0.0, 0.3]), seeds)
+def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed: int) -> None:
+    """Jordan et al. (2024) with Nesterov's momentum, scaled as by Liu et al. (2025); AdamW of what is no matrix."""
+    model = build_network(SMALL, seed=1)
+    config = Muon(weight_decay=decay)
+    optimiser = build_optimiser(config, model)
+    matrices = {id(parameter) for parameter in hidden_matrices(model)}
+    generator = torch.Generator().manual_seed(seed)
+    wanted = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+    first = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
+    second = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
+    for step, rate in enumerate(rates, start=1):
+        set_learning_rate(optimiser, rate)
+        for name, parameter in model.named_parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+            g = parameter.grad.double()
+            if id(parameter) in matrices:
+                first[name] = 0.95 * first[name] + g
+                ahead = by_singular_values(g + 0.95 * first[name], 5)
+                wanted[name] = (1 - rate * decay) * wanted[name] - rate * 0.2 * math.sqrt(max(g.shape)) * ahead
+            else:
+                first[name] = 0.9 * first[name] + 0.1 * g
+                second[name] = 0.98 * second[name] + 0.02 * g**2
+                m, v = first[name] / (1 - 0.9**step), second[name] / (1 - 0.98**step)
+                wanted[name] = wanted[name] - rate * m / (v.sqrt() + 1e-9)
+        optimiser.step()
+    found = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
+    torch.testing.assert_close(found, wanted, atol=2e-3, rtol=2e-3)
+
+
+def test_what_is_without_a_gradient_stays() -> None:
+    model = build_network(SMALL, seed=1)
+    before = {name: tensor.clone() for name, tensor in weights(model).items()}
+    optimiser = build_optimiser(Muon(), model)
+    optimiser.step()
+    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
+    assert optimiser_tensors(optimiser, model) == {}
+
+
+def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    config = TrainingConfig(
+        length=Updates(count=12), interval=Updates(count=4), batch_tokens=47, optimiser=Muon(learning_rate=0.01)
+    )
+    whole = build_run(tmp_path / "whole", config)
+    train_small(whole, config)
+    broken = build_run(tmp_path / "broken", config)
+    with pytest.raises(Exception, match="stopped after update"):
+        train_small(broken, config, interrupted=lambda: broken.progress.update == 7)
+    again = build_run(tmp_path / "broken", config)
+    train_small(again, config)
+    torch.testing.assert_close(weights(again.model), weights(whole.model), atol=0, rtol=0)
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+class Broken:
+    """Two workers, of which the other is gone."""
+
+    rank, size = 0, 2
+
+    def total(self, numbers: Tensor) -> Tensor:
+        raise WorkerLostError("a worker was lost")
+
+
+def test_an_update_that_not_all_workers_did_their_part_of_is_left_undone() -> None:
+    """The leader writes what it holds then, as what was there after the update before."""
+    model = build_network(SMALL, seed=1)
+    generator = torch.Generator().manual_seed(3)
+
+    def learn(optimiser: MuonWithAdamW) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimiser.step()
+        return copied(weights(model)), copied(optimiser_tensors(optimiser, model))
+
+    optimiser = build_optimiser(Muon(), model)
+    assert isinstance(optimiser, MuonWithAdamW)
+    before, memory = learn(optimiser)
+    optimiser.team = Broken()  # type: ignore[assignment]
+    with pytest.raises(WorkerLostError):
+        learn(optimiser)
+    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
+    torch.testing.assert_close(optimiser_tensors(optimiser, model), memory, atol=0, rtol=0)
+
+
+def test_a_memory_of_other_parameters_is_told_in_one_message() -> None:
+    model = build_network(SMALL, seed=1)
+    written = build_optimiser(Muon(), model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    written.step()
+    memory = optimiser_tensors(written, model)
+    restore_optimiser(build_optimiser(Muon(), model), model, memory)
+    otherwise = {key.replace("/momentum", "/exp_avg"): value for key, value in memory.items()}
+    with pytest.raises(RunError, match="by a version that learnt other parameters by Muon; train anew"):
+        restore_optimiser(build_optimiser(Muon(), model), model, otherwise)

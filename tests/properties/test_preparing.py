@@ -1,0 +1,150 @@
+"""A corpus prepared in blocks: the same texts, the same report and the same files, however it is cut and worked at."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import Tree, parse
+from dragoman.data.config import DataSettings
+from dragoman.data.datasets.parallel import TextStore
+from dragoman.data.preprocessing.pipeline import Single, clean_in_blocks
+from dragoman.data.preprocessing.prepare import prepare
+from dragoman.errors import DataError
+
+law = settings(max_examples=30)
+words = st.sampled_from(["dog", "cat", "Dog", "a  dog", "", " ", "dog " * 9, "x", "y" * 30, "7"])
+pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
+
+
+class Backwards:
+    """An engine that begins with the last task."""
+
+    def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
+        return [function(task) for task in reversed(tasks)][::-1]
+
+
+def write(folder: Path, name: str, texts: Sequence[tuple[str, str]]) -> None:
+    for side, ending in enumerate(("en", "de")):
+        content = "".join(pair[side] + "\n" for pair in texts)
+        (folder / f"{name}.{ending}").write_text(content, encoding="utf-8")
+
+
+def corpus(folder: Path, name: str) -> dict[str, str]:
+    return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
+
+
+def agree(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
+    """What is prepared at once, and what in blocks, is the same; or the message that refuses it is."""
+    data = parse(DataSettings, tree)
+    whole = message = None
+    try:
+        whole = prepare(data, folder / "cache", seed=seed)
+    except DataError as error:
+        message = str(error)
+    for number, engine in enumerate((Single(), Backwards())):
+        work = folder / f"work{number}"
+        (work / "blocks").mkdir(parents=True)
+        if whole is None:
+            with pytest.raises(DataError) as refusal:
+                clean_in_blocks(data, work, seed=seed, engine=engine, size=size)
+            assert str(refusal.value) == message
+            continue
+        found = clean_in_blocks(data, work, seed=seed, engine=engine, size=size)
+        assert list(found.texts.examples()) == list(whole.train.examples())
+        assert list(found.valid.examples()) == list(whole.valid.examples())
+        assert (found.test is None) == (whole.test is None)
+        assert found.report.to_json() == whole.report.to_json()
+        assert found.notes == whole.notes
+        assert found.ends == whole.ends
+
+
+@law
+@given(pairs, pairs, pairs, st.integers(1, 23), st.booleans(), st.booleans())
+def test_in_blocks_is_at_once(first, second, valid, size: int, duplicates: bool, leaks: bool) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder, "part.0", first)
+        write(folder, "part.1", second)
+        write(folder, "valid", valid)
+        write(folder, "beside", second[:7] + first[:5])
+        tree = {
+            "train": corpus(folder, "part.*"),
+            "beside": [{"corpus": corpus(folder, "beside")}],
+            "valid": corpus(folder, "valid"),
+            "test": corpus(folder, "valid"),
+            "cleaning": {"duplicates": duplicates, "leaks": leaks, "length_ratio": 3},
+        }
+        agree(tree, folder, seed=1, size=size)
+
+
+@law
+@given(
+    st.lists(st.integers(0, 97), min_size=9, max_size=150), st.integers(1, 23), st.integers(0, 97), st.integers(1, 31)
+)
+def test_the_part_that_is_held_out_is_the_same(numbers: list[int], size: int, seed: int, held_out: int) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        texts = [(f"what is {number}", f"was ist {number % 31}") for number in numbers]
+        write(folder, "part.0", texts[: len(texts) // 2])
+        write(folder, "part.1", texts[len(texts) // 2 :])
+        agree({"train": corpus(folder, "part.*"), "held_out": held_out}, folder, seed=seed, size=size)
+
+
+def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
+    texts = [(f"what is {number}", f"was ist {number}") for number in range(97)] * 2
+    write(tmp_path, "part", texts)
+    data = parse(DataSettings, {"train": corpus(tmp_path, "part"), "held_out": 5})
+
+    class Killed:
+        """An engine that is killed at a task, of all that it is given."""
+
+        def __init__(self, at: int) -> None:
+            self.left = at
+
+        def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
+            found = []
+            for task in tasks:
+                if self.left == 0:
+                    raise KeyboardInterrupt
+                self.left -= 1
+                found.append(function(task))
+            return found
+
+    def clean(work: Path, engine: object):
+        (work / "blocks").mkdir(parents=True, exist_ok=True)
+        return clean_in_blocks(data, work, seed=3, engine=engine, size=13)  # type: ignore[arg-type]
+
+    whole = clean(tmp_path / "whole", Single())
+    for at in range(1, 33, 3):
+        work = tmp_path / f"killed{at}"
+        with pytest.raises(KeyboardInterrupt):
+            clean(work, Killed(at))
+        again = clean(work, Single())
+        assert list(again.texts.examples()) == list(whole.texts.examples())
+        assert list(again.valid) == list(whole.valid)
+        assert again.report == whole.report
+        assert again.texts.fingerprint == whole.texts.fingerprint
+
+
+def test_joined_stores_are_one_and_damage_is_found(tmp_path):
+    write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
+    data = parse(DataSettings, {"train": corpus(tmp_path, "part"), "held_out": 1})
+    (tmp_path / "work" / "blocks").mkdir(parents=True)
+    found = clean_in_blocks(data, tmp_path / "work", seed=3, engine=Single(), size=7)
+    assert len(found.shards) == 6
+    assert TextStore(found.texts.folder).pair(23) == found.texts.pair(23)
+    assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.texts) == 40
+    header = found.shards[2] / "texts" / "header.json"
+    tree = json.loads(header.read_text())
+    header.write_text(json.dumps(tree | {"fingerprint": "0"}))
+    with pytest.raises(DataError, match="another shard than that which was joined"):
+        TextStore(found.texts.folder)
+    (found.shards[2] / "texts" / "source.values").write_bytes(b"")
+    header.write_text(json.dumps(tree))
+    with pytest.raises(DataError, match="bytes instead of"):
+        TextStore(found.texts.folder)

@@ -1,0 +1,288 @@
+"""Recording: it changes no output bit, leaves nothing behind, and tells the weights that the network works with."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from dragoman.interpret import record
+from dragoman.interpret.quantized_activations import rounded_as
+from dragoman.interpret.recorder import attentions_of
+from dragoman.models.config import (
+    CausalConfig,
+    EncoderConfig,
+    SelfAttentionConfig,
+    StructuralConfig,
+    TransformerConfig,
+)
+from dragoman.models.model_with_head import CausalTrunk, Headed
+from dragoman.models.task_heads import SequenceHead
+from dragoman.nn.attention import Full, MultiHeadAttention
+from dragoman.nn.masks import causal, within
+from dragoman.nn.scores import share
+from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, Window, band, block_mask
+from dragoman.nn.sparse.linformer import mixed
+from tests.fakes import rectangle
+from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
+from tests.recurrent_networks import random_recurrent, recurrent_configs
+from tests.trees import parsed, structure_of
+from tests.variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, goes_together
+
+VOCABULARY = 17
+CLOSE = {"atol": 1e-6, "rtol": 0.0}
+SIZES = {"heads": 3, "size": 18, "feed_forward": 11, "dropout": NO_DROPOUT}
+TEXTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4], [7, 7, 5], [16, 4, 9, 8, 5, 6, 12]]
+TOGETHER = [one for one in every_combination() if goes_together(*one[:3], masked=one[3])]
+texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=3)
+law = settings(max_examples=25)
+
+
+class Called:
+    """What every attention of a network was called with, and what it gave."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
+        self.hooks = [attention.register_forward_hook(self.note) for _, _, attention in attentions_of(model)]
+
+    def note(self, attention: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
+        self.calls.append((attention, arguments, output))
+
+    def __enter__(self) -> "Called":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+
+def state_of(model: nn.Module) -> list[dict[str, Any]]:
+    """Every attribute and hook of every module, so far as they can be compared."""
+    kept = []
+    for module in model.modules():
+        things = {name: value for name, value in vars(module).items() if not isinstance(value, dict)}
+        inner = {name: list(value) for name, value in vars(module).items() if isinstance(value, dict)}
+        kept.append({name: id(value) for name, value in things.items()} | inner)
+    return kept
+
+
+def combined(score: str, positions: str, pattern: str, *, masked: bool) -> nn.Module:
+    """One of the table; blocks are so small that some are left out."""
+    chosen = BigBirdConfig(block=2, random=1) if pattern == "bigbird" else PATTERNS[pattern]
+    attention = SelfAttentionConfig(score=SCORES[score], pattern=chosen)
+    options = {**SIZES, "layers": 2, "positions": POSITIONS[positions][0], "attention": attention}
+    if masked:
+        return random_causal(CausalConfig(**options), vocabulary=VOCABULARY)
+    return random_encoder(EncoderConfig(**options), vocabulary=VOCABULARY)
+
+
+def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> Tensor:
+    """Row by row, what the pattern stands for: written down beside it, not asked of it."""
+    masks = []
+    for length in lengths.tolist():
+        match attention.pattern:
+            case Full(causal=hides):
+                mask = causal(places, places) if hides else torch.ones(1, 1, places, places, dtype=torch.bool)
+            case Window(reach=reach, causal=hides):
+                mask = band(places, places, before=0, reach=reach, causal=hides)
+            case BigBird(block=block, draw=draw):
+                plan = draw(-(-length // block), attention.key.weight.shape[0] // attention.head_size)
+                mask = torch.zeros(1, 3, places, places, dtype=torch.bool)
+                mask[0, :, :length, :length] = block_mask(length, block=block, plan=plan)
+        masks.append(mask.expand(1, 3, -1, -1))
+    return torch.cat(masks)
+
+
+def dense_weights(attention: MultiHeadAttention, arguments: tuple[Any, ...], allowed: Tensor) -> Tensor:
+    """The equation over all places at once, without the fast road and without the pattern."""
+    x, seen, _, *places = arguments
+    query = attention.queries(x, *places[:1])
+    logits = attention.score.compare(query, seen.keys)
+    if attention.distances is not None:
+        logits = logits + attention.distances.bias(query, keys=seen.positions, before=0)
+    return logits.masked_fill(~allowed, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
+
+
+@pytest.mark.parametrize(("score", "positions", "pattern", "masked"), TOGETHER)
+@torch.no_grad()
+def test_every_combination_is_recorded_without_a_trace(score: str, positions: str, pattern: str, masked: bool) -> None:
+    model = combined(score, positions, pattern, masked=masked)
+    tokens, lengths = rectangle(TEXTS)
+    arguments = (tokens,) if masked else (tokens, lengths)
+    alone, before = model(*arguments), state_of(model)
+    with Called(model) as called, record(model) as trace:
+        assert torch.equal(model(*arguments), alone)
+    assert state_of(model) == before
+    assert torch.equal(model(*arguments), alone)
+    assert len(trace.seen) == 2
+    for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
+        check_rows(one.weights, one.allowed)
+        values = inputs[1].values
+        if isinstance(attention.pattern, Linformer):
+            assert one.mixtures
+            values = mixed(values, attention.pattern.of_values, inputs[2])
+        else:
+            real = within(lengths, tokens.shape[1]).transpose(2, 3) if not masked else torch.ones(1, dtype=torch.bool)
+            allowed = dense_mask(attention, tokens.shape[1], lengths if not masked else torch.tensor([13] * 3))
+            allowed = allowed & (within(lengths, tokens.shape[1]) if not masked else real)
+            real = real.expand_as(allowed)
+            assert torch.equal(one.allowed[real], allowed[real])
+            torch.testing.assert_close(one.weights[real], dense_weights(attention, inputs, allowed)[real], **CLOSE)
+        attended = one.weights @ values
+        if attention.distances is not None and attention.distances.adds_values:
+            attended = attended + attention.distances.values(one.weights, before=0)
+        joined = attention.output(attended.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
+
+
+def check_rows(weights: Tensor, allowed: Tensor) -> None:
+    """One where something may be seen, zero where nothing; exactly zero for every key that may not."""
+    assert weights.shape == allowed.shape
+    assert (weights[~allowed] == 0).all()
+    torch.testing.assert_close(weights.sum(dim=-1), allowed.any(dim=-1).float(), atol=1e-5, rtol=0.0)
+
+
+@law
+@given(attentions(), texts, st.integers(0, 5))
+@torch.no_grad()
+def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[int]], seed: int) -> None:
+    positions, roles = chosen
+    config = TransformerConfig(
+        **SIZES, encoder_layers=2, decoder_layers=3, positions=positions, attention=roles, tie="none"
+    )
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
+    source, lengths = rectangle(sources)
+    target, _ = rectangle([[2, *reversed(text)] for text in sources])
+    alone, before = model(source, lengths, target), state_of(model)
+    with record(model) as trace:
+        assert torch.equal(model(source, lengths, target), alone)
+    assert state_of(model) == before
+    assert trace.kinds == ("encoder", "masked", "cross")
+    assert [trace.weights(kind).shape[0] for kind in trace.kinds] == [2, 3, 3]
+    for kind in trace.kinds:
+        check_rows(trace.weights(kind), trace.allowed(kind))
+    cross = trace.weights("cross")
+    assert cross.shape[1:] == (len(sources), 3, target.shape[1], source.shape[1])
+    assert torch.equal(trace.allowed("cross"), within(lengths, source.shape[1])[None].expand_as(cross))
+
+
+@law
+@given(attentions(), texts)
+@torch.no_grad()
+def test_a_pass_by_steps_sees_what_the_parallel_one_sees(chosen: Any, sources: list[list[int]]) -> None:
+    positions, roles = chosen
+    config = TransformerConfig(
+        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie="none"
+    )
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    source, lengths = rectangle(sources)
+    target = torch.tensor([[2, 5, 7, 11, 13]]).expand(len(sources), -1)
+    with record(model) as at_once:
+        model.hidden(source, lengths, target)
+    with record(model) as by_steps:
+        memory = model.encode(source, lengths)
+        state = model.start(memory, beam=1)
+        for place in range(target.shape[1]):
+            _, state = model.step(target[:, place, None], memory, state)
+    for kind in ("masked", "cross"):
+        assert torch.equal(by_steps.allowed(kind), at_once.allowed(kind))
+        torch.testing.assert_close(by_steps.weights(kind), at_once.weights(kind), atol=1e-4, rtol=1e-4)
+
+
+@law
+@given(recurrent_configs(), texts, st.integers(0, 5))
+@torch.no_grad()
+def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int]], seed: int) -> None:
+    model = random_recurrent(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
+    source, lengths = rectangle(sources)
+    target, _ = rectangle([[2, *text] for text in sources])
+    alone, before = model(source, lengths, target), state_of(model)
+    with record(model) as trace:
+        assert torch.equal(model(source, lengths, target), alone)
+    assert state_of(model) == before
+    if config.attention.kind == "none":
+        assert trace.seen == []
+        return
+    weights = trace.weights("cross")
+    assert weights.shape == (1, len(sources), 1, target.shape[1], source.shape[1])
+    check_rows(weights, trace.allowed("cross"))
+    memory = model.encode(source, lengths)
+    state = model.start(memory, beam=1)
+    for place in range(target.shape[1]):
+        _, state = model.step(target[:, place, None], memory, state)
+        torch.testing.assert_close(weights[0, :, 0, place], model.alignment(memory, state)[:, 0], atol=1e-5, rtol=1e-4)
+
+
+def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
+    """Those of the equation, to 1e-6, and what the network made of them, up to what rounding its inputs may do."""
+    assert len(trace.seen) == len(called.calls)
+    for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
+        check_rows(one.weights, one.allowed)
+        if attention.tree is None or len(inputs) < 5 or inputs[4] is None:
+            expected = dense_weights(attention, inputs, one.allowed)
+        else:
+            query = attention.queries(inputs[0], *inputs[3:4])
+            logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(query, inputs[4], before=0)
+            expected = logits.masked_fill(~one.allowed, -torch.inf).softmax(dim=-1)
+        torch.testing.assert_close(one.weights, expected, **CLOSE)
+        attended = one.weights @ share(inputs[1].values, one.weights.shape[1])
+        joined = attention.output(attended.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(joined, output, atol=2e-5 + rounding, rtol=1e-5)
+
+
+@law
+@given(st.lists(parsed(vocabulary=VOCABULARY), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
+@torch.no_grad()
+def test_structural_positions_are_recorded_too(sources: list[Any], absolute: bool, seed: int) -> None:
+    config = TransformerConfig(
+        **SIZES, encoder_layers=2, decoder_layers=1, positions=StructuralConfig(absolute=absolute, reach=3), tie="none"
+    )
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
+    source, lengths = rectangle([[*one.ids, 3] for one in sources])
+    target, structure = torch.tensor([[2, 5, 7, 11]]).expand(len(sources), -1), structure_of(sources)
+    alone, before = model.hidden(source, lengths, target, structure), state_of(model)
+    with Called(model) as called, record(model) as trace:
+        assert torch.equal(model.hidden(source, lengths, target, structure), alone)
+        check_weights(trace, called)
+    assert state_of(model) == before
+
+
+@law
+@given(texts, st.sampled_from([1, 2, 3]), st.sampled_from([None, "int8", "bfloat16"]))
+@torch.no_grad()
+def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]], groups: int, compute: Any) -> None:
+    """What is recorded of a network whose inputs are rounded are the weights of the rounded inputs."""
+    sizes = {**SIZES, "heads": 6, "size": 36, "key_value_heads": groups}
+    config = TransformerConfig(**sizes, encoder_layers=1, decoder_layers=2, tie="none")
+    model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    source, lengths = rectangle(sources)
+    target, _ = rectangle([[2, *text] for text in sources])
+    plain = model(source, lengths, target)
+    with nullcontext() if compute is None else rounded_as(model, compute):
+        alone, before = model(source, lengths, target), state_of(model)
+        with Called(model) as called, record(model) as trace:
+            assert torch.equal(model(source, lengths, target), alone)
+            # Sums in another order may move a number from one rounded value to the next: a step, times a weight.
+            check_weights(trace, called, rounding=0.0 if compute is None else 5e-3)
+        assert state_of(model) == before
+    assert torch.equal(model(source, lengths, target), plain)
+
+
+@pytest.mark.parametrize("reads", ["both sides", "the past"])
+@torch.no_grad()
+def test_what_a_head_stands_on_is_recorded(reads: str) -> None:
+    tokens, lengths = rectangle(TEXTS)
+    if reads == "both sides":
+        trunk: Any = random_encoder(EncoderConfig(**SIZES, layers=2), vocabulary=VOCABULARY)
+    else:
+        trunk = CausalTrunk(random_causal(CausalConfig(**SIZES, layers=2), vocabulary=VOCABULARY))
+    model = Headed(trunk, SequenceHead(size=18, labels=5, pooling="mean", dense=True, dropout=0.0)).eval()
+    alone, before = model(tokens, lengths), state_of(model)
+    with Called(model) as called, record(model) as trace:
+        assert torch.equal(model(tokens, lengths), alone)
+        check_weights(trace, called)
+    assert state_of(model) == before
+    assert trace.kinds == (("encoder",) if reads == "both sides" else ("masked",))

@@ -1,0 +1,289 @@
+"""What drawing must satisfy, whatever network is asked: chance is fair, is the seed's alone, and 0 leaves none."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.decoding import Beginnings, Hypothesis, SamplingSettings, SearchSettings, Sliding, sample
+from dragoman.decoding.sampling import pick, uniform
+from dragoman.models.config import CausalConfig, LearnedConfig, RotaryConfig
+from dragoman.models.decoder_only import CausalTransformer
+from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
+from tests.networks import NO_DROPOUT, random_causal
+from tests.searching import beam_search, greedy, search
+
+prompts = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=7), min_size=1, max_size=5)
+networks = st.builds(
+    PrefixNetwork,
+    words=st.just(5),
+    seed=st.integers(0, 2**32),
+    levels=st.sampled_from([None, 2]),
+    end_bias=st.sampled_from([-3.0, 0.0, 1.0]),
+)
+chances = st.builds(
+    SamplingSettings,
+    temperature=st.sampled_from([0.3, 1.0, 1.7]),
+    top_k=st.sampled_from([None, 1, 3]),
+    top_p=st.sampled_from([None, 0.7]),
+    min_p=st.sampled_from([None, 0.1]),
+    typical=st.sampled_from([None, 0.8]),
+    repetition_penalty=st.sampled_from([1.0, 1.3]),
+    no_repeat_ngram=st.sampled_from([None, 2]),
+    minimum_length=st.integers(0, 3),
+    allow_unknown=st.booleans(),
+    seed=st.integers(0, 2**64 - 1),
+)
+
+
+def beginnings(rows: Sequence[Sequence[int]], numbers: Sequence[tuple[int, int]]) -> Beginnings:
+    """Each prompt counts as said."""
+    backwards, _ = rectangle([row[::-1] for row in rows])
+    return Beginnings(torch.tensor([row[-1] for row in rows]), backwards.flip(1), tuple(numbers))
+
+
+def draw_all(
+    network: PrefixNetwork,
+    rows: Sequence[Sequence[int]],
+    wanted: SamplingSettings,
+    *,
+    limits: Sequence[int],
+    numbers: Sequence[tuple[int, int]] | None = None,
+    context: int = 100,
+) -> list[Hypothesis]:
+    """What is drawn after prompts."""
+    model = Sliding(TextNetwork(network, maximum_length=context), context=context)
+    begin = beginnings(rows, numbers or [(row, 0) for row in range(len(rows))])
+    memory = model.encode(*rectangle(rows))
+    found = sample(model, memory, limits=torch.tensor(limits), settings=wanted, symbols=SYMBOLS, beginnings=begin)
+    return [one for [one] in found]
+
+
+def assert_same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    assert [one.finished for one in found] == [one.finished for one in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
+        assert mine.score == pytest.approx(other.score, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        SamplingSettings(seed=1),
+        SamplingSettings(seed=2, temperature=0.6),
+        SamplingSettings(seed=3, temperature=1.5, top_k=5),
+        SamplingSettings(seed=4, top_p=0.8),
+        SamplingSettings(seed=5, min_p=0.2),
+        SamplingSettings(seed=6, typical=0.7),
+    ],
+    ids=lambda one: ",".join(one.model_dump(exclude_defaults=True)),
+)
+def test_frequencies_follow_the_distribution(wanted: SamplingSettings) -> None:
+    """Pearson's chi-square test on 20,000 draws; its 99.9 % quantile by Wilson and Hilferty (1931)."""
+    count = 20_000
+    logits = torch.tensor([[0.3, -1.1, 2.0, 0.0, 1.4, -0.2, 0.9]])
+    numbers = [uniform(wanted.seed, (row, 0), 0) for row in range(count)]
+    empty = torch.empty(count, 0, dtype=torch.long)
+    tokens, _ = pick(logits.expand(count, -1), said=empty, never=[], uniforms=numbers, settings=wanted, pad=0)
+    expected = by_definition(logits[0].tolist(), wanted)
+    observed = Counter(tokens.tolist())
+    assert set(observed) <= set(expected)
+    statistic = sum((observed[token] - count * share) ** 2 / (count * share) for token, share in expected.items())
+    freedom = len(expected) - 1
+    assert freedom > 0
+    assert statistic < freedom * (1 - 2 / (9 * freedom) + 3.09 * math.sqrt(2 / (9 * freedom))) ** 3
+
+
+def by_definition(logits: list[float], wanted: SamplingSettings) -> dict[int, float]:
+    """The probabilities of what may be drawn, by one filter at most, one token after the other."""
+    powers = [math.exp(logit / wanted.temperature) for logit in logits]
+    shares = {token: power / math.fsum(powers) for token, power in enumerate(powers)}
+    if wanted.top_k is not None:
+        shares = dict(sorted(shares.items(), key=lambda one: -one[1])[: wanted.top_k])
+    if wanted.top_p is not None:
+        shares = until(wanted.top_p, sorted(shares.items(), key=lambda one: -one[1]))
+    if wanted.min_p is not None:
+        greatest = max(shares.values())
+        shares = {token: share for token, share in shares.items() if share >= wanted.min_p * greatest}
+    if wanted.typical is not None:
+        entropy = -math.fsum(share * math.log(share) for share in shares.values())
+        shares = until(wanted.typical, sorted(shares.items(), key=lambda one: abs(-math.log(one[1]) - entropy)))
+    whole = math.fsum(shares.values())
+    return {token: share / whole for token, share in shares.items()}
+
+
+def until(mass: float, ordered: list[tuple[int, float]]) -> dict[int, float]:
+    taken: dict[int, float] = {}
+    for token, share in ordered:
+        if math.fsum(taken.values()) < mass:
+            taken[token] = share
+    return taken
+
+
+def test_draws_of_one_output_follow_the_distribution_too() -> None:
+    """One after the other they are as independent as side by side: pairs of neighbours in 4 x 4 cells."""
+    numbers = [uniform(7, (0, 0), step) for step in range(20_001)]
+    cells = Counter((int(4 * one), int(4 * two)) for one, two in itertools.pairwise(numbers))
+    statistic = sum((cells[row, column] - 1250) ** 2 / 1250 for row in range(4) for column in range(4))
+    assert statistic < 37.7  # 99.9 % of chi-square with 15 degrees of freedom
+
+
+@given(networks, prompts, chances, st.data())
+def test_in_a_batch_is_as_alone(
+    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings, data: st.DataObject
+) -> None:
+    """Also where texts outgrow the context, each at a time of its own."""
+    limits = [data.draw(st.integers(1, 9)) for _ in rows]
+    numbers = [data.draw(st.tuples(st.integers(0, 2**32), st.integers(0, 97))) for _ in rows]
+    context = data.draw(st.sampled_from([1, 2, 3, 5, 7, 100]))
+    together = draw_all(network, rows, wanted, limits=limits, numbers=numbers, context=context)
+    alone = [
+        draw_all(network, [row], wanted, limits=[limit], numbers=[number], context=context)[0]
+        for row, limit, number in zip(rows, limits, numbers, strict=True)
+    ]
+    assert_same(together, alone)
+
+
+@given(networks, prompts, chances)
+def test_a_seed_reproduces(network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings) -> None:
+    limits = [7] * len(rows)
+    assert draw_all(network, rows, wanted, limits=limits) == draw_all(network, rows, wanted, limits=limits)
+
+
+def test_another_seed_number_or_sample_draws_something_else() -> None:
+    network, rows = PrefixNetwork(words=31, end_bias=-30.0), [[5]]
+    changed = [(0, (0, 0)), (1, (0, 0)), (0, (1, 0)), (0, (0, 1))]
+    found = [
+        draw_all(network, rows, SamplingSettings(seed=seed), limits=[11], numbers=[number])[0].tokens
+        for seed, number in changed
+    ]
+    assert len(set(found)) == len(changed)
+
+
+@given(networks, prompts, st.integers(0, 3), st.booleans(), st.integers(1, 7))
+def test_temperature_0_is_greedy_search_and_a_beam_of_one(
+    network: PrefixNetwork, rows: list[list[int]], minimum: int, unknown: bool, limit: int
+) -> None:
+    model = TextNetwork(network)
+    common = {"minimum_length": minimum, "allow_unknown": unknown}
+    limits = torch.full((len(rows),), limit)
+    last = torch.tensor([row[-1] for row in rows])
+    arguments = {"limits": limits, "symbols": SYMBOLS}
+    memory = model.encode(*rectangle(rows))
+    coldest = draw_all(network, rows, SamplingSettings(temperature=0, **common), limits=[limit] * len(rows))
+    narrow = SearchSettings(beam=1, **common)
+    for road in (greedy, beam_search, search):
+        found = road(model, memory, settings=narrow, first=last, **arguments)
+        assert_same(coldest, [one for [one] in found])
+
+
+@given(networks, prompts, chances)
+def test_a_log_probability_is_the_one_by_definition(
+    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings
+) -> None:
+    for row, one in zip(rows, draw_all(network, rows, wanted, limits=[5] * len(rows)), strict=True):
+        symbols = [*one.tokens, SYMBOLS.end] if one.finished else [*one.tokens]
+        expected = [network.log_probs((), (*row, *one.tokens[:place]))[symbol] for place, symbol in enumerate(symbols)]
+        assert one.token_log_probs == pytest.approx(expected, abs=1e-5)
+        assert one.log_prob == pytest.approx(math.fsum(expected), abs=1e-4)
+        assert not {SYMBOLS.pad, SYMBOLS.begin, SYMBOLS.end} & set(one.tokens)
+
+
+@dataclass(frozen=True)
+class Shown(PrefixNetwork):
+    """A network that is shown the last tokens of prompt and output, as many as the rule of sliding says."""
+
+    context: int = 1
+    kept: int = 1
+    inner: PrefixNetwork = PrefixNetwork()  # noqa: RUF009  # it is frozen
+
+    def logits(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
+        text = [*source, *prefix]
+        shown = len(source) + 1 if len(source) < self.context else self.kept
+        for _ in prefix[1:]:
+            shown = self.kept if shown == self.context else shown + 1
+        return self.inner.logits((), text[len(text) - shown :])
+
+
+@given(networks, prompts, st.sampled_from([1, 2, 3, 4, 5, 8]), st.sampled_from([1, 2, 3]), st.integers(1, 13))
+def test_a_sliding_context_shows_what_its_rule_says(
+    network: PrefixNetwork, rows: list[list[int]], context: int, beam: int, limit: int
+) -> None:
+    """In any search: the slow twin cuts the whole text anew for every hypothesis and every token."""
+    sliding = Sliding(TextNetwork(network, maximum_length=context), context=context)
+    twin = Shown(words=network.words, context=context, kept=sliding.kept, inner=network)
+    wanted = SearchSettings(beam=beam, best=beam, minimum_length=limit // 2)
+    arguments = {"limits": torch.full((len(rows),), limit), "settings": wanted, "symbols": SYMBOLS}
+    last = torch.tensor([row[-1] for row in rows])
+    found = beam_search(sliding, sliding.encode(*rectangle(rows)), first=last, **arguments)
+    memory = Sources(tuple(tuple(row[:-1]) for row in rows))
+    expected = beam_search(twin, memory, first=last, **arguments)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert_same(mine, theirs)
+    assert sliding.kept >= 3 * context // 4 or context < 4
+
+
+def logits_by_steps(model: CausalTransformer, text: list[int], *, prompt: int, context: int) -> list[Tensor]:
+    """What a sliding network says after each token of a text, from the last one of its prompt on."""
+    sliding = Sliding(model, context=context)
+    memory = sliding.encode(torch.tensor([text[:prompt]]), torch.tensor([prompt]))
+    state = sliding.start(memory, beam=1)
+    found = []
+    for token in text[prompt - 1 :]:
+        logits, state = sliding.step(torch.tensor([[token]]), memory, state)
+        found.append(logits[0, 0])
+    return found
+
+
+@pytest.mark.parametrize("positions", [LearnedConfig(length=11), RotaryConfig()], ids=["learned", "rotary"])
+@pytest.mark.parametrize("prompt", [1, 3, 11, 12, 29])
+def test_a_transformer_that_slides_is_one_that_reads_its_window(
+    positions: LearnedConfig | RotaryConfig, prompt: int
+) -> None:
+    config = CausalConfig(size=12, heads=2, feed_forward=19, layers=2, positions=positions, dropout=NO_DROPOUT)
+    model = random_causal(config, vocabulary=13)
+    context, kept = 11, 9
+    text = torch.randint(4, 13, (41,), generator=torch.Generator().manual_seed(3)).tolist()
+    with torch.inference_mode():
+        found = logits_by_steps(model, text, prompt=prompt, context=context)
+        shown = prompt if prompt <= context else kept
+        for end, logits in enumerate(found, start=prompt):
+            window = torch.tensor([text[end - shown : end]])
+            torch.testing.assert_close(logits, model(window)[0, -1], atol=1e-4, rtol=1e-4)
+            shown = kept if shown == context else shown + 1
+
+
+def test_sliding_states_are_rearranged_with_their_rows() -> None:
+    """`select`, `keep` and `join` in the middle of texts that have slid a different number of times."""
+    model = Sliding(TextNetwork(PrefixNetwork(words=5)), context=4)
+    rows = [[4], [5, 6, 7, 8, 4], [6, 6, 6]]
+    state_of, memories = {}, {}
+    texts = {0: [4, 5, 6, 7, 8, 4], 1: [5, 6, 7, 8, 4, 5, 6], 2: [6, 6, 6, 7]}
+    for number, row in enumerate(rows):
+        memories[number] = model.encode(*rectangle([row]))
+        state = model.start(memories[number], beam=1)
+        for token in texts[number][len(row) - 1 :]:
+            _, state = model.step(torch.tensor([[token]]), memories[number], state)
+        state_of[number] = state
+    together = state_of[0].join(state_of[1]).join(state_of[2])
+    memory = memories[0].join(memories[1]).join(memories[2])
+    assert memory.lengths.tolist() == [1, 3, 3]
+    order = torch.tensor([2, 0, 1, 0])
+    tokens = torch.tensor([[7], [8], [4], [5]])
+    logits, _ = model.step(tokens, memory.keep(order), together.keep(order))
+    twice, _ = model.step(
+        tokens.repeat(1, 2), memory.keep(order), together.keep(order).select(torch.zeros(4, 2).long())
+    )
+    for place, number in enumerate(order.tolist()):
+        alone, _ = model.step(tokens[place : place + 1], memories[number], state_of[number])
+        torch.testing.assert_close(logits[place], alone[0])
+        torch.testing.assert_close(twice[place], alone[0].repeat(2, 1))
+    assert isinstance(together.state, Prefixes)

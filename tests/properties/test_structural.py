@@ -1,0 +1,255 @@
+"""What holds for every Transformer with structural positions: as for the others, and of trees, that only those of a
+sentence itself are seen."""
+
+from random import Random
+from unittest.mock import patch
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
+from dragoman.models.config import (
+    AttentionRoles,
+    CrossAttentionConfig,
+    SelfAttentionConfig,
+    StructuralConfig,
+    TransformerConfig,
+)
+from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.source_trees import with_trees
+from dragoman.nn import attention
+from dragoman.nn.attention import MultiHeadAttention
+from dragoman.shapes import Structure
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_transformer
+from tests.searching import beam_search, search
+from tests.trees import Parsed, parsed, structure_of
+from tests.variants import PATTERNS, SCORES
+
+VOCABULARY = 13
+CLOSE = {"atol": 1e-8, "rtol": 1e-8}
+Pairs = list[tuple[Parsed, list[int]]]
+
+seeds = st.integers(0, 2**32)
+words = st.lists(st.integers(4, VOCABULARY - 1), max_size=5)
+pairs = st.lists(st.tuples(parsed(vocabulary=VOCABULARY), words), min_size=1, max_size=4)
+law = settings(max_examples=15)
+scores_of_relations = st.sampled_from([SCORES[name] for name in ("dot", "scaled_dot", "multiplicative")])
+all_scores = st.sampled_from(list(SCORES.values()))
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> TransformerConfig:
+    """Absolute, relative, or both; where there are relations, the encoder compares by inner products and sees all."""
+    absolute, relative = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
+    patterns = ["full"] if relative else ["full", "window", "linformer"]
+    heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (6, 2)]))
+    return TransformerConfig(
+        size=heads * draw(st.sampled_from([3, 5, 7])),
+        heads=heads,
+        key_value_heads=key_value_heads,
+        feed_forward=11,
+        encoder_layers=draw(st.integers(1, 2)),
+        decoder_layers=draw(st.integers(1, 2)),
+        norm_position=draw(st.sampled_from(["pre", "post"])),
+        bias=draw(st.booleans()),
+        norm_embedding=draw(st.booleans()),
+        positions=StructuralConfig(absolute=absolute, relative=relative, **({"reach": 3} if relative else {})),
+        attention=AttentionRoles(
+            encoder=SelfAttentionConfig(
+                score=draw(scores_of_relations if relative else all_scores),
+                pattern=PATTERNS[draw(st.sampled_from(patterns))],
+            ),
+            decoder=SelfAttentionConfig(
+                score=draw(all_scores), pattern=PATTERNS[draw(st.sampled_from(["full", "window"]))]
+            ),
+            cross=CrossAttentionConfig(score=draw(all_scores)),
+        ),
+        dropout=NO_DROPOUT,
+    )
+
+
+Recipe = tuple[TransformerConfig, int]
+recipes = st.tuples(configs(), seeds)
+
+
+def network(recipe: Recipe) -> Seq2SeqTransformer:
+    config, seed = recipe
+    sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
+    return random_transformer(config, **sizes, seed=seed).double()
+
+
+def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor, Structure]:
+    source, lengths = rectangle([[*one.ids, SYMBOLS.end] for one, _ in pairs])
+    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
+    return source, lengths, target, structure_of([one for one, _ in pairs])
+
+
+def widened(ids: Tensor, columns: int) -> Tensor:
+    return torch.cat([ids, ids.new_full((len(ids), columns), SYMBOLS.pad)], dim=1)
+
+
+def others(ids: Tensor, seed: int, *, below: int) -> Tensor:
+    """Random numbers, none of them the one that stood there."""
+    shift = torch.randint(1, max(2, below), ids.shape, generator=torch.Generator().manual_seed(seed))
+    return (ids + shift) % below
+
+
+@law
+@given(recipes, pairs)
+@torch.no_grad()
+def test_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
+    model = network(recipe)
+    together = model(*inputs(pairs))
+    for row, pair in enumerate(pairs):
+        alone = model(*inputs([pair]))[0]
+        torch.testing.assert_close(together[row, : len(alone)], alone, **CLOSE)
+
+
+@law
+@given(recipes, pairs, st.randoms(use_true_random=False))
+@torch.no_grad()
+def test_the_order_of_a_batch_is_the_order_of_its_outputs(recipe: Recipe, pairs: Pairs, random: Random) -> None:
+    model = network(recipe)
+    order = random.sample(range(len(pairs)), len(pairs))
+    source, lengths, target, trees = inputs(pairs)
+    shuffled = model(source[order], lengths[order], target[order], Structure(trees.words[order], trees.heads[order]))
+    torch.testing.assert_close(shuffled, model(source, lengths, target, trees)[order], **CLOSE)
+
+
+@law
+@given(recipes, pairs, st.integers(0, 5), st.integers(0, 5))
+@torch.no_grad()
+def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, places: int, more_words: int) -> None:
+    """Neither more places for tokens nor more for words."""
+    model = network(recipe)
+    source, lengths, target, trees = inputs(pairs)
+    wider = structure_of([one for one, _ in pairs], places=places, words=more_words)
+    padded = model(widened(source, places), lengths, target, wider)
+    torch.testing.assert_close(padded, model(source, lengths, target, trees), **CLOSE)
+
+
+@law
+@given(recipes, pairs, seeds)
+@torch.no_grad()
+def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+    """To the last bit, whatever words the tokens there are said to be of, and whatever these are said to hang on."""
+    model = network(recipe)
+    source, lengths, target, trees = inputs(pairs)
+    of_tokens = torch.arange(source.shape[1]) >= lengths[:, None]
+    counts = torch.tensor([len(one.heads) for one, _ in pairs])
+    of_words = torch.arange(trees.heads.shape[1]) > counts[:, None]
+    words_there = others(trees.words, seed, below=trees.heads.shape[1])
+    heads_there = torch.arange(trees.heads.shape[1]).sub(1).clamp(min=0).expand_as(trees.heads)  # each on the last
+    scribbled = model(
+        source.where(~of_tokens, others(source, seed, below=VOCABULARY)),
+        lengths,
+        target,
+        Structure(trees.words.where(~of_tokens, words_there), trees.heads.where(~of_words, heads_there)),
+    )
+    assert torch.equal(scribbled, model(source, lengths, target, trees))
+
+
+@law
+@given(recipes, pairs, st.data(), seeds)
+@torch.no_grad()
+def test_changing_the_future_changes_nothing_before(
+    recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int
+) -> None:
+    model = network(recipe)
+    source, lengths, target, trees = inputs(pairs)
+    place = data.draw(st.integers(0, target.shape[1] - 1))
+    changed = torch.cat([target[:, :place], others(target[:, place:], seed, below=VOCABULARY)], dim=1)
+    before, after = model(source, lengths, target, trees), model(source, lengths, changed, trees)
+    assert torch.equal(after[:, :place], before[:, :place])
+    assert (after[:, place] != before[:, place]).any(dim=-1).all()
+
+
+@law
+@given(recipes, pairs, parsed(vocabulary=VOCABULARY))
+@torch.no_grad()
+def test_the_tree_of_a_neighbour_changes_nothing(recipe: Recipe, pairs: Pairs, other: Parsed) -> None:
+    model = network(recipe)
+    target = pairs[0][1]
+    beside, alone = model(*inputs([pairs[0], (other, [])])), model(*inputs([pairs[0]]))
+    torch.testing.assert_close(beside[0, : len(target) + 1], alone[0], **CLOSE)
+
+
+@law
+@given(recipes, pairs)
+def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe, pairs: Pairs) -> None:
+    """Through the whole network, forwards and backwards."""
+    model = network(recipe)
+
+    def ran() -> tuple[Tensor, list[Tensor | None]]:
+        model.zero_grad()
+        logits = model(*inputs(pairs))
+        logits.square().mean().backward()
+        return logits, [parameter.grad for parameter in model.parameters()]
+
+    fused, fused_gradients = ran()
+    for chunk in (attention.CHUNK, 1):
+        with (
+            patch.object(MultiHeadAttention, "_look", MultiHeadAttention._look_lean),
+            patch.object(attention, "CHUNK", chunk),
+        ):
+            plain, plain_gradients = ran()
+        torch.testing.assert_close(fused, plain, **CLOSE)
+        torch.testing.assert_close(fused_gradients, plain_gradients, atol=1e-6, rtol=1e-6)
+
+
+@law
+@given(recipes, pairs)
+@torch.no_grad()
+def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
+    model = network(recipe)
+    source, lengths, target, trees = inputs(pairs)
+    expected, _ = rectangle([[*one, SYMBOLS.end] for _, one in pairs])
+    given_ = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    reader = with_trees(model, trees)
+    parallel = score_targets(reader, source, lengths, **given_)
+    by_steps = score_by_steps(model, model.encode(source, lengths, trees), **given_)
+    torch.testing.assert_close(parallel, by_steps, atol=1e-4, rtol=1e-4)
+
+
+@law
+@given(recipes, pairs, st.sampled_from([1, 2, 5]))
+def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+    model = network(recipe)
+    source, lengths, _, trees = inputs(pairs)
+    reader, wanted = with_trees(model, trees), SearchSettings(beam=beam, best=beam)
+    with torch.inference_mode():
+        memory = reader.encode(source, lengths)
+    limits = torch.full_like(lengths, 7)
+    found = beam_search(reader, memory, limits=limits, settings=wanted, symbols=SYMBOLS)
+    for rank in range(beam):
+        ranked = [row[min(rank, len(row) - 1)] for row in found]
+        again = score_hypotheses(
+            reader,
+            source,
+            lengths,
+            outputs=[one.tokens for one in ranked],
+            normalisation=wanted.normalisation,
+            symbols=SYMBOLS,
+        )
+        for one, other in zip(ranked, again, strict=True):
+            if one.finished:
+                torch.testing.assert_close(other.score, one.score, atol=1e-4, rtol=1e-4)
+
+
+@law
+@given(recipes, pairs, seeds)
+@torch.no_grad()
+def test_sentences_are_searched_in_a_batch_as_alone(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+    model = network(recipe)
+
+    def best(some: Pairs) -> list[tuple[int, ...]]:
+        source, lengths, _, trees = inputs(some)
+        memory = with_trees(model, trees).encode(source, lengths)
+        limits = torch.full_like(lengths, 5)
+        found = search(model, memory, limits=limits, settings=SearchSettings(beam=2), symbols=SYMBOLS)
+        return [row[0].tokens for row in found]
+
+    assert best(pairs) == [best([pair])[0] for pair in pairs]

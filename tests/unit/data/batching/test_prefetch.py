@@ -1,0 +1,86 @@
+"""Batches made ahead are those of the stream behind: in order, with their places, and with its errors."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.data.batching.epochs import Epoch, EpochStream
+from dragoman.data.batching.prefetch import Ahead
+from dragoman.errors import DataError
+
+SIZES = (3, 1, 5)
+
+
+def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int, int]]:
+    """Epochs of different length; a batch is its epoch and its number."""
+
+    def epoch(number: int) -> Epoch[tuple[int, int]]:
+        def make(index: int, _: object) -> tuple[int, int]:
+            if (number, index) == broken_at:
+                raise DataError("a broken batch")
+            return number, index
+
+        return Epoch([np.array([0])] * SIZES[number % len(SIZES)], make)
+
+    return EpochStream(epoch)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=23),
+    st.sampled_from([0, 1, 2, 5]),
+    st.sampled_from([None, 0, 1, 2]),
+)
+def test_ahead_is_the_stream(steps: list[int | None], count: int, epochs: int | None) -> None:
+    """Whatever is asked for: the next batch, or to go to the beginning of an epoch."""
+    plain, ahead = stream(), Ahead(stream(), count=count, epochs=epochs)
+    for step in steps:
+        if step is None:
+            assert next(ahead) == next(plain)
+        else:
+            for one in (plain, ahead):
+                one.seek({"epoch": step, "batch": 0})
+        assert ahead.position == plain.position
+    plain.seek(plain.position)
+    assert ahead.batches_per_epoch() == plain.batches_per_epoch()
+
+
+def test_batches_are_made_while_nobody_asks():
+    made = threading.Event()
+
+    def epoch(number: int) -> Epoch[int]:
+        return Epoch([np.array([0])] * 5, lambda index, _: made.set() or index if index == 2 else index)
+
+    ahead = Ahead(EpochStream(epoch), count=2)
+    assert next(ahead) == 0
+    assert made.wait(timeout=30)
+    assert ahead.position == {"epoch": 0, "batch": 1}
+
+
+def test_no_batch_of_an_epoch_after_the_last_is_made():
+    entered: list[int] = []
+
+    def epoch(number: int) -> Epoch[int]:
+        entered.append(number)
+        return Epoch([np.array([0])] * 3, lambda index, _: index)
+
+    ahead = Ahead(EpochStream(epoch), count=4, epochs=2)
+    assert [next(ahead) for _ in range(6)] == [0, 1, 2, 0, 1, 2]
+    assert ahead.position == {"epoch": 2, "batch": 0}
+    ahead.seek(ahead.position)  # waits for the thread
+    assert entered == [0, 1, 2]  # the last by going there
+
+
+def test_an_error_is_raised_where_its_batch_is_asked_for():
+    ahead = Ahead(stream(broken_at=(0, 2)), count=2)
+    assert [next(ahead), next(ahead)] == [(0, 0), (0, 1)]
+    with pytest.raises(DataError, match="a broken batch"):
+        next(ahead)
+
+
+def test_a_position_that_there_is_not_is_refused():
+    with pytest.raises(DataError, match="none with index 3"):
+        Ahead(stream()).seek({"epoch": 0, "batch": 3})

@@ -1,0 +1,77 @@
+"""The store of documents: what goes in comes out, and damage is found."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dragoman.data.datasets.documents import DocumentStore, IdPassage
+from dragoman.errors import DataError
+
+CHUNKS = [
+    [IdPassage([5, 7], 1, begins=True), IdPassage([11], 2, begins=False), IdPassage([13], 5, begins=True)],
+    [IdPassage([17, 19, 65535], 6, begins=False)],
+    [],
+    [IdPassage([], 8, begins=True), IdPassage([23], 9, begins=True)],
+]
+DOCUMENTS = [[5, 7, 11], [13, 17, 19, 65535], [], [23]]
+
+
+def rows(store: DocumentStore) -> list[list[int]]:
+    return [store.texts.row(index).tolist() for index in range(len(store))]
+
+
+@pytest.mark.parametrize(("vocabulary", "dtype"), [(65536, np.uint16), (65537, np.int32), (None, np.int32)])
+def test_documents_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
+    DocumentStore.build(tmp_path / "documents", iter(CHUNKS), vocabulary=vocabulary, facts={"corpus": "a"})
+    store = DocumentStore.open(tmp_path / "documents")
+    assert rows(store) == DOCUMENTS
+    assert store.origins.tolist() == [1, 5, 8, 9]
+    assert store.tokens == 8
+    assert store.texts.row(0).dtype == dtype
+    assert store.header["corpus"] == "a"
+
+
+def test_an_empty_store_is_a_store(tmp_path):
+    assert len(DocumentStore.build(tmp_path / "documents", [])) == 0
+
+
+def test_how_documents_are_cut_into_passages_leaves_no_trace(tmp_path):
+    whole = [[IdPassage(ids, line, begins=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
+    first, second = (
+        DocumentStore.build(tmp_path / str(number), chunks) for number, chunks in enumerate([CHUNKS, whole])
+    )
+    assert first.fingerprint == second.fingerprint
+    other = DocumentStore.build(tmp_path / "other", [*CHUNKS, [IdPassage([29], 9, begins=False)]])
+    assert other.fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize("name", ["texts.values", "texts.lengths", "origins.values"])
+def test_a_file_that_is_cut_off_is_found(tmp_path, name):
+    folder = tmp_path / "documents"
+    DocumentStore.build(folder, CHUNKS)
+    (folder / name).write_bytes((folder / name).read_bytes()[:-1])
+    with pytest.raises(DataError, match=rf"damaged store \({name} has .* remove the folder"):
+        DocumentStore.open(folder)
+
+
+def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
+    folder = tmp_path / "documents"
+    DocumentStore.build(folder, CHUNKS)
+    (folder / "texts.lengths").write_bytes(np.array([3, 4, 0, 2]).tobytes())
+    with pytest.raises(DataError, match="its files do not fit each other"):
+        DocumentStore.open(folder)
+
+
+def test_memory_does_not_grow_with_the_document(tmp_path):
+    def peak(size: int) -> int:
+        ids = list(range(1000))
+        chunks = ([IdPassage(ids, 1, begins=n == 0)] for n in range(size))
+        tracemalloc.start()
+        try:
+            assert len(DocumentStore.build(tmp_path / str(size), chunks, vocabulary=1000)) == 1
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(2000) < peak(200) + 100_000  # 3.6 MB more on the disk

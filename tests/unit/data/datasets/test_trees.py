@@ -1,0 +1,236 @@
+"""Trees on disk by line, and as a network takes them beside tokens."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data.batching.token_batches import batches_in_order, collate, pair_stream
+from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.datasets.trees import SourceTrees, TreeStore, of_pieces, prepare_trees, structure_of, word_starts
+from dragoman.data.preprocessing.tokenize import segment, segment_anew
+from dragoman.data.readers import Example
+from dragoman.data.readers.conllu import fault_of
+from dragoman.data.tokenizers import END, Bpe, Characters, Tokenizer, Unigram, Words
+from dragoman.errors import DataError
+from tests.trees import Heads, Parsed, conllu, forests
+from tests.trees import structure_of as by_hand
+
+SENTENCES: list[tuple[str, Heads]] = [
+    ("two dogs sleep.", (2, 3, 0)),
+    ("dogs", (0,)),
+    ("a man's dog barks loudly", (2, 3, 4, 0, 4)),
+    ("  two\tdogs ", (0, 1)),
+    ("猫 sleep ▁ now", (2, 0, 2, 3)),
+]
+LINES = ["two dogs sleep.", "", "dogs", "a man's dog barks loudly", "  two\tdogs ", " ", "猫 sleep ▁ now"]
+NO_LIMIT = {"longest_source": 1000, "longest_target": 1000}
+
+
+def learn(settings) -> Tokenizer:
+    texts = [text for text, _ in SENTENCES[:4]]
+    return Tokenizer.train(lambda: [(text, text) for text in texts * 3], settings)
+
+
+BPE = Bpe(vocabulary=300)
+TELLING = [
+    BPE,
+    Bpe(vocabulary=40, byte_fallback=False),
+    Bpe(vocabulary=300, split_punctuation=False, casing="lower"),
+    Unigram(vocabulary=300),
+    Unigram(vocabulary=50, byte_fallback=False, normalisation="none"),
+]
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    (tmp_path / "a.en").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
+    (tmp_path / "a.conllu").write_text(conllu(SENTENCES), encoding="utf-8")
+    return tmp_path / "a.en", tmp_path / "a.conllu"
+
+
+@pytest.fixture
+def trees(files, tmp_path) -> TreeStore:
+    return prepare_trees(*files, tmp_path / "cache")
+
+
+@pytest.fixture
+def texts(tmp_path) -> TextStore:
+    """The lines with words, last first, as if they had been shuffled."""
+    examples = [Example(line, "x", number) for number, line in enumerate(LINES, start=1) if line.strip()]
+    return TextStore.build(tmp_path / "texts", examples[::-1])
+
+
+def test_trees_are_found_by_line(trees):
+    assert [tuple(trees.heads.row(line).tolist()) for line in range(7)] == [
+        (2, 3, 0),
+        (),
+        (0,),
+        (2, 3, 4, 0, 4),
+        (0, 1),
+        (),
+        (2, 0, 2, 3),
+    ]
+
+
+def test_trees_are_stored_once_and_anew_where_a_file_changed(files, tmp_path):
+    source, path = files
+    prepare_trees(source, path, tmp_path / "cache")
+    [folder] = (tmp_path / "cache").iterdir()
+    stamp = (folder / "header.json").stat().st_mtime_ns
+    prepare_trees(source, path, tmp_path / "cache")
+    assert (folder / "header.json").stat().st_mtime_ns == stamp
+    path.write_text(conllu([("two dogs sleep.", (0, 1, 1)), *SENTENCES[1:]]), encoding="utf-8")
+    assert prepare_trees(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
+
+
+def test_a_damaged_store_is_built_again(files, tmp_path):
+    cache = tmp_path / "cache"
+    prepare_trees(*files, cache)
+    [folder] = cache.iterdir()
+    (folder / "heads.values").write_bytes(b"")
+    assert prepare_trees(*files, cache).heads.row(0).tolist() == [2, 3, 0]
+    TreeStore.build(tmp_path / "whole", [(0, 1), (0,)])
+    (tmp_path / "whole" / "heads.lengths").write_bytes(np.array([2, 7], dtype=np.int32).tobytes())
+    with pytest.raises(DataError, match="its files do not fit each other"):
+        TreeStore(tmp_path / "whole")
+
+
+def test_trees_of_another_text_are_not_stored(files, tmp_path):
+    source, path = files
+    path.write_text(conllu(SENTENCES[:-1]), encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.conllu: ends after 4 sentences, but .*a\.en:7 has words too"):
+        prepare_trees(source, path, tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("settings", TELLING, ids=lambda one: f"{one.kind}-{one.vocabulary}")
+def test_a_tokenizer_tells_where_words_begin(settings):
+    side = learn(settings).source
+    starts = word_starts(side)
+    for text, heads in SENTENCES:
+        assert starts[side.encode(text)].sum() == len(heads)
+        assert [len(side.encode(word)) for word in text.split()] == sizes(side, text)
+
+
+def sizes(side, text: str) -> list[int]:
+    """Tokens from each token that begins a word to the next."""
+    begins = [*word_starts(side)[side.encode(text)].nonzero()[0].tolist(), len(side.encode(text))]
+    return np.diff(begins).tolist()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Characters(),
+        Words(),
+        Bpe(vocabulary=300, whitespace="keep"),
+        Bpe(vocabulary=300, normalisation="nfkc"),
+    ],
+    ids=lambda one: f"{one.kind}-{one.whitespace}-{one.normalisation}",
+)
+def test_a_tokenizer_that_does_not_tell_is_refused(settings):
+    with pytest.raises(DataError, match="does not tell where the words of a tree begin; train one of kind bpe or"):
+        word_starts(learn(settings).source)
+
+
+def expected(side, text: str, heads: Heads) -> Parsed:
+    return Parsed(tuple(side.encode(text)), tuple(len(side.encode(word)) for word in text.split()), heads)
+
+
+def same(structure, other) -> bool:
+    return torch.equal(structure.words, other.words) and torch.equal(structure.heads, other.heads)
+
+
+def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
+    tokenizer = learn(BPE)
+    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    beside = SourceTrees(trees, texts, tokenizer.source)
+    assert [beside.heads(row) for row in range(len(texts))] == [heads for _, heads in SENTENCES[::-1]]
+    for batch in batches_in_order(store, budget=40, trees=beside):
+        origins = [int(store.origins[row]) for row in batch.rows]
+        rows = [expected(tokenizer.source, *SENTENCES[::-1][origin]) for origin in origins]
+        assert [ids[: len(row.ids)] for ids, row in zip(batch.source.tolist(), rows, strict=True)] == [
+            list(row.ids) for row in rows
+        ]
+        assert same(batch.structure, by_hand(rows))
+        moved = batch.to(torch.device("meta")).structure
+        assert moved.words.device.type == moved.heads.device.type == "meta"
+
+
+def test_without_trees_a_batch_has_none(tmp_path):
+    store = TokenStore.build(tmp_path / "tokens", [([5], [6])])
+    batch = collate(store, np.array([0]))
+    assert batch.structure is None
+    assert batch.to(torch.device("cpu")).structure is None
+
+
+def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp_path):
+    tokenizer = learn(BPE)
+    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    beside = SourceTrees(trees, texts, tokenizer.source)
+
+    def anew(epoch: int) -> TokenStore:
+        chances = {"probability": 0.7, "seed": 1, "epoch": epoch}
+        return segment_anew(store, texts, tokenizer, tmp_path / "cache", **chances)
+
+    stream = pair_stream(anew, budget=1000, seed=1, trees=beside)
+    seen = set()
+    for _ in range(3):
+        batch = next(stream)
+        for ids, words, row in zip(batch.source.tolist(), batch.structure.words.tolist(), batch.rows, strict=True):
+            text, heads = SENTENCES[::-1][int(store.origins[row])]
+            end = ids.index(END)
+            seen.add(tuple(ids[:end]))
+            assert words[end:] == [0] * (len(words) - end)
+            spelt = [
+                tokenizer.source.decode(np.array(ids[:end])[np.array(words[:end]) == n])
+                for n in sorted(set(words) - {0})
+            ]
+            assert spelt == [tokenizer.source.normalise(word) for word in text.split()]
+            assert len(spelt) == len(heads)
+    assert len(seen) > len(SENTENCES)
+
+
+def test_ids_and_trees_of_a_caller_are_put_together(tmp_path):
+    side = learn(BPE).source
+    rows = [expected(side, text, heads) for text, heads in [*SENTENCES, ("", ())]]
+    found = structure_of([row.ids for row in rows], [row.heads for row in rows], word_starts(side))
+    assert same(found, by_hand(rows))
+    alone = structure_of([()], [()], word_starts(side))
+    assert (alone.words.tolist(), alone.heads.tolist()) == ([[0]], [[0]])
+
+
+def test_tokens_of_other_words_than_the_trees_are_a_mistake():
+    side = learn(BPE).source
+    with pytest.raises(AssertionError):
+        structure_of([side.encode("two dogs")], [(0,)], word_starts(side))
+
+
+def test_what_hangs_on_another_piece_is_a_root():
+    heads = (2, 0, 2, 5, 3)
+    assert of_pieces(heads, "a b c d e", ["a b", "c", "d e"]) == [(2, 0), (0,), (2, 0)]
+    assert of_pieces(heads, "a b c d e", ["a b c", "d e"]) == [(2, 0, 2), (2, 0)]
+    assert of_pieces((), " ", [" "]) == [()]
+
+
+def test_the_parts_of_a_word_that_is_cut_hang_where_it_hangs():
+    assert of_pieces((2, 3, 0), "ab cdef gh", ["ab cd", "ef gh"]) == [(2, 0), (2, 0)]
+    assert of_pieces((0,), "abcdef", ["ab", "cd", "ef"]) == [(0,), (0,), (0,)]
+
+
+@given(forests(most=9), st.data())
+def test_the_trees_of_pieces_are_trees(heads: Heads, data: st.DataObject) -> None:
+    """However a text is cut, inside of words too; and a head that stands in the same piece stays the head."""
+    words = [data.draw(st.sampled_from(["a", "bc", "def"])) for _ in heads]
+    text = " ".join(words)
+    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=3)))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    found = of_pieces(heads, text, pieces)
+    assert [len(tree) for tree in found] == [len(piece.split()) for piece in pieces]
+    assert [fault_of(tree) for tree in found] == [None] * len(pieces)
+    if len(pieces) == 1:
+        assert found == [heads]

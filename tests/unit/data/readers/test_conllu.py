@@ -1,0 +1,150 @@
+"""Dependency trees in CoNLL-U: what is read of them, and what is refused with file and line."""
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data.readers.conllu import Tree, fault_of, read_trees, trees_beside
+from dragoman.errors import DataError
+from tests.trees import Heads, conllu, depth, forests, way_up
+
+
+def row(number: object, head: object, *, misc: str = "_") -> str:
+    return f"{number}\tword\t_\t_\t_\t_\t{head}\t_\t_\t{misc}\n"
+
+
+def write(folder: Path, content: str) -> Path:
+    path = folder / "a.conllu"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_sentences_are_read_with_their_lines(tmp_path):
+    content = "# one\n# text = a\n" + row(1, 2) + row(2, 0) + "\n\n# two\n" + row(1, 0)
+    assert list(read_trees(write(tmp_path, content))) == [Tree((2, 0), (True, True), 3), Tree((0,), (True,), 8)]
+    assert list(read_trees(write(tmp_path, "# nothing\n\n"))) == []
+
+
+def test_ranges_and_empty_nodes_are_no_words(tmp_path):
+    content = row("1-2", "_") + row(1, 2) + row(2, 0) + row("2.1", "_") + row(3, 2, misc="SpaceAfter=No")
+    content += row("4-5", "_", misc="Gloss=x|SpaceAfter=No") + row(4, 2) + row(5, 4) + row(6, 2)
+    [tree] = read_trees(write(tmp_path, content))
+    assert tree.heads == (2, 0, 2, 2, 4, 2)
+    assert tree.spaced == (False, True, False, False, False, True)
+
+
+def test_a_text_may_have_spaces_between_all_words_or_be_as_it_was_written():
+    """`du pain.`, whose first word is the two words de and le, and whose point stands without a space."""
+    tree = Tree(heads=(3, 3, 0, 3), spaced=(False, True, False, True), line=1)
+    assert tree.over(4) == (3, 3, 0, 3)
+    assert tree.over(2) == (2, 0)
+    assert tree.over(3) is None
+
+
+def test_words_written_as_one_hang_where_the_highest_hangs():
+    tree = Tree(heads=(2, 4, 2, 0, 4), spaced=(True, False, True, False, True), line=1)
+    # 2 and 3 are one word and hang, as 2 does, on 4, which is one with 5
+    assert tree.over(3) == (2, 3, 0)
+
+
+@given(st.data(), forests(most=9))
+def test_words_written_as_one_are_a_tree_again(data: st.DataObject, heads: Heads) -> None:
+    spaced = tuple(data.draw(st.booleans()) for _ in heads[1:]) + ((True,) if heads else ())
+    tree = Tree(heads, spaced, 1)
+    joined = tree.over(tree.written)
+    assert joined is not None
+    assert fault_of(joined) is None
+    groups = [0, *(1 + sum(spaced[:word]) for word in range(len(heads)))]
+    for group in set(groups[1:]):
+        members = [word for word in range(1, len(heads) + 1) if groups[word] == group]
+        highest = min(members, key=lambda word: depth(heads, word))
+        assert joined[group - 1] == groups[way_up(heads, highest)[1]]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_compressed_files_are_read(tmp_path, pack):
+    path = tmp_path / f"a.conllu.{'gz' if pack is gzip.compress else 'xz'}"
+    path.write_bytes(pack(row(1, 0).encode()))
+    assert [tree.heads for tree in read_trees(path)] == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (row(1, 0) + "2\tword\n", r"a\.conllu:2: 2 columns, but CoNLL-U has 10, separated by tabs"),
+        (row(1, 0).replace("\t", " "), r"a\.conllu:1: 1 columns"),
+        (row(1, 0) + row("two", 1), r"a\.conllu:2: 'two' is not the number of a word"),
+        (row(1, 0) + row("1" * 5000, 1), r"a\.conllu:2: '1+' is not the number of a word"),
+        (row(1, 0) + row(3, 1), r"a\.conllu:2: word 3 where word 2 is expected"),
+        (row(1, 0) + row(1, 0), r"a\.conllu:2: word 1 where word 2 is expected; .* blank line between sentences"),
+        (row(1, 0) + row(2, "_"), r"a\.conllu:2: the head of word 2 is '_', not a number"),
+        (row(1, 0) + row(2, "9" * 5000), r"a\.conllu:2: the head of word 2 is '9+', not a number"),
+        (row(1, 0) + row(2, -1), r"a\.conllu:2: the head of word 2 is '-1'"),
+        ("\n# x\n" + row(1, 0) + row(2, 3), r"a\.conllu:4: word 2 hangs on 3, but there are words 1 to 2, and 0 for"),
+        ("# x\n" + row(1, 2) + row(2, 1), r"a\.conllu:2: no word hangs on 0, so that the tree has no root; mend"),
+        (row(1, 0) + row(2, 2), r"a\.conllu:2: from word 2 the heads lead round in a circle, to no root; mend"),
+        (row(1, 0) + row(2, 3) + row(3, 4) + row(4, 3), r"a\.conllu:2: from word 2 the heads lead round in a circle"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_its_line(tmp_path, content, message):
+    with pytest.raises(DataError, match=message):
+        list(read_trees(write(tmp_path, content)))
+
+
+@given(forests(most=9))
+def test_no_fault_is_found_in_a_tree(heads: Heads) -> None:
+    assert fault_of(heads) is None
+
+
+@given(forests(most=9), st.data())
+def test_a_head_turned_downwards_is_found(heads: Heads, data: st.DataObject) -> None:
+    if not heads:
+        return
+    word = data.draw(st.integers(1, len(heads)))
+    below = [other for other in range(1, len(heads) + 1) if word in way_up(heads, other)]
+    turned = list(heads)
+    turned[word - 1] = data.draw(st.sampled_from(below))
+    fault = fault_of(turned)
+    assert fault is not None
+    assert fault.word in below or 0 not in turned
+
+
+def test_a_long_circle_is_found_at_once():
+    words = 100_000
+    assert fault_of([0, *range(3, words + 1), 2]).word == 2
+
+
+def test_each_line_with_words_has_its_tree(tmp_path):
+    path = write(tmp_path, conllu([("two dogs", (2, 0)), ("sleep", (0,))]))
+    assert list(trees_beside(["two dogs", " ", "", "sleep"], path, name="a.en")) == [(2, 0), (), (), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["two dogs"], r"a\.conllu:6: a sentence beyond the 1 lines of a\.en that have words"),
+        (["two dogs", "", "sleep", "well"], r"a\.conllu: ends after 2 sentences, but a\.en:4 has words too"),
+        (["", "two small dogs", "sleep"], r"a\.conllu:2: a tree of 2 words, but a\.en:2 has 3 between spaces"),
+    ],
+)
+def test_trees_of_another_text_are_refused(tmp_path, texts, message):
+    path = write(tmp_path, conllu([("two dogs", (2, 0)), ("sleep", (0,))]))
+    with pytest.raises(DataError, match=message):
+        list(trees_beside(texts, path, name="a.en"))
+
+
+def test_how_many_words_are_written_is_said_where_it_differs(tmp_path):
+    path = write(tmp_path, row(1, 0, misc="SpaceAfter=No") + row(2, 1) + row(3, 1))
+    with pytest.raises(DataError, match=r"a tree of 3 words \(2 as they are written\), but a\.en:1 has 4"):
+        list(trees_beside(["a b c d"], path, name="a.en"))
+
+
+def test_reading_goes_no_further_than_asked(tmp_path):
+    reading = trees_beside(["a", "b"], write(tmp_path, row(1, 0) + "\nbroken\n"), name="a.en")
+    assert next(reading) == (0,)
+    with pytest.raises(DataError, match=r"a\.conllu:3"):
+        next(reading)

@@ -1,0 +1,52 @@
+"""The best spans, by looking at all of them."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inference.answer_spans import Found, best_spans
+
+
+def by_hand(starts: list[float], ends: list[float], allowed: list[bool], longest: int, count: int) -> list[Found]:
+    spans = [
+        Found(start, end, starts[start] + ends[end])
+        for start in range(len(starts))
+        for end in range(start, min(start + longest, len(starts)))
+        if allowed[start] and allowed[end]
+    ]
+    return sorted(spans, key=lambda span: (-span.score, span.start, span.end))[:count]
+
+
+numbers = st.floats(-50, 50, width=32) | st.sampled_from([0.0, 1.0])
+
+
+@given(
+    windows=st.integers(1, 11).flatmap(
+        lambda places: st.lists(
+            st.tuples(
+                *[st.lists(kind, min_size=places, max_size=places) for kind in (numbers, numbers, st.booleans())]
+            ),
+            min_size=1,
+            max_size=3,
+        )
+    ),
+    longest=st.integers(1, 13),
+    count=st.integers(1, 17),
+)
+def test_the_search_finds_what_looking_at_all_spans_finds(windows, longest, count):
+    starts, ends, allowed = (list(column) for column in zip(*windows, strict=True))
+    tensors = (torch.tensor(side, dtype=torch.float64) for side in (starts, ends))
+    found = best_spans(*tensors, torch.tensor(allowed), longest=longest, count=count)
+    assert found == [by_hand(*window, longest, count) for window in windows]
+
+
+def test_a_window_without_a_place_has_no_span():
+    nothing = torch.zeros(1, 5, dtype=torch.bool)
+    assert best_spans(torch.zeros(1, 5), torch.zeros(1, 5), nothing, longest=3, count=2) == [[]]
+
+
+def test_the_best_start_and_the_best_end_may_not_go_together():
+    starts, ends = torch.tensor([[0.0, 1.0, 9.0]]), torch.tensor([[9.0, 2.0, 1.0]])
+    everywhere = torch.ones(1, 3, dtype=torch.bool)
+    [[best, second, third]] = best_spans(starts, ends, everywhere, longest=2, count=3)
+    assert (best, second, third) == (Found(2, 2, 10.0), Found(0, 0, 9.0), Found(1, 1, 3.0))

@@ -1,0 +1,110 @@
+"""Texts in, labels out."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.datasets.labeled import Labels
+from dragoman.data.tokenizers import Characters, Side, Tokenizer
+from dragoman.inference import Classifier, ReadingWarning
+from dragoman.models.config import DropoutConfig, EncoderConfig, LearnedConfig, SelfAttentionConfig
+from dragoman.models.model_with_head import Headed
+from dragoman.models.task_heads import SequenceHead
+from dragoman.nn.sparse import LinformerConfig
+from tests.networks import random_encoder
+
+TEXTS = ["two dogs play.", "", "  ", "a cat", "dogs, dogs, dogs", "μία γάτα 猫", "a", "by the sea, two dogs and a cat"]
+MIXED = SelfAttentionConfig(pattern=LinformerConfig(width=5, length=7))
+LABELS = Labels(("bad", "good", "none"))
+
+
+@pytest.fixture(scope="module")
+def side() -> Side:
+    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], Characters()).source
+
+
+def network(side: Side, **choices) -> Headed:
+    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, **choices)
+    trunk = random_encoder(config, vocabulary=len(side) + 1)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        head = SequenceHead(size=12, labels=3, pooling="mean", dense=True, dropout=0.1)
+        nn.init.normal_(head.output.weight)
+    return Headed(trunk, head).eval()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
+def test_every_text_is_classified_as_alone_and_in_its_place(side, batch_tokens):
+    model = network(side)
+    together = Classifier(model, side, LABELS, batch_tokens=batch_tokens).classify(TEXTS)
+    alone = [Classifier(model, side, LABELS).classify([text])[0] for text in TEXTS]
+    assert [one.label for one in together] == [one.label for one in alone]
+    assert [one.probability for one in together] == pytest.approx([one.probability for one in alone], abs=1e-6)
+    assert len({round(one.probability, 6) for one in together}) > 4
+
+
+def test_probabilities_are_those_of_all_labels_best_first(side):
+    model = network(side)
+    for text, one in zip(TEXTS, Classifier(model, side, LABELS).classify(TEXTS), strict=True):
+        ids = torch.tensor([[2, *side.encode(text), 3]])
+        expected = model(ids, torch.tensor([ids.shape[1]])).double().softmax(-1)[0].tolist()
+        assert dict(one.probabilities) == pytest.approx(dict(zip(LABELS.names, expected, strict=True)), abs=1e-6)
+        assert list(one.probabilities.values()) == sorted(one.probabilities.values(), reverse=True)
+        assert math.fsum(one.probabilities.values()) == pytest.approx(1)
+        assert (one.label, one.probability) == next(iter(one.probabilities.items()))
+
+
+def test_of_equally_probable_labels_the_first_is_taken(side):
+    def undecided(tokens: Tensor, lengths: Tensor) -> Tensor:
+        return torch.zeros(len(lengths), 3)
+
+    [one] = Classifier(undecided, side, LABELS).classify(["a"])
+    assert (one.label, one.probability) == ("bad", pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize("limit", [{"longest": 7}, {"positions": LearnedConfig(length=7)}, {"attention": MIXED}])
+def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
+    options = {key: value for key, value in limit.items() if key == "longest"}
+    model = network(side, **{key: value for key, value in limit.items() if key != "longest"})
+    classifier = Classifier(model, side, LABELS, **options)
+    with pytest.warns(ReadingWarning, match=r"line 12: 8 tokens are more than the 7 that are read"):
+        [_, found] = classifier.classify(["two", "a cat?"], first_line=11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [expected] = classifier.classify(["a cat"])
+    assert found.probabilities == pytest.approx(dict(expected.probabilities), abs=1e-6)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_stream_gives_what_a_list_gives_and_reads_no_further(side, chunk):
+    classifier = Classifier(network(side), side, LABELS)
+    assert [one.label for one in classifier.stream(iter(TEXTS), chunk=chunk)] == [
+        one.label for one in classifier.classify(TEXTS)
+    ]
+    read = []
+    next(classifier.stream((read.append(text) or text for text in TEXTS), chunk=chunk))
+    assert len(read) == min(chunk, len(TEXTS))
+
+
+def test_a_stream_numbers_its_lines(side):
+    classifier = Classifier(network(side), side, LABELS, longest=7)
+    with pytest.warns(ReadingWarning, match="line 5: "):
+        list(classifier.stream(["a", "b", "c", "d", "a cat?", "e"], chunk=2))
+
+
+def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(side):
+    dropping = DropoutConfig(embedding=0.5, residual=0.5)
+    classifier = Classifier(network(side, dropout=dropping), side, LABELS)
+    expected = classifier.classify(TEXTS)
+    classifier.model.train()
+    assert classifier.classify(TEXTS) == expected
+    assert classifier.model.training
+
+
+def test_one_text_is_not_taken_for_many(side):
+    with pytest.raises(TypeError, match="put it into a list"):
+        Classifier(network(side), side, LABELS).classify("two dogs")
+    assert Classifier(network(side), side, LABELS).classify([]) == []

@@ -1,0 +1,137 @@
+"""Any number of requests in the memory of some: as found alone, in their order, and what is wrong in its place."""
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.runtime.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
+
+from dragoman.data.tokenizers import Characters, Tokenizer
+from dragoman.decoding import SearchSettings
+from dragoman.errors import DataError, RunError
+from dragoman.inference import Translation, Translator
+from dragoman.inference.backends.torch_backend import OnTensors
+from dragoman.inference.engine import Request, Running, in_order
+from tests.fakes import PrefixNetwork
+
+PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(lambda: PAIRS, Characters(shared=False))
+
+
+@pytest.fixture
+def freely(monkeypatch):
+    """Sentences may join the batch of a PyTorch network too, as those of the compiled core do."""
+    monkeypatch.setattr(OnTensors, "joins_freely", True)
+
+
+asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
+def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allowed(tokenizer, asked, room, ahead):
+    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    jobs = [[Request(*one) for one in job] for job in asked]
+    read, given_out = [], []
+
+    def reading() -> Iterator[list[Request]]:
+        for job in jobs:
+            read.append(job)
+            assert len(read) - len(given_out) <= ahead
+            yield job
+
+    for answer in in_order(Running(network, room=room), reading(), ahead=ahead):
+        given_out.append(answer)
+    assert len(given_out) == len(jobs)
+    for job, answer in zip(jobs, given_out, strict=True):
+        assert len(answer) == len(job)
+        for request, found in zip(job, answer, strict=True):
+            assert_same(found, alone(network, request))
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 50])
+def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
+    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    sources = [(4, 5), (6,), (4, DAMAGED), (7, 7), (5,)]
+    jobs = [[Request(ids, SearchSettings(beam=2), 7)] for ids in sources]
+    given_out = []
+    with pytest.raises(RunError, match="not finite"):
+        given_out.extend(in_order(Running(network, room=23), jobs, ahead=ahead))
+    assert len(given_out) == 2
+
+    def broken() -> Iterator[list[Request]]:
+        yield from (jobs[0], jobs[1], jobs[3])
+        raise DataError("line 4: is not UTF-8")
+
+    given_out.clear()
+    with pytest.raises(DataError, match="line 4"):
+        given_out.extend(in_order(Running(network, room=23), broken(), ahead=ahead))
+    assert len(given_out) == 3
+
+
+def test_the_longest_go_first_where_all_are_known(tokenizer):
+    """With room for one at a time, what was found comes out at once where the longest is the first of the jobs."""
+    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    entered: list[tuple[int, ...]] = []
+    encode = network.encode
+
+    class Watched:
+        def __getattr__(self, name: str) -> object:
+            return getattr(network, name)
+
+        def encode(self, sources: list[tuple[int, ...]], trees: tuple[()] = ()) -> object:
+            entered.extend(sources)
+            return encode(sources, trees)
+
+    lengths = (2, 5, 1, 4, 3)
+    jobs = [[Request((4,) * length, SearchSettings(beam=1), 3)] for length in lengths]
+    for ahead, order in ((6, [5, 4, 3, 2, 1]), (3, [2, 5, 1, 4, 3])):
+        entered.clear()
+        assert len(list(in_order(Running(Watched(), room=1), jobs, ahead=ahead))) == 5
+        assert [len(ids) for ids in entered] == order
+
+
+def texts_of(found: Iterator[list[Translation]]) -> list[str]:
+    return [translations[0].text for translations in found]
+
+
+@pytest.mark.usefixtures("freely")
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
+    lines = ["two dogs", "", "a cat", "", "", "dogs and a cat", "and two cats and a dog " * 3, "a"]
+    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, longest_piece=29)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        expected = texts_of(model.hypotheses(lines))
+        apart = [str(one.message) for one in told]
+        told.clear()
+        assert texts_of(model.stream(iter(lines), chunk=chunk)) == expected
+    assert any("line 7" in one and "pieces" in one for one in apart)
+    assert sorted(str(one.message) for one in told) == sorted(apart)
+
+
+@pytest.mark.usefixtures("freely")
+def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
+    read = []
+    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
+    lines = (read.append(number) or "" for number in range(10_000))
+    streamed = model.stream(lines, chunk=64)
+    for number in range(1000):
+        assert next(streamed)[0].text == ""
+        assert len(read) <= number + 2 * 64
+
+
+@pytest.mark.usefixtures("freely")
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_a_line_that_is_refused_stops_a_stream_behind_those_before_it(tokenizer, chunk):
+    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
+    given_out = []
+    with pytest.raises(DataError, match="line 3: 79999 tokens"):
+        given_out.extend(model.stream(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))
+    assert len(given_out) == 2

@@ -1,0 +1,58 @@
+"""Translations drawn by chance: the number of a text and the seed say all, and likelier ones come more often."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from dragoman.data.tokenizers import Tokenizer, Words
+from dragoman.decoding.sampling import SamplingSettings
+from dragoman.inference.sampled_translations import drawn_translations
+from dragoman.inference.translator import Translator
+from dragoman.models.config import TransformerConfig
+from tests.networks import NO_DROPOUT, random_transformer
+
+TEXTS = ["two dogs play .", "", "a cat sits", "dogs", "two", "two dogs sit . " * 3, "a a a"]
+CONFIG = TransformerConfig(size=12, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=17, dropout=NO_DROPOUT)
+
+
+def translator(*, batch_tokens: int = 4096) -> Translator:
+    tokenizer = Tokenizer.train(lambda: [("two dogs play .", "a cat sits sit")], Words())
+    size = len(tokenizer.source)
+    model = random_transformer(CONFIG, source_vocabulary=size, target_vocabulary=size, seed=5)
+    with torch.no_grad():
+        model.unembedding.bias[[0, 1, 2]] -= 30  # what stands for no word is never written
+        model.unembedding.bias[3] += 3.5  # so that outputs end soon
+    return Translator(model, tokenizer, batch_tokens=batch_tokens)
+
+
+def drawn(texts: list[str], *, seed: int = 1, chunk: int = 100, batch_tokens: int = 4096) -> list[str]:
+    settings = SamplingSettings(seed=seed)
+    return list(drawn_translations(translator(batch_tokens=batch_tokens), texts, settings, chunk=chunk))
+
+
+@pytest.mark.parametrize(("chunk", "batch_tokens"), [(1, 4096), (3, 4096), (100, 7)])
+def test_company_does_not_matter(chunk, batch_tokens):
+    assert drawn(TEXTS, chunk=chunk, batch_tokens=batch_tokens) == drawn(TEXTS)
+
+
+def test_another_seed_draws_others_and_an_empty_text_nothing():
+    assert drawn(TEXTS, seed=2) != drawn(TEXTS)
+    assert drawn(TEXTS)[1] == ""
+
+
+def test_outputs_end_where_the_run_s_configuration_says():
+    short = translator()
+    short.settings = short.searching(maximum_length={"factor": 0.0, "offset": 1})
+    found = list(drawn_translations(short, ["two dogs"] * 200, SamplingSettings(seed=1), chunk=100))
+    assert max(len(text.split()) for text in found) == 1
+    assert max(len(text.split()) for text in drawn(["two dogs"] * 200)) > 1
+
+
+def test_the_same_text_is_drawn_anew_each_time_as_often_as_is_likely():
+    found = Counter(drawn(["two dogs"] * 1000))
+    assert len(found) > 20
+    for text, count in found.most_common(4):
+        expected = math.exp(translator().score(["two dogs"], [text])[0].log_prob)
+        assert count / 1000 == pytest.approx(expected, abs=0.04)

@@ -1,0 +1,79 @@
+"""Texts cut into sentences, and put together again."""
+
+import sys
+from inspect import unwrap
+from itertools import chain, zip_longest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import ConfigError, MissingExtraError
+from dragoman.inference.sentence_splitting import Layout, cutting
+
+WHITE = st.sampled_from(["", " ", "\t", "  ", "\n", "\n\n", "\r\n", "\n    ", "\u3000", "\x0c", "\u2028"])
+SENTENCES = st.sampled_from(
+    ["Two dogs play.", "Was?", "…", "Dr. Smith and I sat by the sea", "z.B. 3.5 %!", "猫が好き。", '"Go."', "·", "- a"]
+)
+TEXTS = st.lists(st.tuples(WHITE, SENTENCES | st.text(max_size=5))).map(lambda rows: "".join(chain(*rows)))
+CODES = st.sampled_from([None, "en", "de", "ja", "ar", "nothing known", ""])
+
+
+def taken_apart(text: str, language: str | None = None) -> Layout:
+    return cutting("sentences", language)(text)
+
+
+@given(TEXTS, CODES)
+def test_sentences_and_gaps_are_the_text(text: str, language: str | None) -> None:
+    layout = taken_apart(text, language)
+    pieces = chain.from_iterable(zip_longest(layout.gaps, layout.sentences, fillvalue=""))
+    assert "".join(pieces) == text
+    assert len(layout.gaps) == len(layout.sentences) + 1
+    assert all(gap.strip() == "" for gap in layout.gaps)
+    assert all(sentence and sentence == sentence.strip() for sentence in layout.sentences)
+    assert not any("\n" in sentence for sentence in layout.sentences)
+
+
+@given(TEXTS)
+def test_a_text_that_is_not_to_be_cut_is_one_sentence(text: str) -> None:
+    layout = cutting(None, None)(text)
+    assert layout.sentences == (text,)
+    assert layout.around([text]) == text
+
+
+def test_the_language_decides_what_an_abbreviation_is() -> None:
+    text = "Am 3. Mai kam er. Sie auch."
+    assert taken_apart(text, "de").sentences == ("Am 3. Mai kam er.", "Sie auch.")
+    assert taken_apart(text).sentences == ("Am 3.", "Mai kam er.", "Sie auch.")
+    assert taken_apart("He met Dr. Smith. She did not.").sentences == ("He met Dr. Smith.", "She did not.")
+
+
+def test_paragraphs_and_indentation_stay() -> None:
+    text = "  One. Two.\n\n\tThree!   Four?\n"
+    layout = taken_apart(text)
+    assert layout.sentences == ("One.", "Two.", "Three!", "Four?")
+    assert layout.around(["1", "2", "3", "4"]) == "  1 2\n\n\t3   4\n"
+    assert taken_apart(" \n \n").around([]) == " \n \n"
+
+
+@pytest.mark.parametrize(
+    ("source", "translations", "expected"),
+    [
+        ("猫が好き。犬も好き。", ["Ich mag Katzen.", "Hunde auch."], "Ich mag Katzen. Hunde auch."),
+        ("猫が好き。犬も好き。", ["我喜欢猫。", "我也喜欢狗。"], "我喜欢猫。我也喜欢狗。"),
+        ("猫が好き。犬も好き。", ["", "Hunde auch."], "Hunde auch."),
+        ("I like cats. Dogs, too.", ["我喜欢猫。", "我也喜欢狗。"], "我喜欢猫。 我也喜欢狗。"),
+    ],
+)
+def test_a_script_without_spaces_gets_and_lends_them_where_it_must(source, translations, expected):
+    assert taken_apart(source).around(translations) == expected
+
+
+def test_what_cannot_be_done_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="language = de has no effect on texts that are not split"):
+        cutting(None, "de")
+    with pytest.raises(ConfigError, match="split = words: texts are cut into sentences alone"):
+        unwrap(cutting)("words", None)  # elsewhere no type is checked
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dragoman\[sentences\]'"):
+        cutting("sentences", None)

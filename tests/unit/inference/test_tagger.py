@@ -1,0 +1,100 @@
+"""Sentences in, a label for every word out."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.datasets.labeled import Labels
+from dragoman.data.datasets.tagged import encode_words
+from dragoman.data.tokenizers import Characters, Side, Tokenizer
+from dragoman.inference import ReadingWarning, Tagger
+from dragoman.models.config import EncoderConfig
+from dragoman.models.model_with_head import Headed
+from dragoman.models.task_heads import TokenHead
+from tests.networks import random_encoder
+
+SENTENCES = [["two", "dogs", "play", "."], [], ["a"], ["μία", "猫", "\u00a0", "cat"], ["dogs"] * 7]
+LABELS = Labels(("A", "B", "C"))
+
+
+@pytest.fixture(scope="module")
+def side() -> Side:
+    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], Characters()).source
+
+
+def network(side: Side) -> Headed:
+    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1)
+    head = TokenHead(size=12, labels=3, dropout=0.0)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        nn.init.normal_(head.output.weight)
+    return Headed(random_encoder(config, vocabulary=len(side) + 1), head).eval()
+
+
+class FirstLetter(nn.Module):
+    """The label is the token itself, by its id; so that what is read shows what was given."""
+
+    def __init__(self, labels: int) -> None:
+        super().__init__()
+        self.labels = labels
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return 9.0 * nn.functional.one_hot(tokens, self.labels).float()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
+def test_every_sentence_is_labelled_as_alone_and_in_its_place(side, batch_tokens):
+    model = network(side)
+    together = Tagger(model, side, LABELS, batch_tokens=batch_tokens).tag(SENTENCES)
+    alone = [Tagger(model, side, LABELS).tag([words])[0] for words in SENTENCES]
+    assert [[(tag.word, tag.label) for tag in tags] for tags in together] == [
+        [(tag.word, tag.label) for tag in tags] for tags in alone
+    ]
+    assert [[tag.word for tag in tags] for tags in together] == SENTENCES
+    flat, expected = ([tag.probability for tags in some for tag in tags] for some in (together, alone))
+    assert flat == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_label_is_that_of_the_first_token(side):
+    model = network(side)
+    words = SENTENCES[0]
+    aligned = encode_words(side, words)
+    ids = torch.tensor([[2, *aligned.ids, 3]])
+    probabilities = model(ids, torch.tensor([ids.shape[1]])).detach().double().softmax(-1)[0]
+    for tag, first in zip(Tagger(model, side, LABELS).tag([words])[0], aligned.firsts, strict=True):
+        best = int(probabilities[first + 1].argmax())
+        assert tag.label == LABELS.names[best]
+        assert tag.probability == pytest.approx(float(probabilities[first + 1, best]), abs=1e-6)
+
+
+@pytest.mark.parametrize("longest", [3, 7, 8, 11, 17])
+def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
+    labels = Labels(tuple(f"{index:04}" for index in range(len(side))))
+    tagger = Tagger(FirstLetter(len(side)), side, labels, longest=longest)
+    words = ["two", "dogs", "play", "by", "the", "sea", "sitsandplays", "a"]
+    with pytest.warns(
+        ReadingWarning, match=r"line 2: too long to be read at once; its words were labelled in \d pieces"
+    ):
+        [_, tags] = tagger.tag([["a"], words])
+    assert [tag.word for tag in tags] == words
+    expected = [side.encode(word)[0] for word in words]
+    assert [int(tag.label) for tag in tags] == expected
+
+
+def test_a_word_that_is_too_long_by_itself_is_told(side):
+    tagger = Tagger(FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), longest=7)
+    with pytest.warns(ReadingWarning, match="line 2: a word is too long to be read at once; its end has no part"):
+        [_, [tag]] = tagger.tag([["a"], ["sitsandplays"]])
+    assert int(tag.label) == side.encode("sitsandplays")[0]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_stream_gives_what_a_list_gives(side, chunk):
+    tagger = Tagger(network(side), side, LABELS)
+    streamed = [[tag.label for tag in tags] for tags in tagger.stream(iter(SENTENCES), chunk=chunk)]
+    assert streamed == [[tag.label for tag in tags] for tags in tagger.tag(SENTENCES)]
+
+
+def test_a_text_is_not_taken_for_words(side):
+    with pytest.raises(TypeError, match="split it into words"):
+        Tagger(network(side), side, LABELS).tag(["two dogs"])

@@ -1,0 +1,153 @@
+"""The recorder: exceptions, gradients, half precision, several passes, and what it says when nothing was seen."""
+
+import doctest
+
+import numpy as np
+import pytest
+import torch
+
+import dragoman.interpret.recorder
+from dragoman.decoding import SearchSettings, search
+from dragoman.decoding.torch_stepper import Stepping
+from dragoman.errors import DataError
+from dragoman.interpret import record
+from dragoman.models.config import CausalConfig, EncoderConfig, NoPositionsConfig, TransformerConfig
+from dragoman.models.model_with_head import CausalTrunk
+from tests.fakes import SYMBOLS, rectangle
+from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
+
+SIZES = {"heads": 2, "size": 10, "feed_forward": 7, "dropout": NO_DROPOUT}
+SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])
+
+
+def encoder():
+    return random_encoder(EncoderConfig(**SIZES, layers=3), vocabulary=13)
+
+
+def translator():
+    config = TransformerConfig(**SIZES, encoder_layers=1, decoder_layers=2)
+    return random_transformer(config, source_vocabulary=13, target_vocabulary=13)
+
+
+def hooks(model):
+    return [kept for module in model.modules() for name, kept in vars(module).items() if "hooks" in name and kept]
+
+
+def test_the_examples_of_the_docstrings():
+    assert doctest.testmod(dragoman.interpret.recorder).attempted > 0
+    assert doctest.testmod(dragoman.interpret.recorder).failed == 0
+
+
+def test_an_exception_inside_the_block_leaves_nothing_behind():
+    model = encoder()
+    traces = []
+
+    def fail():
+        with record(model) as trace:
+            traces.append(trace)
+            model(SOURCE, LENGTHS)
+            assert hooks(model) != []
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    (trace,) = traces
+    assert hooks(model) == []
+    assert len(trace.seen) == 3
+    model(SOURCE, LENGTHS)
+    assert len(trace.seen) == 3
+
+
+def test_an_exception_inside_the_network_leaves_nothing_behind():
+    model = encoder()
+    with pytest.raises(IndexError), record(model):
+        model(torch.tensor([[99]]), torch.tensor([1]))
+    assert hooks(model) == []
+
+
+def test_two_recordings_do_not_disturb_each_other():
+    model = encoder()
+    with record(model) as outer:
+        with record(model) as inner:
+            model(SOURCE, LENGTHS)
+        model(SOURCE, LENGTHS)
+    assert (len(outer.seen), len(inner.seen)) == (6, 3)
+    outer.clear()
+    assert outer.kinds == ()
+    assert torch.equal(inner.calls("encoder", 1)[0].weights, inner.weights("encoder")[1])
+
+
+def test_gradients_and_random_numbers_are_those_without_a_recording():
+    model = translator().train()
+
+    def gradients(recorded):
+        torch.manual_seed(0)
+        model.zero_grad()
+        if recorded:
+            with record(model):
+                model(SOURCE, LENGTHS, SOURCE).square().sum().backward()
+        else:
+            model(SOURCE, LENGTHS, SOURCE).square().sum().backward()
+        return [parameter.grad.clone() for parameter in model.parameters()]
+
+    assert all(torch.equal(one, other) for one, other in zip(gradients(True), gradients(False), strict=True))
+
+
+def test_what_is_recorded_in_inference_mode_can_be_used_outside_of_it():
+    model = encoder()
+    with torch.inference_mode(), record(model) as trace:
+        model(SOURCE, LENGTHS)
+    weights = trace.weights("encoder").requires_grad_()
+    (weights * 2).sum().backward()
+    assert (weights.grad == 2).all()
+
+
+def test_half_precision_is_told_in_float32():
+    config = EncoderConfig(**SIZES, layers=1, positions=NoPositionsConfig())
+    model = random_encoder(config, vocabulary=13).bfloat16()
+    with torch.no_grad(), record(model) as trace:
+        model(SOURCE, LENGTHS)
+    assert trace.weights("encoder").dtype == torch.float32
+
+
+@torch.no_grad()
+def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
+    model = translator()
+    memory = Stepping.hold(model.encode(SOURCE, LENGTHS))
+    limits = np.array([7, 7])
+
+    def found():
+        return search(Stepping(model), memory, limits=limits, settings=SearchSettings(beam=3), symbols=SYMBOLS)
+
+    with record(model) as trace:
+        recorded = found()
+    assert recorded == found()
+    first = trace.calls("cross", 1)[0]
+    assert first.weights.shape == (2, 2, 3, 5)  # sentences, heads, hypotheses, source
+    assert trace.calls("masked", 0)[0].weights.shape == (6, 2, 1, 1)  # hypotheses, heads, one query, one key
+
+
+@torch.no_grad()
+def test_heads_and_trunks_stand_above_what_is_recorded():
+    model = random_causal(CausalConfig(**SIZES, layers=2), vocabulary=13)
+    with record(CausalTrunk(model)) as trace:
+        model(SOURCE)
+    assert trace.kinds == ("masked",)
+    assert (trace.weights("masked").triu(1) == 0).all()
+
+
+def test_nothing_recorded_is_said():
+    with record(encoder()) as trace:
+        pass
+    with pytest.raises(DataError, match="no cross attention was recorded, but: none"):
+        trace.weights("cross")
+
+
+@torch.no_grad()
+def test_passes_that_do_not_belong_together_are_not_joined():
+    model = encoder()
+    with record(model) as trace:
+        model(SOURCE, LENGTHS)
+        model(SOURCE[:1], LENGTHS[:1])
+    with pytest.raises(DataError, match="several passes"):
+        trace.weights("encoder")

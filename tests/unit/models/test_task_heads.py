@@ -1,0 +1,99 @@
+"""Heads: pooling, what each looks at, and where an answer may stand."""
+
+import pytest
+import torch
+
+from dragoman.config import parse
+from dragoman.errors import ConfigError
+from dragoman.models.task_heads import (
+    SequenceHead,
+    SequenceHeadConfig,
+    SpanHead,
+    SpanHeadConfig,
+    TokenHead,
+    TokenHeadConfig,
+    answer_places,
+    build_sequence_head,
+    build_span_head,
+    build_token_head,
+    pool,
+)
+from tests.written_out import linear
+
+HIDDEN = torch.randn(3, 7, 5, generator=torch.Generator().manual_seed(1))
+LENGTHS = torch.tensor([7, 4, 1])
+POOLED = {
+    "first": [HIDDEN[row, 0] for row in range(3)],
+    "mean": [
+        torch.stack([HIDDEN[row, place] for place in range(length)]).mean(0) for row, length in enumerate((7, 4, 1))
+    ],
+    "last": [HIDDEN[0, 6], HIDDEN[1, 3], HIDDEN[2, 0]],
+}
+
+
+@pytest.mark.parametrize("pooling", POOLED)
+def test_pooling_leaves_padding_out(pooling):
+    expected = torch.stack(POOLED[pooling])
+    torch.testing.assert_close(pool(HIDDEN, LENGTHS, pooling), expected)
+    spoilt = HIDDEN.clone()
+    spoilt[1, 4:], spoilt[2, 1:] = torch.nan, torch.inf
+    torch.testing.assert_close(pool(spoilt, LENGTHS, pooling), expected)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("pooling", POOLED)
+def test_a_label_of_the_whole(pooling, dense):
+    config = SequenceHeadConfig(pooling=pooling, dense=dense)
+    head = build_sequence_head(config, size=5, labels=3).eval()
+    x = torch.stack(POOLED[pooling])
+    if dense:
+        x = torch.tanh(linear(head.dense, x))
+    torch.testing.assert_close(head(HIDDEN, LENGTHS), linear(head.output, x))
+
+
+def test_a_label_of_every_token():
+    head = build_token_head(TokenHeadConfig(), size=5, labels=3).eval()
+    torch.testing.assert_close(head(HIDDEN), linear(head.output, HIDDEN))
+
+
+def test_an_answer_stands_in_the_context_or_at_place_0():
+    segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
+    expected = [[1, 0, 0, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]]
+    allowed = answer_places(LENGTHS, segments)
+    assert allowed.tolist() == torch.tensor(expected).bool().tolist()
+    head = build_span_head(SpanHeadConfig(), size=5).eval()
+    logits = head(HIDDEN, LENGTHS, segments)
+    for side, plain in zip(logits, linear(head.output, HIDDEN).unbind(-1), strict=True):
+        torch.testing.assert_close(side[allowed], plain[allowed])
+        assert (side[~allowed] == torch.finfo(side.dtype).min).all()
+        torch.testing.assert_close(side.softmax(-1)[~allowed], torch.zeros(int((~allowed).sum())))
+
+
+def test_dropout_is_for_training_alone():
+    segments = torch.ones(3, 7, dtype=torch.long)
+    for head, rest in (
+        (SequenceHead(size=5, labels=3, pooling="mean", dense=False, dropout=0.5), (LENGTHS,)),
+        (TokenHead(size=5, labels=3, dropout=0.5), ()),
+        (SpanHead(size=5, dropout=0.5), (LENGTHS, segments)),
+    ):
+        drawn = [head(HIDDEN, *rest) for _ in range(2)]
+        assert not all(one.equal(other) for one, other in zip(drawn[0], drawn[1], strict=True))
+        head.eval()
+        same = [head(HIDDEN, *rest) for _ in range(2)]
+        assert all(one.equal(other) for one, other in zip(same[0], same[1], strict=True))
+
+
+def test_the_first_weights_follow_the_generator():
+    def drawn(seed: int) -> torch.Tensor:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return build_sequence_head(SequenceHeadConfig(dense=True), size=67, labels=3).dense.weight.detach()
+
+    assert drawn(1).equal(drawn(1))
+    assert not drawn(1).equal(drawn(2))
+    assert drawn(1).std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_an_unknown_pooling_is_refused():
+    with pytest.raises(ConfigError, match="pooling = 'max'"):
+        parse(SequenceHeadConfig, {"pooling": "max"})

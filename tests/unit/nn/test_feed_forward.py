@@ -1,0 +1,46 @@
+"""The position-wise network against its equation."""
+
+import pytest
+import torch
+
+from dragoman.nn.feed_forward import FeedForward, activate
+from tests.written_out import activated, feed_forward
+
+
+def network(*, activation="relu", gated=False, bias=True, dropout=0.0):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return FeedForward(size=5, hidden_size=11, activation=activation, gated=gated, bias=bias, dropout=dropout)
+
+
+X = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "silu"])
+def test_activations(name):
+    x = torch.linspace(-7, 7, 101)
+    torch.testing.assert_close(activate(x, name), activated(x, name))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_the_equation(activation, gated, bias):
+    own = network(activation=activation, gated=gated, bias=bias)
+    torch.testing.assert_close(own(X), feed_forward(own, X))
+
+
+def test_each_position_is_on_its_own():
+    own = network(gated=True)
+    torch.testing.assert_close(own(X)[:, 1:2], own(X[:, 1:2]))
+
+
+def test_dropout_falls_inside_and_in_training_alone():
+    own = network(dropout=0.5)
+    assert not torch.equal(own(X), own(X))
+    own.eval()
+    torch.testing.assert_close(own(X), feed_forward(own, X))
+    with torch.no_grad():
+        own.outer.weight.zero_()
+    own.train()  # whatever falls inside, the output bias never does
+    assert torch.equal(own(X), own.outer.bias.expand(2, 3, 5))

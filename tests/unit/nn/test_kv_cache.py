@@ -1,0 +1,49 @@
+"""Keys and values of past positions: every operation does the same to both, and changes nothing it was given."""
+
+import torch
+
+from dragoman.nn.kv_cache import KeysValues
+
+
+def kept(rows, positions):
+    """Row r and position p hold 10 r + p as key, and its negative as value."""
+    numbers = 10.0 * torch.arange(rows)[:, None] + torch.arange(positions)
+    keys = numbers[:, None, :, None].expand(rows, 2, positions, 3)
+    return KeysValues(keys, -keys)
+
+
+def numbers(cache):
+    assert torch.equal(cache.values, -cache.keys)
+    assert (cache.keys == cache.keys[:, :1, :, :1]).all()
+    return cache.keys[:, 0, :, 0].tolist()
+
+
+def test_new_positions_come_after():
+    first, new = kept(2, 2), kept(2, 1)
+    assert numbers(first.append(new)) == [[0, 1, 0], [10, 11, 10]]
+    assert numbers(first) == [[0, 1], [10, 11]]
+    assert first.append(new).positions == 3
+
+
+def test_nothing_yet_takes_the_first_position():
+    assert numbers(kept(2, 0).append(kept(2, 1))) == [[0], [10]]
+
+
+def test_rows_are_taken_in_any_order_and_more_than_once():
+    assert numbers(kept(3, 2).take(torch.tensor([2, 0, 2, 2]))) == [[20, 21], [0, 1], [20, 21], [20, 21]]
+    assert numbers(kept(3, 2).take(torch.tensor([], dtype=torch.long))) == []
+
+
+def test_room_before_and_after():
+    assert numbers(kept(1, 2).pad(before=2)) == [[0, 0, 0, 1]]
+    assert numbers(kept(2, 1).pad(after=2)) == [[0, 0, 0], [10, 0, 0]]
+    assert numbers(kept(2, 2).pad()) == [[0, 1], [10, 11]]
+
+
+def test_rows_are_stacked():
+    assert numbers(kept(1, 2).stack(kept(2, 2))) == [[0, 1], [0, 1], [10, 11]]
+
+
+def test_rows_are_moved_to_the_end_each_by_its_own():
+    assert numbers(kept(3, 3).shift(torch.tensor([0, 1, 2]))) == [[0, 1, 2], [12, 10, 11], [21, 22, 20]]
+    assert numbers(kept(2, 0).shift(torch.tensor([0, 0]))) == [[], []]

@@ -1,0 +1,108 @@
+"""Runs beside each other."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.runs.compare import RunFacts, ScoreOf, comparable_scores, facts_of, score_of
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "run-1"
+
+
+def facts(name: str, *scores: ScoreOf) -> RunFacts:
+    return RunFacts(name, "translation", "transformer", 7, 0.5, "last", 1.0, 9, 99, "tokens", 12.0, scores)
+
+
+def score(value: float, signature: str = "a", metric: str = "BLEU", on: str = "valid") -> ScoreOf:
+    return ScoreOf(on, metric, value, signature, higher_is_better=metric != "TER")
+
+
+def test_the_facts_of_a_run_are_those_in_its_folder():
+    found = facts_of(GOLDEN)
+    scores = json.loads((GOLDEN / "scores.json").read_text(encoding="utf-8"))
+    assert (found.task, found.model, found.updates) == ("translation", "transformer", scores["updates"])
+    assert found.minutes == pytest.approx(scores["seconds"] / 60)
+    assert [one.metric for one in found.scores] == [one["metric"] for one in scores["scores"]["valid"]]
+    assert found.tokens_per_second is None  # its metrics were not kept
+    assert json.loads(json.dumps(found.to_json()))["parameters"] == found.parameters > 0
+
+
+def test_scores_stand_beside_each_other_only_with_one_signature():
+    one = facts("one", score(1.0), score(2.0, on="test"), score(3.0, "b"))
+    other = facts("other", score(4.0), score(5.0, metric="TER"))
+    keys = comparable_scores([one, other])
+    assert keys == [
+        ("valid", "BLEU", "a", ""),
+        ("valid", "BLEU", "b", ""),
+        ("valid", "TER", "a", ""),
+        ("test", "BLEU", "a", ""),
+    ]
+    found = [[score_of(run, key) for run in (one, other)] for key in keys]
+    assert [[None if cell is None else cell.value for cell in row] for row in found] == [
+        [1.0, 4.0],
+        [3.0, None],
+        [None, 5.0],
+        [2.0, None],
+    ]
+
+
+def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, digest in (("one", "a"), ("same", "a"), ("other", "b")):
+        shutil.copytree(GOLDEN, tmp_path / name)
+        corpora = [{"file": file, "sha256": digest + file} for file in ("train.en", "train.de")]
+        (tmp_path / name / "environment.json").write_text(json.dumps({"seed": 1, "corpora": corpora}), encoding="utf-8")
+    of = {name: {one.texts for one in facts_of(tmp_path / name).scores} for name in ("one", "same", "other")}
+    assert of["one"] == of["same"] != of["other"]
+    twice = json.dumps({"corpora": 2 * corpora})
+    (tmp_path / "same" / "environment.json").write_text(twice, encoding="utf-8")
+    assert {one.texts for one in facts_of(tmp_path / "same").scores} == {""}, "which file is which is not known"
+    assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
+    rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
+    assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]
+
+
+def test_the_best_is_in_bold():
+    from dragoman.cli.run_table import _in_bold
+
+    assert _in_bold([score(1.0), None, score(4.0)]) == ["1.00", "", "[bold]4.00[/bold]"]
+    assert _in_bold([score(1.0, metric="TER"), score(4.0, metric="TER")])[0] == "[bold]1.00[/bold]"
+    assert _in_bold([score(1.0), None]) == ["1.00", ""]
+
+
+def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "again").symlink_to(GOLDEN)
+    assert main.run(["compare", str(GOLDEN), str(tmp_path / "again")], debug=False) == 0
+    out = capsys.readouterr().out
+    for part in ("task", "MFLOP a token", "parameters", "valid: BLEU (1)", "(1) nrefs:1|case:mixed|eff:no"):
+        assert out.count(part) == 1
+    assert main.run(["compare", str(GOLDEN), str(tmp_path / "again"), "--json"], debug=False) == 0
+    assert [row["run"] for row in json.loads(capsys.readouterr().out)] == [str(GOLDEN), str(tmp_path / "again")]
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [
+        (["nowhere"], "nowhere: is no folder of a run; give runs alone, or files of outputs and --reference FILE"),
+        ([str(GOLDEN), str(GOLDEN)], "is given twice"),
+        ([str(GOLDEN.parent)], "no run folder"),
+        (
+            [str(GOLDEN), "--seed", "3"],
+            "are for outputs with --reference, and runs are shown with the scores that they",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_one_message(systems, message, capsys):
+    assert main.run(["compare", *systems], debug=False) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_runs_are_called_by_their_last_name_where_that_tells_them_apart():
+    from dragoman.cli.run_table import _short
+
+    assert _short(["runs/a", "runs/b"]) == ["a", "b"]
+    assert _short(["one/a", "other/a"]) == ["one/a", "other/a"]

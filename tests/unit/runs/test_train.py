@@ -1,0 +1,242 @@
+"""From materials to a finished run, in one process: what it writes, and what loads it again."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+import dragoman
+from dragoman.config import merge
+from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.tasks.factory import task_of
+from dragoman.runs.config import to_experiment
+from dragoman.runs.train import fit
+from dragoman.runs.load import load, load_in_pytorch
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.translation import build_stream
+from dragoman.models.weights import load_tensors, save_tensors
+from dragoman.training import precision
+from dragoman.training.trainer import InterruptionError
+from tests.small_runs import hashes, write_corpus
+
+CPU = torch.device("cpu")
+SETTINGS = {
+    "tokenizer": {"kind": "words"},
+    "model": {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17},
+    "training": {
+        "length": {"kind": "updates", "count": 9},
+        "interval": {"kind": "updates", "count": 4},
+        "batch_tokens": 211,
+    },
+    "decoding": {"beam": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a corpus, held-out texts in a folder of their own, and a finished run."""
+    place = tmp_path_factory.mktemp("fit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
+        for name, seed, pairs in (("valid", 2, 13), ("test", 3, 11)):
+            (place / name).mkdir()
+            write_corpus(place / name, seed=seed, pairs=pairs)
+        write_corpus(place, pairs=149)
+        with (place / "train.en").open("a") as source, (place / "train.de").open("a") as target:
+            source.write((place / "test" / "train.en").read_text().splitlines()[0] + "\n")  # a leak
+            target.write("ein Hund\n")
+        fit_in(place / "run", settings_of(place))
+    return place
+
+
+@pytest.fixture
+def copy(place, tmp_path, monkeypatch):
+    """The finished run, to be harmed."""
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    return RunFolder(shutil.copytree(place / "run", tmp_path / "copy"))
+
+
+def settings_of(place, **data):
+    def corpus(folder):
+        return {"kind": "files", "source": str(folder / "train.en"), "target": str(folder / "train.de")}
+
+    corpora = {"train": corpus(place), "valid": corpus(place / "valid"), "test": corpus(place / "test")}
+    return merge(SETTINGS, {"data": corpora | data})
+
+
+def fit_in(path, settings, *, interrupted=lambda: False):
+    folder, experiment = RunFolder(path), to_experiment(settings)
+    if not folder.config.exists():
+        folder.begin()
+        folder.write_config(experiment)
+    materials = gather(experiment, folder)
+    return fit(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+
+
+def gather(experiment, folder):
+    return task_of(experiment).gather(folder, tell=lambda _: None)
+
+
+def test_the_scores_are_written_with_their_signatures(place):
+    scores = json.loads((place / "run" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["updates"] == 9
+    assert scores["weights"] in ("last", "best", "average of the last 3")
+    assert list(scores["scores"]) == ["valid", "test"]
+    assert [score["metric"] for score in scores["scores"]["test"]] == ["BLEU", "chrF2"]
+    assert "version:" in scores["scores"]["test"][0]["signature"]
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_format_that_a_processor_has_no_instructions_for_is_told(place, tmp_path, monkeypatch, recwarn, able):
+    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: able)
+    fit_in(tmp_path / "run", merge(settings_of(place), {"training": {"precision": "bfloat16"}}))
+    told = [str(one.message) for one in recwarn if "no instructions for it" in str(one.message)]
+    assert len(told) == (0 if able else 1)
+
+
+def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
+    card = (place / "run" / "README.md").read_text(encoding="utf-8")
+    for part in (
+        "# run",
+        "| test | BLEU |",
+        r"nrefs:1\|case:mixed",
+        "13 to validate, 11 to test",
+        "- `train.en` sha256 ",
+        "- removed as leak: 1",
+        "1 encoder and 1 decoder layers, width 12/17, 2 heads",
+        "Trained for 9 updates",
+        "chosen on the validation set",
+        "dragoman translate run --input",
+    ):
+        assert part in card
+    assert str(place) not in card  # not in the notes about leaks either
+    assert str(place) not in (place / "run" / "environment.json").read_text(encoding="utf-8")
+
+
+def test_the_card_says_what_was_found_and_kept(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    fit_in(tmp_path / "run", settings_of(place, cleaning={"leaks": False}))
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    assert "- kept as leak: 1" in card
+    assert "removed as leak" not in card
+
+
+def test_the_weights_are_those_that_were_chosen(place):
+    last_line = (place / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
+    chosen = json.loads(last_line)
+    assert chosen["event"] == "chosen"
+    best = max(scores["bleu"] for scores in chosen["candidates"].values())
+    assert chosen["candidates"][chosen["name"]]["bleu"] == best
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 9 updates
+def test_what_was_trained_is_loaded_and_translates(place):
+    translator = dragoman.load(place / "run", device="cpu")
+    texts = ["two dogs", "", "a man sleeps ."]
+    translations = translator.translate(texts, beam=2)
+    assert len(translations) == 3
+    assert translations[1] == ""
+    assert translations == load(str(place / "run")).translate(texts, beam=2)
+
+
+def test_an_interruption_at_any_point_is_gone_on_from(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    last_line = (place / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
+    candidates = len(json.loads(last_line)["candidates"])
+    # It is asked after every update, after every candidate, and before each set is scored.
+    for asked, update in [(3, 3), (6 + 1, 9), (candidates + 1, 9), (candidates + 2, 9)]:
+        answers = iter([*[False] * (asked - 1), True])
+        with pytest.raises(InterruptionError, match=f"stopped after update {update}"):
+            fit_in(tmp_path / "run", settings_of(place), interrupted=lambda answers=answers: next(answers))
+        assert not (tmp_path / "run" / "model.safetensors").exists()
+    fit_in(tmp_path / "run", settings_of(place))
+    whole, broken = hashes(place / "run"), hashes(tmp_path / "run")
+    assert whole.keys() == broken.keys()
+    with_times = {"metrics.jsonl", "README.md", "scores.json"}
+    differing = {name for name in whole if whole[name] != broken[name] and not name.endswith("progress.json")}
+    assert differing <= with_times
+
+
+def test_an_unfinished_run_says_how_to_go_on(copy):
+    copy.weights.unlink()
+    with pytest.raises(RunError, match=f"has not ended; go on with: dragoman train --resume {copy.path}"):
+        load(copy.path)
+
+
+def test_what_is_no_run_is_not_loaded(tmp_path):
+    with pytest.raises(RunError, match="no run folder"):
+        load(tmp_path / "nowhere")
+
+
+def test_weights_of_another_shape_are_not_loaded(copy):
+    tensors = load_tensors(copy.weights)
+    save_tensors(copy.weights, {name: tensor[:-1] for name, tensor in tensors.items()})
+    with pytest.raises(RunError, match=r"model\.safetensors: has another shape"):
+        load_in_pytorch(copy.path)
+
+
+def test_a_missing_tokenizer_is_named(copy):
+    copy.tokenizer.unlink()
+    with pytest.raises(DataError, match=r"tokenizer\.json: cannot be read"):
+        load(copy.path)
+
+
+def test_a_device_that_is_not_there_is_refused(copy):
+    with pytest.raises(ConfigError, match="cuda:99"):
+        load(copy.path, device="cuda:99")
+
+
+def test_a_corpus_that_changed_is_refused_and_one_that_moved_is_not(place, copy, tmp_path):
+    moved = shutil.copytree(place, tmp_path / "moved", ignore=shutil.ignore_patterns("run", "cache"))
+    gather(to_experiment(settings_of(moved)), copy)
+    write_corpus(moved / "valid", seed=99, pairs=13)
+    with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* began"):
+        gather(to_experiment(settings_of(moved)), copy)
+
+
+def test_the_lines_of_a_batch_are_named_as_they_stand_in_the_corpus(place, tmp_path):
+    folder = RunFolder(tmp_path / "new")
+    folder.begin()
+    materials = gather(to_experiment(settings_of(place)), folder)
+    line = materials.texts.train.line(int(materials.train.origins[7]))
+    assert materials.name([7]) == f"lines {line} of the training corpus"
+    assert materials.name(range(6)).count(",") == 5
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"), [("longest_source", "data.longest_source = 1"), ("longest_target", "")]
+)
+def test_limits_that_leave_nothing_are_refused(place, tmp_path, setting, message):
+    folder = RunFolder(tmp_path / "new")
+    folder.begin()
+    settings = settings_of(place, **{setting: 1})
+    with pytest.raises(DataError, match=f"every one of the .* training pairs is longer than .*{message}"):
+        gather(to_experiment(settings), folder)
+
+
+def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_counted(place, tmp_path):
+    folder = RunFolder(tmp_path / "new")
+    folder.begin()
+    model = {"model": {"positions": {"kind": "learned", "length": 9}}}
+    experiment = to_experiment(merge(settings_of(place, longest_source=8, longest_target=8), model))
+    materials = gather(experiment, folder)
+    assert 0 < len(materials.valid) < 13
+    assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
+    [note] = materials.notes
+    assert note.startswith(f"{13 - len(materials.valid)} validation pairs are longer than 8 tokens")
+    outcome = fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+    assert outcome.updates == 9
+
+
+def test_under_bpe_dropout_every_epoch_is_segmented_anew(place, tmp_path):
+    folder = RunFolder(tmp_path / "new")
+    folder.begin()
+    tokenizer = {"tokenizer": {"kind": "bpe", "vocabulary": 320, "dropout": 0.3}}
+    experiment = to_experiment(merge(settings_of(place), tokenizer))
+    stream = build_stream(experiment, gather(experiment, folder))
+    widths = []
+    for epoch in range(2):
+        stream.seek({"epoch": epoch, "batch": 0})
+        widths.append(sum(int(next(stream).source_lengths.sum()) for _ in range(stream.batches_per_epoch())))
+    assert widths[0] != widths[1]

@@ -1,0 +1,190 @@
+"""Trees in a run: which configurations need or refuse them, and that every text gets its own."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+import dragoman
+from dragoman.config import merge
+from dragoman.errors import ConfigError, RunError
+from dragoman.tasks.factory import task_of
+from dragoman.runs.config import in_folder, to_experiment
+from dragoman.runs.train import fit
+from dragoman.profiling.model_cost import take_inventory
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.translation import build_stream
+from tests.small_runs import write_corpus
+from tests.trees import Heads, conllu, random_tree
+
+CPU = torch.device("cpu")
+SMALL = {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17}
+SETTINGS = {
+    "tokenizer": {"kind": "bpe", "vocabulary": 300},
+    "model": {**SMALL, "positions": {"kind": "structural", "reach": 3}},
+    "training": {
+        "length": {"kind": "updates", "count": 5},
+        "interval": {"kind": "updates", "count": 5},
+        "batch_tokens": 311,
+    },
+    "decoding": {"beam": 2},
+    "metrics": [{"kind": "chrf"}],
+}
+
+
+def corpus(folder: Path) -> dict[str, str]:
+    names = {"source": "train.en", "target": "train.de", "source_trees": "train.conllu"}
+    return {"kind": "files"} | {key: str(folder / name) for key, name in names.items()}
+
+
+def settings_of(place: Path, **changed) -> dict:
+    return merge(SETTINGS, {"data": {"train": corpus(place), "test": corpus(place / "test")}}) | changed
+
+
+def tree_of(text: str) -> Heads:
+    """The tree that a text has in these corpora."""
+    return random_tree(random.Random(text), len(text.split()))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("trees")
+    for folder, pairs, seed in ((place, 149, 1), (place / "test", 11, 2)):
+        folder.mkdir(exist_ok=True)
+        write_corpus(folder, pairs=pairs, seed=seed)
+        texts = (folder / "train.en").read_text(encoding="utf-8").splitlines()
+        trees = conllu([(text, tree_of(text)) for text in texts])
+        (folder / "train.conllu").write_text(trees, encoding="utf-8")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+
+
+def begun(path: Path, settings):
+    folder, experiment = RunFolder(path), to_experiment(settings)
+    folder.begin()
+    folder.write_config(experiment)
+    return folder, experiment, task_of(experiment).gather(folder, tell=lambda _: None)
+
+
+def complaint(tree) -> str:
+    with pytest.raises(ConfigError) as raised:
+        to_experiment(tree)
+    [line] = str(raised.value).splitlines()
+    return line
+
+
+def test_every_set_needs_its_trees(place):
+    for name in ("train", "valid", "test"):
+        bare = {key: value for key, value in corpus(place).items() if key != "source_trees"}
+        data = {"train": corpus(place), "test": corpus(place), name: bare}
+        message = complaint(SETTINGS | {"data": data})
+        assert f"data.{name}.source_trees is not given" in message
+        assert "give a CoNLL-U file beside a corpus of kind files, or choose other positions" in message
+    table = {"kind": "tsv", "path": "a.tsv"}
+    assert "data.train.source_trees is not given" in complaint(SETTINGS | {"data": {"train": table}})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": SMALL},
+        {"model": {"kind": "recurrent", "size": 12}},
+        {"task": "language_modelling", "data": {"kind": "pairs"}, "model": {"size": 12, "heads": 2}},
+    ],
+)
+def test_trees_without_structural_positions_are_refused(place, other):
+    common = {"tokenizer": {"kind": "bpe"}}
+    message = complaint(merge({**common, "data": {"train": corpus(place)}}, other))
+    assert "data.train.source_trees = " in message
+    assert "has no effect without model.positions.kind = structural; leave one of them out" in message
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "reason"),
+    [
+        ({"kind": "characters"}, "tokenizer.kind = characters does not go with structural positions"),
+        ({"kind": "words"}, "tokenizer.kind = words does not go with structural positions"),
+        ({"kind": "bpe", "whitespace": "keep"}, "tokenizer.whitespace = keep does not go with structural positions"),
+        ({"kind": "unigram", "normalisation": "nfkc"}, "tokenizer.normalisation = nfkc does not go with structural"),
+    ],
+)
+def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
+    message = complaint(settings_of(place, tokenizer=tokenizer))
+    assert reason in message
+    assert "; choose " in message
+
+
+def test_the_file_of_trees_is_taken_from_the_folder_of_the_corpora():
+    placed = in_folder({"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data"))
+    assert placed["data"]["train"]["source_trees"] == "/data/t"
+
+
+def test_a_teacher_may_do_without_trees_and_may_not_need_them(place, tmp_path):
+    plain = {name: str(place / f"train.{side}") for name, side in (("source", "en"), ("target", "de"))}
+    without = {**SETTINGS, "model": SMALL, "data": {"train": {"kind": "files", **plain}}}
+    settings = {"with": settings_of(place), "without": without}
+    for name, tree in settings.items():
+        folder, experiment, materials = begun(tmp_path / name, tree)
+        fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+    for student, teacher in (("with", "without"), ("without", "with")):
+        objective = {"kind": "word_distillation", "teacher": str(tmp_path / teacher)}
+        tree = merge(settings[student], {"training": {"objective": objective}})
+        folder, experiment, materials = begun(tmp_path / f"{student} taught", tree)
+        if student == "with":
+            fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+            assert folder.weights.is_file()
+        else:
+            with pytest.raises(ConfigError, match="reads the dependency tree of each source, and this run has none"):
+                fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_every_text_has_its_own_tree(place, tmp_path, dropout):
+    """What is held out of the training corpus too, and under BPE dropout."""
+    settings = settings_of(place, tokenizer={"kind": "bpe", "vocabulary": 300, "dropout": dropout})
+    _, experiment, materials = begun(tmp_path / "new", settings)
+    sets = {"train": materials.texts.train, "valid": materials.texts.valid, "test": materials.texts.test}
+    assert materials.trees.keys() == sets.keys()
+    for name, texts in sets.items():
+        heads = [materials.trees[name].heads(row) for row in range(len(texts))]
+        assert heads == [tree_of(source) for source, _ in texts.pairs()]
+    batch = next(build_stream(experiment, materials))
+    for row, heads in zip(batch.rows, batch.structure.heads.tolist(), strict=True):
+        tree = tree_of(materials.texts.train.pair(int(materials.train.origins[row]))[0])
+        assert tuple(heads[: len(tree) + 1]) == (0, *tree)
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 5 updates
+def test_a_run_is_validated_scored_and_loaded_with_its_trees(place, tmp_path):
+    folder, experiment, materials = begun(tmp_path / "run", settings_of(place))
+    outcome = fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+    assert outcome.updates == 5
+    translator = dragoman.load(tmp_path / "run", device="cpu")
+    pairs = list(materials.texts.test.pairs())
+    sources = [source for source, _ in pairs]
+    outputs = translator.translate(sources, beam=2, trees=[tree_of(source) for source in sources])
+    from dragoman.evaluation import Chrf, corpus_score
+
+    [score] = outcome.scores["test"]
+    assert corpus_score(outputs, [[target for _, target in pairs]], Chrf()).value == score.value
+    assert take_inventory(translator.model).cache_bytes == 2 * 12 * 4
+
+
+def test_trees_that_changed_are_not_gone_on_with(place, tmp_path):
+    import json
+    import shutil
+
+    moved = Path(shutil.copytree(place, tmp_path / "moved"))
+    folder, _, materials = begun(tmp_path / "run", settings_of(moved))
+    corpora = [{"path": path, "sha256": digest} for path, digest in materials.fingerprints.items()]
+    folder.environment.write_text(json.dumps({"corpora": corpora}), encoding="utf-8")
+    texts = (moved / "train.en").read_text(encoding="utf-8").splitlines()
+    flat = conllu([(text, (0,) * len(text.split())) for text in texts])
+    (moved / "train.conllu").write_text(flat, encoding="utf-8")
+    with pytest.raises(RunError, match=r"train\.conllu: has changed since the run in .* began"):
+        task_of(to_experiment(settings_of(moved))).gather(folder, tell=lambda _: None)
