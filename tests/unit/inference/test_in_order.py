@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.runtime.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
+from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
 
 from dragoman.data.tokenizers import Characters, Tokenizer
 from dragoman.decoding import SearchSettings
