@@ -151,8 +151,7 @@ NB_MODULE(_core, module) {
         .def("select", [](const State& state, const IdArray& parents) { return state.select(table<const std::int32_t>(parents)); },
              nb::arg("parents").noconvert(), released())
         .def("keep", &State::keep, released())
-        .def("join", &State::join, released())
-        .def("back", &State::back, released());
+        .def("join", &State::join, released());
 
     nb::class_<Model>(module, "Model")
         .def("__init__", &load, nb::arg("settings"), nb::arg("weights"), nb::arg("compute"), nb::arg("threads"),
@@ -185,17 +184,6 @@ NB_MODULE(_core, module) {
                                    table<std::int32_t>(ids));
              },
              nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"), nb::arg("forbidden"),
-             nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert(), released())
-        .def("follow",
-             [](Model& model, const IdArray& tokens, const Rows& lengths, const Memory& memory, const State& state,
-                const Rows& forbidden, const FloatTable& log_probs, const IdTable& ids) {
-                 if (log_probs.shape(0) != ids.shape(0) || log_probs.shape(1) != ids.shape(1)) {
-                     throw std::invalid_argument("the results need one row a token and k columns");
-                 }
-                 return model.follow(table<const std::int32_t>(tokens), lengths, memory, state, forbidden,
-                                     table<float>(log_probs), table<std::int32_t>(ids));
-             },
-             nb::arg("tokens").noconvert(), nb::arg("lengths"), nb::arg("memory"), nb::arg("state"), nb::arg("forbidden"),
              nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert(), released())
         .def_prop_ro("instruction_set", &Model::instruction_set)
         .def_prop_ro("threads", &Model::threads)

@@ -93,23 +93,6 @@ State State::join(const State& other) const {
     return State(Held(held_.slots(), std::move(numbers)), both(ages_, other.ages_), beam_);
 }
 
-State State::back(const std::vector<std::int64_t>& places) const {
-    if (places.size() != sentences()) {
-        throw std::invalid_argument(std::to_string(places.size()) + " numbers of places for " + std::to_string(sentences()) +
-                                    " sentences");
-    }
-    std::vector<std::size_t> ages = ages_, by_row;
-    for (std::size_t sentence = 0; sentence < sentences(); sentence++) {
-        if (places[sentence] < 0 || static_cast<std::uint64_t>(places[sentence]) > ages[sentence]) {
-            throw std::out_of_range("sentence " + std::to_string(sentence) + " has " + std::to_string(ages[sentence]) +
-                                    " places, and cannot go " + std::to_string(places[sentence]) + " back");
-        }
-        ages[sentence] -= static_cast<std::size_t>(places[sentence]);
-        by_row.insert(by_row.end(), beam_, static_cast<std::size_t>(places[sentence]));
-    }
-    return State(Held(held_.slots(), held_.slots()->back(held_.numbers(), by_row)), std::move(ages), beam_);
-}
-
 Memory::Memory(std::vector<std::shared_ptr<const Sentence>> sentences, std::vector<std::int32_t> lengths,
                std::shared_ptr<const State> read, std::shared_ptr<Slots> model)
     : sentences_(std::move(sentences)), lengths_(std::move(lengths)), read_(std::move(read)), model_(std::move(model)) {}

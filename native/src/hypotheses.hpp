@@ -58,8 +58,6 @@ public:
     State select(const Ids& parents) const;
     State keep(const std::vector<std::int64_t>& rows) const;
     State join(const State& other) const;
-    /// The state that it was so many places ago, sentence by sentence.
-    State back(const std::vector<std::int64_t>& places) const;
 
 private:
     Held held_;

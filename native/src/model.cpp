@@ -198,7 +198,7 @@ State Model::start(const Memory& memory, std::size_t beam) const {
     return State(Held(slots_, std::move(nowhere)), std::vector<std::size_t>(memory.lengths().size(), 0), beam);
 }
 
-void Model::check_state(const Memory& memory, const State& state) const {
+void Model::check_step(const Ids& tokens, const Memory& memory, const State& state) const {
     if (memory.model() != slots_ || state.held().slots() != slots_) {
         throw std::invalid_argument("memory and state must be of this model");
     }
@@ -206,10 +206,6 @@ void Model::check_state(const Memory& memory, const State& state) const {
         throw std::invalid_argument("the memory holds " + std::to_string(memory.lengths().size()) +
                                     " sentences, and the state " + std::to_string(state.sentences()));
     }
-}
-
-void Model::check_step(const Ids& tokens, const Memory& memory, const State& state) const {
-    check_state(memory, state);
     if (tokens.rows != state.sentences() || tokens.columns != state.beam()) {
         throw std::invalid_argument("tokens are " + std::to_string(tokens.rows) + " x " + std::to_string(tokens.columns) +
                                     ", and the state has " + std::to_string(state.sentences()) + " sentences with beams of " +

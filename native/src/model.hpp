@@ -23,7 +23,7 @@ public:
 
     /// Read sources, or prompts but for their last tokens.
     Memory encode(const Ids& ids, const std::vector<std::int64_t>& lengths);
-    /// Read sources for which `best` and `follow` know no other words than their candidates.
+    /// Read sources for which `best` knows no other words than their candidates.
     Memory encode_for(const Ids& ids, const std::vector<std::int64_t>& lengths, const TokenLists& candidates);
     State start(const Memory& memory, std::size_t beam) const;
     /// All logits of what follows `tokens`, one row a hypothesis.
@@ -32,11 +32,6 @@ public:
     /// finite.
     State best(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int64_t>& forbidden,
                Table<float> log_probs, Table<std::int32_t> ids);
-    /// What `best` gives after each of the first `lengths` tokens of a hypothesis' row, all in one pass: a row of results
-    /// a token, sentence by sentence. Beams are of one.
-    State follow(const Ids& tokens, const std::vector<std::int64_t>& lengths, const Memory& memory, const State& state,
-                 const std::vector<std::int64_t>& forbidden, Table<float> log_probs, Table<std::int32_t> ids);
-
     const Settings& settings() const { return settings_; }
     const char* instruction_set() const { return kernels_.name; }
     int threads() const { return crews_->size(); }
@@ -53,8 +48,6 @@ private:
 
     /// Slots for the next places of hypotheses, one after the other; `ends` become those of the last places.
     std::vector<std::int32_t> extended(std::vector<std::int32_t>& ends, const std::vector<std::size_t>& lengths);
-    Steps followed(const Ids& tokens, const Memory& memory, const State& state, const std::vector<std::int32_t>& chain,
-                   const std::vector<std::size_t>& lengths, const Portion& portion) const;
     /// Of all rows of a pass, those of a sentence after each other.
     Best best_of(Crew& crew, const Steps& steps, const std::vector<std::int32_t>& forbidden, std::size_t k) const;
     std::vector<std::int32_t> checked_forbidden(const std::vector<std::int64_t>& forbidden, std::size_t k) const;
@@ -64,7 +57,6 @@ private:
     template <class Finish>
     State go_on(const Ids& tokens, const Memory& memory, const State& state, const Finish& finish);
     Steps steps_of(const Ids& tokens, const Memory& memory, const State& next, const Portion& portion) const;
-    void check_state(const Memory& memory, const State& state) const;
     void check_step(const Ids& tokens, const Memory& memory, const State& state) const;
 
     const Settings settings_;

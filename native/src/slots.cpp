@@ -49,15 +49,6 @@ void Slots::release(const std::vector<std::int32_t>& slots) {
     }
 }
 
-std::vector<std::int32_t> Slots::back(std::vector<std::int32_t> slots, const std::vector<std::size_t>& places) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (std::size_t i = 0; i < slots.size(); i++) {
-        for (std::size_t place = 0; place < places[i]; place++) slots[i] = before(slots[i]);
-        if (slots[i] != none) links_[static_cast<std::size_t>(slots[i])].holders++;
-    }
-    return slots;
-}
-
 std::int32_t Slots::take() {
     if (open_.empty()) open_page();
     std::size_t number = *open_.begin();

@@ -25,8 +25,6 @@ public:
     std::vector<std::int32_t> after(const std::vector<std::int32_t>& parents);
     void hold(const std::vector<std::int32_t>& slots);
     void release(const std::vector<std::int32_t>& slots);
-    /// The slots so many places before these, each with one holder more.
-    std::vector<std::int32_t> back(std::vector<std::int32_t> slots, const std::vector<std::size_t>& places);
 
     /// Where a slot's numbers are. Safe for slots that are held, while others come and go on other threads; new ones
     /// must not be made meanwhile.

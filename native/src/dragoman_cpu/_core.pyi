@@ -86,7 +86,6 @@ class State:
     def select(self, parents: NDArray[np.int32]) -> State: ...
     def keep(self, rows: Sequence[int]) -> State: ...
     def join(self, other: State) -> State: ...
-    def back(self, places: Sequence[int]) -> State: ...
 
 class Model:
     def __init__(
@@ -106,16 +105,6 @@ class Model:
     def best(
         self,
         tokens: NDArray[np.int32],
-        memory: Memory,
-        state: State,
-        forbidden: Sequence[int],
-        log_probs: NDArray[np.float32],
-        ids: NDArray[np.int32],
-    ) -> State: ...
-    def follow(
-        self,
-        tokens: NDArray[np.int32],
-        lengths: Sequence[int],
         memory: Memory,
         state: State,
         forbidden: Sequence[int],

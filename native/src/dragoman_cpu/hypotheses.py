@@ -63,10 +63,6 @@ class State:
         """The state of these sentences alone; raises IndexError for others than there are."""
         return type(self)(self.core.keep(_rows(rows)))
 
-    def back(self, places: ArrayLike) -> Self:
-        """The state that it was so many places ago, `[batch]`; raises IndexError where it has had fewer."""
-        return type(self)(self.core.back(whole_numbers(places, axes=1, name="places").tolist()))
-
     def join(self, other: Self) -> Self:
         """This state with the sentences of the other, of the same beam, after its own, each at its own place."""
         return type(self)(self.core.join(other.core))

@@ -85,7 +85,7 @@ class Model:
         """Read sources, or the prompts of a causal model but for their last tokens, which the first step is given.
 
         `ids` are `[batch, places]`, of which the first `lengths` of each row count. `candidates` are the tokens that
-        `best` and `follow` choose among for each source, one at least, each once; probabilities are theirs alone then.
+        `best` chooses among for each source, one at least, each once; probabilities are theirs alone then.
         `step` gives the logits of all tokens all the same. Raises IndexError for tokens beyond the vocabulary or places
         beyond learned ones, ValueError for lengths that are not from 1 to the width.
         """
@@ -128,27 +128,3 @@ class Model:
         without = whole_numbers(forbidden, axes=1, name="forbidden").tolist()
         following = self.core.best(table, memory.core, state.core, without, log_probs, ids)
         return log_probs.reshape(*table.shape, k), ids.reshape(*table.shape, k), State(following)
-
-    def follow(
-        self,
-        tokens: ArrayLike,
-        lengths: ArrayLike,
-        memory: Memory,
-        state: State,
-        k: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32], State]:
-        """What `best` gives after each of the first `lengths` of `tokens[batch, places]`, with the same bits, at once.
-
-        Log-probabilities and ids are `[rows, k]`, a row for each token, sentence by sentence; the state is the one
-        after all of them, and its `back` those before. The state must have a beam of one. Raises what `best` and
-        `encode` do.
-        """
-        if not 1 <= k <= self.vocabulary:
-            raise ValueError(f"k = {k} must be from 1 to the vocabulary's {self.vocabulary}")
-        table, numbers = whole_numbers(tokens, axes=2, name="tokens"), whole_numbers(lengths, axes=1, name="lengths")
-        rows = int(np.clip(numbers, 0, table.shape[1]).sum())
-        log_probs, ids = np.empty((rows, k), np.float32), np.empty((rows, k), np.int32)
-        without = whole_numbers(forbidden, axes=1, name="forbidden").tolist()
-        following = self.core.follow(table, numbers.tolist(), memory.core, state.core, without, log_probs, ids)
-        return log_probs, ids, State(following)
