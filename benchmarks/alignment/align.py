@@ -29,7 +29,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.evaluation import GoldAlignment, agreement, alignment_scores, read_gold
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
@@ -111,7 +111,7 @@ def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
     if arguments.targets is not None:
         return parallel(arguments.sentences, arguments.targets)[: arguments.limit]
     pairs = []
-    for _, line in islice(lines(arguments.sentences), arguments.limit):
+    for _, line in islice(read_lines(arguments.sentences), arguments.limit):
         source, target = (" ".join(side.split()) for side in line.split("|||"))
         pairs.append((target, source) if arguments.swap else (source, target))
     return pairs
@@ -120,7 +120,7 @@ def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
 def read_links(arguments: argparse.Namespace, number: int) -> list[GoldAlignment] | None:
     if arguments.gold is None:
         return None
-    gold = read_gold((line for _, line in lines(arguments.gold)), name=str(arguments.gold))[:number]
+    gold = read_gold((line for _, line in read_lines(arguments.gold)), name=str(arguments.gold))[:number]
     return [GoldAlignment(turned(one.sure), turned(one.possible)) for one in gold] if arguments.swap else gold
 
 
@@ -134,7 +134,7 @@ def training_text(arguments: argparse.Namespace) -> list[Pair]:
 
 def parallel(source: Path, target: Path) -> list[Pair]:
     """Pairs of sentences in words between spaces."""
-    sides = ([split_marks(line) for _, line in lines(path)] for path in (source, target))
+    sides = ([split_marks(line) for _, line in read_lines(path)] for path in (source, target))
     return [pair for pair in zip(*sides, strict=True) if all(side.strip() for side in pair)]
 
 

@@ -19,7 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dragoman
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.decoding import Average
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.runs.folder import RunFolder
@@ -32,7 +32,7 @@ COLOURS = ("#c8553d", "#b08d2f", "#1b6ca8", "#4f7942", "#7b5ea7")
 
 def main() -> None:
     arguments = parse()
-    sources, references = ([line for _, line in lines(path)] for path in (arguments.source, arguments.reference))
+    sources, references = ([line for _, line in read_lines(path)] for path in (arguments.source, arguments.reference))
     lengths = [len(source.split()) for source in sources]
     buckets = [[row for row, length in enumerate(lengths) if low <= length < high] for low, high in pairwise(EDGES)]
     metric = Bleu(tokenize=arguments.tokenize)

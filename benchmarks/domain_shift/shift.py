@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.runs.folder import RunFolder
 
@@ -75,7 +75,7 @@ def taken(arguments: argparse.Namespace) -> tuple[Path, Path]:
     paths = []
     for side in ("en", "de"):
         path = arguments.runs / f"everyday.{side}"
-        some = islice(lines(arguments.data / f"tatoeba/deu-eng/train.{side}.gz"), arguments.pairs)
+        some = islice(read_lines(arguments.data / f"tatoeba/deu-eng/train.{side}.gz"), arguments.pairs)
         path.write_text("".join(f"{text}\n" for _, text in some), encoding="utf-8")
         paths.append(path)
     return paths[0], paths[1]
@@ -117,7 +117,9 @@ def command(*arguments: str) -> None:
 
 def score(run: Path, place: Path) -> Any:
     """BLEU with beam 5 on a test set."""
-    source, reference = ([text for _, text in lines(place.parent / f"{place.name}.{side}.gz")] for side in ("en", "de"))
+    source, reference = (
+        [text for _, text in read_lines(place.parent / f"{place.name}.{side}.gz")] for side in ("en", "de")
+    )
     return corpus_score(dragoman.load(run).translate(source), [reference], Bleu())
 
 

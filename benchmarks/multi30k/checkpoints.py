@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 import dragoman
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.evaluation import corpus_score
 from dragoman.models.weights import save_tensors
 from dragoman.runs.folder import RunFolder
-from dragoman.training.checkpoint import Checkpoints
+from dragoman.training.checkpoint import CheckpointStore
 
 
 def main() -> None:
@@ -29,16 +29,16 @@ def main() -> None:
     experiment = run.read_config()
     data, metric = experiment.data, experiment.metrics[0]
     texts = {
-        name: [[text for _, text in lines(Path(file))] for file in (pairs.source, pairs.target)]
+        name: [[text for _, text in read_lines(Path(file))] for file in (pairs.source, pairs.target)]
         for name, pairs in (("valid", data.valid), ("test", data.test))
     }
-    checkpoints = Checkpoints(run.checkpoints, keep=1)
+    checkpoints = CheckpointStore(run.checkpoints, keep=1)
     found = []
-    for update in checkpoints.updates()[-2:]:  # of earlier ones the moving average is not kept
+    for update in checkpoints.steps()[-2:]:  # of earlier ones the moving average is not kept
         checkpoint = checkpoints.load(update)
         progress = checkpoint.progress
         row = {"update": update, "minutes": round(progress.seconds / 60, 1), "target_tokens": progress.tokens}
-        candidates = {"last": checkpoint.model, "moving average": checkpoint.average}
+        candidates = {"last": checkpoint.model, "moving average": checkpoint.ema}
         for kind, weights in candidates.items():
             if weights is None:
                 continue

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dragoman
-from dragoman.data.augmentation import Perturbation, perturbed
-from dragoman.data.readers import lines
+from dragoman.data.augmentation import Perturbation, perturb
+from dragoman.data.readers import read_lines
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference.translator import TranslationWarning
 
@@ -25,9 +25,9 @@ FAULTS: tuple[Perturbation, ...] = get_args(Perturbation)
 
 def main() -> None:
     arguments = parse()
-    sources, references = ([line for _, line in lines(path)] for path in (arguments.source, arguments.reference))
+    sources, references = ([line for _, line in read_lines(path)] for path in (arguments.source, arguments.reference))
     texts = {"clean": sources} | {
-        fault: [perturbed(text, fault, number=number) for number, text in enumerate(sources)] for fault in FAULTS
+        fault: [perturb(text, fault, number=number) for number, text in enumerate(sources)] for fault in FAULTS
     }
     runs = {name: measured(folder, texts, references) for name, folder in arguments.runs}
     tree = {

@@ -23,7 +23,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dragoman
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.decoding import Normalisation, Raw, SearchSettings
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference import Translation, Translator
@@ -75,7 +75,7 @@ def parse() -> argparse.Namespace:
 
 
 def drawn(arguments: argparse.Namespace) -> Sentences:
-    sources, references = ([line for _, line in lines(path)] for path in (arguments.source, arguments.reference))
+    sources, references = ([line for _, line in read_lines(path)] for path in (arguments.source, arguments.reference))
     rows = sorted(random.Random(SEED).sample(range(len(sources)), arguments.sentences))
     return Sentences([sources[row] for row in rows], [references[row] for row in rows])
 

@@ -10,14 +10,14 @@ from safetensors.numpy import load_file, save_file
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
-from benchmarks.decode import company
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.data.readers import lines
+from dragoman.data.readers import read_lines
 from dragoman.decoding import LengthLimit, SearchSettings
 from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import THREADS, instruction_sets
 from dragoman.runs.load import load
+from tests import batch_invariance
 from tests.corpora import corpora
 
 STORED = Path(__file__).parents[1] / "golden" / "run-1"
@@ -53,11 +53,11 @@ def made_up(count: int) -> list[str]:
 def real(count: int) -> list[str]:
     """Of the corpora beside the checkout, where there are any."""
     path = corpora() / "multi30k" / "test_2016_flickr.en.gz"
-    return [text for _, text in lines(path)][:: 1000 // count] if path.exists() else []
+    return [text for _, text in read_lines(path)][:: 1000 // count] if path.exists() else []
 
 
 def test_sentences_are_translated_the_same_in_any_company(sharp):
-    results = list(company.everywhere(sharp, [*made_up(43), *real(25)], SHORT))
+    results = list(batch_invariance.everywhere(sharp, [*made_up(43), *real(25)], SHORT))
     assert [(one["compute"], one["instruction_set"]) for one in results] == [
         (compute, name) for compute in ("float32", "int8") for name in instruction_sets()
     ]
@@ -76,14 +76,14 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
         return log_probs * (1 + 1e-6 * (len(tokens) - 1)), ids, after
 
     texts = [text for text in made_up(31) if text]
-    alone = company.in_batches(translator, texts, SHORT, size=1)
-    assert company.in_batches(translator, texts, SHORT, size=7) == alone
+    alone = batch_invariance.in_batches(translator, texts, SHORT, size=1)
+    assert batch_invariance.in_batches(translator, texts, SHORT, size=7) == alone
     monkeypatch.setattr(translator.network, "best", swayed)
-    assert company.in_batches(translator, texts, SHORT, size=1) == alone
+    assert batch_invariance.in_batches(translator, texts, SHORT, size=1) == alone
     for found in (
-        company.in_batches(translator, texts, SHORT, size=7),
-        company.in_random_order(translator, texts, SHORT),
-        company.through_an_engine(translator, texts, SHORT),
+        batch_invariance.in_batches(translator, texts, SHORT, size=7),
+        batch_invariance.in_random_order(translator, texts, SHORT),
+        batch_invariance.through_an_engine(translator, texts, SHORT),
     ):
         assert sum(one != other for one, other in zip(alone, found, strict=True)) > len(texts) // 2
 

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.decode_twin import plain_beam_search
 from dragoman.decoding import (
     Average,
     Gnmt,
@@ -22,6 +21,7 @@ from dragoman.decoding import (
     score_targets,
 )
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources, rectangle
+from tests.plain_beam_search import plain_beam_search
 from tests.searching import beam_search, greedy, search
 
 PRIMES = [1, 2, 3, 5, 7]

@@ -1,0 +1,133 @@
+"""Beam search as a plain loop that decodes every prefix anew: the slow twin of `dragoman.decoding`.
+
+No cache, no tensors of hypotheses: lists, sorted. The tests hold it to give the same hypotheses; run as a program it
+times both on the same sentences in the same batches, in turn, and writes JSON:
+
+    python benchmarks/decode_twin.py RUN --source FILE --lines 1000 --beam 5 --output timings.json
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from dragoman.data.readers import read_lines
+from dragoman.decoding import Hypothesis, SearchSettings
+from dragoman.inference import Translator
+from dragoman.inference.length_batches import batches_by_length
+from dragoman.models.special_symbols import Symbols
+from tests.plain_beam_search import plain_beam_search
+
+
+def plain_translations(translator: Translator, texts: list[str], settings: SearchSettings) -> list[Hypothesis]:
+    """The best hypothesis for each text by the plain loop, in the batches that the translator makes."""
+    symbols = Symbols()
+    ids = translator.tokenizer.source.encode_batch(texts)
+    best: dict[int, Hypothesis] = {}
+    for rows in batches_by_length([len(row) + 1 for row in ids], budget=translator.batch_tokens):
+        sources = [torch.tensor([*ids[row], symbols.end]) for row in rows]
+        found = plain_beam_search(
+            translator.model,
+            pad_sequence(sources, batch_first=True, padding_value=symbols.pad).to(translator.device),
+            torch.tensor([len(source) for source in sources], device=translator.device),
+            limits=[settings.limit(len(ids[row])) for row in rows],
+            settings=settings,
+            symbols=symbols,
+        )
+        best |= {row: hypotheses[0] for row, hypotheses in zip(rows, found, strict=True)}
+    return [best[row] for row in range(len(texts))]
+
+
+def timed(task: Callable[[], list[Hypothesis]]) -> tuple[float, list[Hypothesis]]:
+    """Seconds, and what the task returned."""
+    start = time.perf_counter()
+    result = task()
+    return time.perf_counter() - start, result
+
+
+def timed_command(run: Path, texts: list[str], beam: int, device: str | None) -> float:
+    """Seconds of `dragoman translate` as a process of its own, from the start of Python to the last line on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source.txt"
+        source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        command = [sys.executable, "-m", "dragoman", "translate", str(run), "--input", str(source)]
+        command += ["--output", str(Path(folder) / "target.txt"), "--beam", str(beam), "--length-penalty", "1"]
+        command += [] if device is None else ["--device", device]
+        start = time.perf_counter()
+        subprocess.run(command, check=True)
+        return time.perf_counter() - start
+
+
+def row(seconds: list[float], hypotheses: list[Hypothesis]) -> dict[str, object]:
+    """The result of one road: the seconds of every round, and the tokens a second of the fastest."""
+    tokens = sum(one.length for one in hypotheses)
+    return {
+        "seconds": [round(one, 3) for one in seconds],
+        "tokens": tokens,
+        "tokens_per_second": round(tokens / min(seconds)),
+    }
+
+
+def main() -> None:
+    """Time both roads on the same sentences, in turn, and print or write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device")
+    parser.add_argument("--output", type=Path)
+    asked = parser.parse_args()
+
+    from dragoman.runs.load import load_in_pytorch
+
+    translator = load_in_pytorch(asked.run, device=asked.device)
+    settings = SearchSettings(beam=asked.beam)
+    texts = [text for _, text in islice(read_lines(asked.source), asked.lines) if text.strip()]
+    roads = {
+        "cached": lambda: [found[0].hypothesis for found in translator.hypotheses(texts, settings)],
+        "plain": lambda: plain_translations(translator, texts, settings),
+    }
+    translator.translate(texts[:17], beam=asked.beam)  # the first call of each kernel is slower
+    seconds: dict[str, list[float]] = {"cached": [], "plain": [], "command": []}
+    hypotheses: dict[str, list[Hypothesis]] = {}
+    for _ in range(asked.rounds):
+        for name, road in roads.items():
+            took, hypotheses[name] = timed(road)
+            seconds[name].append(took)
+        seconds["command"].append(timed_command(asked.run, texts, asked.beam, asked.device))
+    same = sum(a.tokens == b.tokens for a, b in zip(hypotheses["cached"], hypotheses["plain"], strict=True))
+    result = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        "device": str(translator.device),
+        "torch": torch.__version__,
+        "load_average": os.getloadavg(),
+        "sentences": len(texts),
+        "beam": asked.beam,
+        "same_output": same,
+        "cached": row(seconds["cached"], hypotheses["cached"]),
+        "plain": row(seconds["plain"], hypotheses["plain"]),
+        "command": row(seconds["command"], hypotheses["cached"]),
+        "times_faster": round(min(seconds["plain"]) / min(seconds["cached"]), 2),
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if asked.output is not None:
+        asked.output.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
