@@ -155,7 +155,6 @@ def test_what_cannot_be_asked_together_is_refused(folder, second):
     for command, message in (
         ((*run, "--with", "stranger"), "stranger: has another tokenizer than run"),
         ((*run, "--with", "nowhere"), "nowhere: no run folder"),
-        ((*run, "--with", second, "--beam", "1", "--draft", "copy"), "drafts are for a single run"),
         (("score", "run", "--target", "more.de", "--perplexity", "--with", second), "--with has no effect with"),
         ((*drawing, "--with", second), "--with is for --method beam"),
     ):

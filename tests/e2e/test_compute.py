@@ -180,16 +180,3 @@ def test_a_shortlist_is_learnt_at_export_and_used_where_it_is_wanted(run, tmp_pa
         assert (refused.returncode, refused.stdout) == (2, "")
         assert message in refused.stderr
 
-
-def test_a_draft_is_for_greedy_search_and_for_the_core(run, tmp_path):
-    for options, message in (
-        (["--draft", "copy"], "--draft guesses ahead in greedy search, and the beam is 5; add --beam 1"),
-        (["--draft", "nowhere", "--beam", 1], "nowhere: no run folder"),
-    ):
-        answer = process("-m", "dragoman", "translate", run, "--device", "cpu", *options, cwd=tmp_path, text=TEXT)
-        assert (answer.returncode, answer.stdout) == (2, "")
-        assert message in answer.stderr
-    for draft in ("copy", run):
-        options = ["--device", "cpu", "--beam", 1, "--draft", draft]
-        answer = process("-c", PROGRAM, "translate", run, *options, cwd=tmp_path, text=TEXT)
-        assert (answer.stdout, answer.stderr) == (TEXT, "False\n")

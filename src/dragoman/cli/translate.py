@@ -1,4 +1,4 @@
-"""`dragoman translate`: texts, one a line, through a trained run."""
+"""`dragoman translate`: translate text with a trained model."""
 
 from __future__ import annotations
 
@@ -77,13 +77,6 @@ Language = Annotated[
 ShortlistOption = Annotated[
     bool, typer.Option("--shortlist", help="Choose among the words that the model's shortlist has for each text.")
 ]
-DraftOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Guess tokens ahead, for --beam 1: copy (from the text and the output) or a smaller run.",
-        show_default=False,
-    ),
-]
 
 
 def translate(
@@ -106,23 +99,22 @@ def translate(
     allow_unknown: AllowUnknown = None,
     batch_tokens: BatchTokens = None,
     shortlist: ShortlistOption = False,
-    draft: DraftOption = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     scores: Scores = False,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Translate texts, one a line, in their order; an empty line stays empty.
+    """Translate text, one segment per line.
 
-    What is not said of the search is as the run's configuration has it under decoding.
+    The output has the order of the input; empty lines produce empty lines. Decoding options that are not given have
+    the values under `decoding` in the run's configuration.
 
-    As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
-    score, between bars as Moses and Marian do. With --split a line has one translation and one score all the same:
-    log-probabilities are summed over its sentences.
+    With --n-best, each hypothesis is a line of the segment number (from 0), text, log-probability and score, separated
+    by bars as in Moses and Marian. With --split, the log-probability of a line is the sum over its sentences.
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import collect_seldom, load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.errors import ConfigError
 
     collect_seldom()
@@ -141,14 +133,12 @@ def translate(
 
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="translate", **asked)
-    if draft is not None and settings.beam > 1:
-        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {settings.beam}; add --beam 1")
-    if shortlist or draft is not None:
+    if shortlist:
         from dragoman.runs.folder import RunFolder
-        from dragoman.runs.shortlist import quickened
+        from dragoman.runs.shortlist import load_with_shortlist
 
-        translator = quickened(translator, RunFolder(model), shortlist=shortlist, draft=draft, device=device)
-    repairs = Repairs()
+        translator = load_with_shortlist(translator, RunFolder(model))
+    repairs = ReadWarnings()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()

@@ -8,7 +8,7 @@ import numpy as np
 
 from dragoman.decoding.config import SearchSettings
 from dragoman.models.search_protocols import Best, M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Bool, Float, Int
 
 IMPOSSIBLE = np.float32(-math.inf)
@@ -53,16 +53,16 @@ def begin(first: Int[np.ndarray, " batch"], beam: int) -> Continuations:
 
 
 def first_tokens(
-    limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None, *, symbols: Symbols
+    limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None, *, symbols: SpecialSymbols
 ) -> Int[np.ndarray, " batch"]:
     """What each output goes on from: the tokens given, or the begin symbol."""
-    return np.full_like(limits, symbols.begin) if first is None else first
+    return np.full_like(limits, symbols.bos) if first is None else first
 
 
-def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: Symbols) -> list[int]:
+def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: SpecialSymbols) -> list[int]:
     """The symbols that may not follow hypotheses of `age` tokens."""
-    never = [symbols.pad, symbols.begin]
-    return never + [symbols.unknown] * (not allow_unknown) + [symbols.end] * (age < minimum_length)
+    never = [symbols.pad, symbols.bos]
+    return never + [symbols.unk] * (not allow_unknown) + [symbols.eos] * (age < minimum_length)
 
 
 def ask(
@@ -74,7 +74,7 @@ def ask(
     width: int,
     ages: Int[np.ndarray, " batch"],
     settings: SearchSettings,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
 ) -> Best[S]:
     """What the network gives after hypotheses of so many tokens, without what the settings forbid to each sentence."""
     least = settings.minimum_length
@@ -83,7 +83,7 @@ def ask(
     if oldest < least or ages.min() >= least:
         return model.best(tokens, memory, state, width=width, forbidden=never)
     log_probs, ids, state = model.best(tokens, memory, state, width=width + 1, forbidden=never)
-    too_soon = (ages < least)[:, None, None] & (ids == symbols.end)
+    too_soon = (ages < least)[:, None, None] & (ids == symbols.eos)
     order = np.argsort(too_soon, axis=-1, kind="stable")[..., :width]
     log_probs = np.where(too_soon, IMPOSSIBLE, log_probs)
     return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state

@@ -33,7 +33,7 @@ from dragoman.decoding.mbr import chosen
 from dragoman.decoding.observer import SearchObserver, SearchStep
 from dragoman.decoding.search_protocol import to_the_end
 from dragoman.models.search_protocols import M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Bool, Int
 
 
@@ -43,7 +43,7 @@ def beam_search(
     *,
     limits: Int[np.ndarray, " batch"],
     settings: SearchSettings,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     first: Int[np.ndarray, " batch"] | None = None,
     observer: SearchObserver | None = None,
 ) -> list[list[Hypothesis]]:
@@ -75,8 +75,8 @@ class _Sentences(Generic[M, S]):
             self.names[rows],
             self.ages[rows],
             self.limits[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
+            self.memory.select(rows),
+            self.state.select(rows),
             self.hypotheses.keep(rows),
             self.endings.keep(rows),
         )
@@ -87,8 +87,8 @@ class _Sentences(Generic[M, S]):
             np.concatenate([self.names, other.names]),
             np.concatenate([self.ages, other.ages]),
             np.concatenate([self.limits, other.limits]),
-            self.memory.join(other.memory),
-            self.state.join(other.state),
+            self.memory.concat(other.memory),
+            self.state.concat(other.state),
             self.hypotheses.join(other.hypotheses),
             self.endings.join(other.endings),
         )
@@ -110,7 +110,7 @@ class BeamSearch(Generic[M, S]):
         model: Searched[M, S],
         *,
         settings: SearchSettings,
-        symbols: Symbols,
+        symbols: SpecialSymbols,
         observer: SearchObserver | None = None,
     ) -> None:
         self._model = model
@@ -133,7 +133,7 @@ class BeamSearch(Generic[M, S]):
             np.zeros_like(names),
             limits,
             memory,
-            self._model.start(memory, beam=beam),
+            self._model.start(memory, beam_size=beam),
             begin(first_tokens(limits, first, symbols=self._symbols), beam),
             none_yet(len(limits), beam),
         )
@@ -145,7 +145,7 @@ class BeamSearch(Generic[M, S]):
         before = self._open
         assert before is not None, "there is a sentence to search for"
         candidates, state = self._candidates(before)
-        going = going_on(candidates, beam=self._settings.beam, end=self._symbols.end)
+        going = going_on(candidates, beam=self._settings.beam, end=self._symbols.eos)
         longer = candidates.take(going)
         decided = self._decide(before, candidates, longer)
         self._trail.append(before.names, before.ages, longer)
@@ -181,7 +181,7 @@ class BeamSearch(Generic[M, S]):
     def _decide(self, some: _Sentences[M, S], candidates: Continuations, longer: Continuations) -> _Decided:
         """Which candidates end, and which hypotheses are cut off; `longer` are the candidates that may go on."""
         beam = self._settings.beam
-        ends = (candidates.tokens[:, :beam] == self._symbols.end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
+        ends = (candidates.tokens[:, :beam] == self._symbols.eos) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
         stuck = (some.limits <= some.ages) | (longer.log_probs[:, 0] == IMPOSSIBLE)
         if not np.count_nonzero(stuck):
             return _Decided(ends, np.zeros(ends.shape, dtype=np.bool_))
@@ -226,6 +226,6 @@ class BeamSearch(Generic[M, S]):
                 self._open = None
                 return found
             some = some.keep((~over).nonzero()[0])
-        state = some.state.select(some.hypotheses.parents)
+        state = some.state.reorder(some.hypotheses.parents)
         self._open = _Sentences(some.names, some.ages, some.limits, some.memory, state, some.hypotheses, some.endings)
         return found

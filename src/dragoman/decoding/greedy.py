@@ -11,7 +11,7 @@ from dragoman.decoding.greedy_state import Rows, Sentences
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.search_protocol import to_the_end
 from dragoman.models.search_protocols import M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Int
 
 
@@ -21,7 +21,7 @@ def greedy(
     *,
     limits: Int[np.ndarray, " batch"],
     settings: SearchSettings,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     first: Int[np.ndarray, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each sentence of the memory, as `beam_search` with a beam of one finds it.
@@ -36,7 +36,7 @@ def greedy(
 class GreedySearch(Generic[M, S]):
     """Implements `progress.Search`: `greedy` of sentences that come and go."""
 
-    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> None:
+    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: SpecialSymbols) -> None:
         self._model = model
         self._settings = settings
         self._symbols = symbols
@@ -58,7 +58,7 @@ class GreedySearch(Generic[M, S]):
 
 
 def one_step(
-    model: Searched[M, S], rows: Rows[M, S], *, settings: SearchSettings, symbols: Symbols
+    model: Searched[M, S], rows: Rows[M, S], *, settings: SearchSettings, symbols: SpecialSymbols
 ) -> dict[int, list[Hypothesis]]:
     """Every output one symbol longer; what was found for those that are over with it."""
     some = rows.open
@@ -73,7 +73,7 @@ def one_step(
         symbols=symbols,
     )
     tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
-    ends = tokens == symbols.end
+    ends = tokens == symbols.eos
     cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
     columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
     for name, token, log_prob, stop in columns:

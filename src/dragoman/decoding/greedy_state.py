@@ -11,7 +11,7 @@ from dragoman.decoding.config import Normalisation, SearchSettings
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import score_of
 from dragoman.models.search_protocols import M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Bool, Int
 
 
@@ -34,8 +34,8 @@ class Sentences(Generic[M, S]):
             self.ages[rows],
             self.limits[rows],
             self.tokens[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
+            self.memory.select(rows),
+            self.state.select(rows),
         )
 
     def join(self, other: Self) -> Self:
@@ -45,8 +45,8 @@ class Sentences(Generic[M, S]):
             np.concatenate([self.ages, other.ages]),
             np.concatenate([self.limits, other.limits]),
             np.concatenate([self.tokens, other.tokens]),
-            self.memory.join(other.memory),
-            self.state.join(other.state),
+            self.memory.concat(other.memory),
+            self.state.concat(other.state),
         )
 
 
@@ -54,7 +54,7 @@ class Sentences(Generic[M, S]):
 class Rows(Generic[M, S]):
     """The sentences of a search in progress by name, and what has been written for each."""
 
-    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> None:
+    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: SpecialSymbols) -> None:
         self._model = model
         self._settings = settings
         self._symbols = symbols
@@ -78,7 +78,7 @@ class Rows(Generic[M, S]):
         names = np.arange(self._unused, self._unused + len(limits))
         self._unused += len(limits)
         tokens = first_tokens(limits, first, symbols=self._symbols)
-        some = Sentences(names, np.zeros_like(names), limits, tokens, memory, self._model.start(memory, beam=1))
+        some = Sentences(names, np.zeros_like(names), limits, tokens, memory, self._model.start(memory, beam_size=1))
         self._open = some if self._open is None else self._open.join(some)
         added: list[int] = names.tolist()
         self._outputs |= {name: [] for name in added}
@@ -106,11 +106,11 @@ class Rows(Generic[M, S]):
         }
 
 
-def hypothesis_of(output: Sequence[tuple[int, float]], normalisation: Normalisation, *, symbols: Symbols) -> Hypothesis:
+def hypothesis_of(output: Sequence[tuple[int, float]], normalisation: Normalisation, *, symbols: SpecialSymbols) -> Hypothesis:
     """The hypothesis of one row that was followed: each token and its log-probability, the end symbol included."""
     tokens = [token for token, _ in output]
     log_probs = [log_prob for _, log_prob in output]
-    finished = bool(tokens) and tokens[-1] == symbols.end
+    finished = bool(tokens) and tokens[-1] == symbols.eos
     log_prob = float(np.array(log_probs, dtype=np.float32).sum())
     return Hypothesis(
         tokens=tuple(tokens[:-1] if finished else tokens),

@@ -25,7 +25,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.log_softmax import log_normaliser
 from dragoman.decoding.logits_processors import Logits, Said
 from dragoman.models.protocols import M, S, Stepper
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.shapes import Lengths
 from dragoman.typing import Float, Int
 
@@ -109,8 +109,8 @@ class _Open(Generic[M, S]):
         return type(self)(
             self.rows[rows],
             self.limits[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
+            self.memory.select(rows),
+            self.state.select(rows),
             self.beginnings.keep(rows),
         )
 
@@ -121,7 +121,7 @@ def sample(
     *,
     limits: Lengths,
     settings: SamplingSettings,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     beginnings: Beginnings | None = None,
 ) -> list[list[Hypothesis]]:
     """One output drawn for each row of the memory, in the form that `search` gives; its score is the mean log_prob.
@@ -142,7 +142,7 @@ def draw(
     *,
     limits: Lengths,
     settings: SamplingSettings,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     beginnings: Beginnings | None = None,
     is_over: Callable[[int, int], bool] = lambda _row, _token: False,
 ) -> Iterator[list[Drawn]]:
@@ -156,7 +156,7 @@ def draw(
     outputs = _Open(rows, limits, memory, _start(model, memory), beginnings)
     for age in itertools.count():
         outputs, step = _step(model, outputs, age, settings=settings, symbols=symbols)
-        going = [one.token != symbols.end and not is_over(one.row, one.token) for one in step]
+        going = [one.token != symbols.eos and not is_over(one.row, one.token) for one in step]
         if step:
             yield step
         if not any(going):
@@ -219,12 +219,12 @@ def uniform(seed: int, numbers: tuple[int, int], step: int) -> float:
 
 @torch.inference_mode()
 def _start(model: Stepper[M, S], memory: M) -> S:
-    return model.start(memory, beam=1)
+    return model.start(memory, beam_size=1)
 
 
 @torch.inference_mode()
 def _step(
-    model: Stepper[M, S], outputs: _Open[M, S], age: int, *, settings: SamplingSettings, symbols: Symbols
+    model: Stepper[M, S], outputs: _Open[M, S], age: int, *, settings: SamplingSettings, symbols: SpecialSymbols
 ) -> tuple[_Open[M, S], list[Drawn]]:
     """Every output of `age` tokens one token longer, and what was drawn, but for those that may not go on."""
     before = outputs.beginnings
@@ -239,7 +239,7 @@ def _step(
         settings=settings,
         pad=symbols.pad,
     )
-    cut = ((outputs.limits <= age) & (tokens != symbols.end)) | (log_probs == -math.inf)
+    cut = ((outputs.limits <= age) & (tokens != symbols.eos)) | (log_probs == -math.inf)
     columns = zip(*(part.tolist() for part in (outputs.rows, tokens, log_probs, cut)), strict=True)
     drawn = [Drawn(row, token, log_prob) for row, token, log_prob, over in columns if not over]
     after = Beginnings(tokens, torch.cat([before.said, tokens[:, None]], dim=1), before.numbers)
@@ -251,6 +251,6 @@ def _left(outputs: _Open[M, S], places: list[int]) -> _Open[M, S]:
     return outputs.keep(torch.tensor(places, device=outputs.rows.device))
 
 
-def _plain(limits: Lengths, symbols: Symbols) -> Beginnings:
-    first = torch.full_like(limits, symbols.begin)
+def _plain(limits: Lengths, symbols: SpecialSymbols) -> Beginnings:
+    first = torch.full_like(limits, symbols.bos)
     return Beginnings(first, first[:, None], tuple((row, 0) for row in range(len(limits))))

@@ -11,7 +11,7 @@ from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalised
 from dragoman.models.protocols import Causal, M, S, Seq2Seq, Stepper
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 from dragoman.typing import Float, Int
 
@@ -27,7 +27,7 @@ def score_targets(
     *,
     target: TargetIds,
     expected: TargetIds,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     positions: int = POSITIONS,
 ) -> Float[Tensor, "batch target"]:
     """The log-probability of each symbol of `expected`, all positions in parallel; zero where it is padding.
@@ -45,7 +45,7 @@ def score_tokens(
     tokens: Int[Tensor, "batch places"],
     expected: Int[Tensor, "batch places"],
     *,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     positions: int = POSITIONS,
 ) -> Float[Tensor, "batch places"]:
     """The log-probability of each symbol of `expected` after the tokens up to its place; zero where it is padding."""
@@ -54,10 +54,10 @@ def score_tokens(
 
 @torch.inference_mode()
 def score_by_steps(
-    model: Stepper[M, S], memory: M, *, target: TargetIds, expected: TargetIds, symbols: Symbols
+    model: Stepper[M, S], memory: M, *, target: TargetIds, expected: TargetIds, symbols: SpecialSymbols
 ) -> Float[Tensor, "batch target"]:
     """What `score_targets` returns, one position after the other: the slow twin, for networks that only step."""
-    state = model.start(memory, beam=1)
+    state = model.start(memory, beam_size=1)
     columns = []
     for place in range(target.shape[1]):
         logits, state = model.step(target[:, place, None], memory, state)
@@ -72,11 +72,11 @@ def score_hypotheses(
     *,
     outputs: Sequence[Sequence[int]],
     normalisation: Normalisation,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
 ) -> list[Hypothesis]:
     """Given outputs, one for each source and without begin and end symbols, as if a search had finished them."""
-    target = _rectangle([[symbols.begin, *output] for output in outputs], symbols, source.device)
-    expected = _rectangle([[*output, symbols.end] for output in outputs], symbols, source.device)
+    target = _rectangle([[symbols.bos, *output] for output in outputs], symbols, source.device)
+    expected = _rectangle([[*output, symbols.eos] for output in outputs], symbols, source.device)
     log_probs = score_targets(model, source, source_lengths, target=target, expected=expected, symbols=symbols)
     totals = log_probs.sum(dim=1).cpu().numpy()
     scores = normalised(totals, np.array([len(output) + 1 for output in outputs]), normalisation)
@@ -107,7 +107,7 @@ def _picked(logits: Float[Tensor, "places vocabulary"], symbols: Int[Tensor, " p
     return wanted - logits.float().logsumexp(dim=1)
 
 
-def _rectangle(rows: list[list[int]], symbols: Symbols, device: torch.device) -> Int[Tensor, "batch target"]:
+def _rectangle(rows: list[list[int]], symbols: SpecialSymbols, device: torch.device) -> Int[Tensor, "batch target"]:
     padded = pad_sequence(
         [torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=symbols.pad
     )

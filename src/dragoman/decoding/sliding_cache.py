@@ -26,12 +26,12 @@ class SlidingMemory(Generic[M]):
     lengths: Lengths
     memory: M
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.tokens[rows], self.lengths[rows], self.memory.keep(rows))
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.tokens[rows], self.lengths[rows], self.memory.select(rows))
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         tokens = _stack(self.tokens, other.tokens)
-        return type(self)(tokens, torch.cat([self.lengths, other.lengths]), self.memory.join(other.memory))
+        return type(self)(tokens, torch.cat([self.lengths, other.lengths]), self.memory.concat(other.memory))
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,27 @@ class SlidingState(Generic[M, S]):
     state: S
     beam: int
 
-    def select(self, parents: BeamTokens) -> Self:
+    def reorder(self, parents: BeamTokens) -> Self:
         batch, beam = parents.shape
         first = torch.arange(batch, device=parents.device)[:, None] * self.beam
         return self._take((first + parents).flatten(), beam)
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
         beams = torch.arange(self.beam, device=rows.device)
         return self._take((rows[:, None] * self.beam + beams).flatten(), self.beam)
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         assert self.beam == other.beam, "the beams of joined states are of one width"
         return type(self)(
             _stack(self.tokens, other.tokens),
             torch.cat([self.read, other.read]),
-            self.memory.join(other.memory),
-            self.state.join(other.state),
+            self.memory.concat(other.memory),
+            self.state.concat(other.state),
             self.beam,
         )
 
     def _take(self, rows: Int[Tensor, " taken"], beam: int) -> Self:
-        return type(self)(self.tokens[rows], self.read[rows], self.memory.keep(rows), self.state.keep(rows), beam)
+        return type(self)(self.tokens[rows], self.read[rows], self.memory.select(rows), self.state.select(rows), beam)
 
 
 def kept_of(context: int) -> int:
@@ -100,8 +100,8 @@ class Sliding(Generic[M, S]):
     def start(self, memory: SlidingMemory[M], *, beam: int) -> SlidingState[M, S]:
         batch = len(memory.lengths)
         rows = torch.arange(batch, device=memory.lengths.device).repeat_interleave(beam)
-        inner = memory.memory.keep(rows) if beam > 1 else memory.memory
-        state = self.model.start(inner, beam=1)
+        inner = memory.memory.select(rows) if beam > 1 else memory.memory
+        state = self.model.start(inner, beam_size=1)
         return SlidingState(memory.tokens[rows, :-1], memory.lengths[rows] - 1, inner, state, beam)
 
     def step(
@@ -125,13 +125,13 @@ class Sliding(Generic[M, S]):
         anew, others = full.nonzero()[:, 0], (~full).nonzero()[:, 0]
         prompts = torch.cat([state.tokens, latest], dim=1)[anew, -self.kept :]
         memory = self.model.encode(prompts, torch.full_like(anew, self.kept))
-        begun = self.model.start(memory, beam=1)
+        begun = self.model.start(memory, beam_size=1)
         read = state.read.masked_fill(full, self.kept - 1)
         if len(others) == 0:
             return SlidingState(state.tokens, read, memory, begun, state.beam)
         order = torch.cat([others, anew]).argsort()
-        memory = state.memory.keep(others).join(memory).keep(order)
-        begun = state.state.keep(others).join(begun).keep(order)
+        memory = state.memory.select(others).concat(memory).select(order)
+        begun = state.state.select(others).concat(begun).select(order)
         return SlidingState(state.tokens, read, memory, begun, state.beam)
 
 

@@ -27,17 +27,17 @@ class HeldMemory(Generic[M]):
     """The candidates of each sentence; None where all tokens are."""
 
     @torch.inference_mode()
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
         kept = _on(self.device, rows)
-        return type(self)(self.memory.keep(kept), self.device, None if self.allowed is None else self.allowed[kept])
+        return type(self)(self.memory.select(kept), self.device, None if self.allowed is None else self.allowed[kept])
 
     @torch.inference_mode()
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         both = None
         if self.allowed is not None:
             assert other.allowed is not None, "all sentences have candidates, or none has"
             both = torch.cat([self.allowed, other.allowed])
-        return type(self)(self.memory.join(other.memory), self.device, both)
+        return type(self)(self.memory.concat(other.memory), self.device, both)
 
 
 @final
@@ -49,16 +49,16 @@ class HeldState(Generic[S]):
     device: torch.device
 
     @torch.inference_mode()
-    def select(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
-        return type(self)(self.state.select(_on(self.device, parents)), self.device)
+    def reorder(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
+        return type(self)(self.state.reorder(_on(self.device, parents)), self.device)
 
     @torch.inference_mode()
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
-        return type(self)(self.state.keep(_on(self.device, rows)), self.device)
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        return type(self)(self.state.select(_on(self.device, rows)), self.device)
 
     @torch.inference_mode()
-    def join(self, other: Self) -> Self:
-        return type(self)(self.state.join(other.state), self.device)
+    def concat(self, other: Self) -> Self:
+        return type(self)(self.state.concat(other.state), self.device)
 
 
 @final
@@ -75,7 +75,7 @@ class Stepping(Generic[M, S]):
 
     @torch.inference_mode()
     def start(self, memory: HeldMemory[M], *, beam: int) -> HeldState[S]:
-        return HeldState(self.model.start(memory.memory, beam=beam), memory.device)
+        return HeldState(self.model.start(memory.memory, beam_size=beam), memory.device)
 
     @torch.inference_mode()
     def best(

@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from dragoman.data.datasets.labeled import Labels, between_symbols
-from dragoman.data.tokenizers import Side
+from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.inference.inference_mode import in_use
 from dragoman.inference.length_batches import batches_by_length
 from dragoman.inference.length_warnings import LONGEST, longest_of, warn
@@ -39,7 +39,7 @@ class Classifier:
     def __init__(
         self,
         model: Callable[[Tensor, Tensor], Tensor],
-        side: Side,
+        side: LanguageTokenizer,
         labels: Labels,
         *,
         device: torch.device | str = "cpu",
@@ -72,7 +72,7 @@ class Classifier:
                     f"line {number}: {len(ids) + 2} tokens are more than the {self.longest} that are read; "
                     "the end of the text has no part in its label"
                 )
-        rows = [between_symbols(ids, longest=self.longest) for ids in encoded]
+        rows = [wrap_in_bos_eos(ids, max_length=self.longest) for ids in encoded]
         results: dict[int, Classified] = {}
         with in_use(self.model):
             for batch in batches_by_length([len(row) for row in rows], budget=self.batch_tokens):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import (
     Average,
     Beginnings,
@@ -25,7 +25,7 @@ from dragoman.inference.backends.decoder_only import Predicting
 from dragoman.inference.length_batches import batches_by_length
 from dragoman.inference.padding import rectangle
 from dragoman.inference.text_stream import Writer
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Int
 
 Ending = Literal["end", "stop", "length"]
@@ -70,14 +70,14 @@ class Limits:
 class Completer:
     """Draws and searches in batches, and writes out as text what is found."""
 
-    def __init__(self, network: Predicting, side: Side, *, context: int, batch_tokens: int) -> None:
+    def __init__(self, network: Predicting, side: LanguageTokenizer, *, context: int, batch_tokens: int) -> None:
         self._network = network
         self._sliding = Sliding(network.steps, context=context)
         self._side = side
         self._device = network.device
         self._context = context
         self._batch_tokens = batch_tokens
-        self._symbols = Symbols()
+        self._symbols = SpecialSymbols()
 
     def drawn(
         self, prompts: Sequence[Prompt], settings: SamplingSettings, limits: Limits, *, samples: int, first: int
@@ -163,7 +163,7 @@ class Completer:
         different = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
         shown, lengths = rectangle([prompt.ids[-self._context - 1 :] for prompt in different], device=self._device)
         places = torch.tensor([different[prompt] for prompt in prompts], device=self._device)
-        memory = self._sliding.encode(shown, lengths).keep(places)
+        memory = self._sliding.encode(shown, lengths).select(places)
         said = self._said(prompts if settings.looks_back else [Prompt("", (), ())] * len(prompts))
         return draw(
             self._sliding,
@@ -184,10 +184,10 @@ class Completer:
     def _completion(self, prompt: Prompt, hypothesis: Hypothesis, writer: Writer) -> Completion:
         writer.finish()
         ending: Ending = "stop" if writer.stopped else "end" if hypothesis.finished else "length"
-        return Completion(prompt.text, writer.text, hypothesis, tuple(self._side.tokens(hypothesis.tokens)), ending)
+        return Completion(prompt.text, writer.text, hypothesis, tuple(self._side.ids_to_tokens(hypothesis.tokens)), ending)
 
     def _writer(self, prompt: Prompt, limits: Limits) -> Writer:
-        return Writer(self._side.decoder(after=prompt.said), limits.stop)
+        return Writer(self._side.streaming_decoder(after=prompt.said), limits.stop)
 
     def _latest(self, prompts: Sequence[Prompt]) -> Int[Tensor, " batch"]:
         return torch.tensor([prompt.ids[-1] for prompt in prompts], device=self._device)

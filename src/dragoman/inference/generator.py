@@ -15,7 +15,7 @@ from dragoman.inference.backends.decoder_only import Predicting, PredictingOnTen
 from dragoman.inference.chat import ChatTemplate, Message, prompt_of
 from dragoman.inference.completion import Completer, Completion, Limits, Prompt
 from dragoman.inference.perplexity import Given, Perplexity, score_given
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
 DEFAULTS = SamplingSettings()
 TOKENS = 256
@@ -69,7 +69,7 @@ class Generator:
         self.pairs = pairs
         self.template = template
         self.batch_tokens = batch_tokens
-        self._symbols = Symbols()
+        self._symbols = SpecialSymbols()
 
     def generate(
         self,
@@ -184,7 +184,7 @@ class Generator:
         return Perplexity(
             nats=-math.fsum(one.log_prob for one in scored),
             tokens=sum(one.length for one in scored),
-            bytes=sum(len(self.tokenizer.target.normalise(text).encode()) for text in texts),
+            bytes=sum(len(self.tokenizer.target.normalize(text).encode()) for text in texts),
         )
 
     def prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
@@ -221,15 +221,15 @@ class Generator:
         return Limits(tokens, tuple(stop))
 
     def _writable(self, text: str) -> bool:
-        return bool(text) and text in self.tokenizer.target.normalise(f"x{text}x")
+        return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
 
     def _read(self, prompts: Sequence[str], *, room: int | None, first: int, kept: int | None = None) -> list[Prompt]:
         """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at.
 
         Of a longer one the last `kept` tokens are, where it slides through the context. Without `room` all of them are.
         """
-        side, begin = self.tokenizer.source, self._symbols.begin
-        texts = [side.normalise(text) for text in _checked(prompts)]
+        side, begin = self.tokenizer.source, self._symbols.bos
+        texts = [side.normalize(text) for text in _checked(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
         # Drawing, running text leaves its beginning behind sooner or later, and nothing is said of it.
         if room is not None and (self.pairs or kept is None):
@@ -249,7 +249,7 @@ class Generator:
             raise DataError(f"{len(texts)} texts but {len(prompts or ())} prompts; this network needs one for each")
         if not self.pairs and prompts is not None:
             raise DataError("this network goes on with texts and knows no prompts apart from them; leave prompts out")
-        begin, end, pad = self._symbols.begin, self._symbols.end, self._symbols.pad
+        begin, end, pad = self._symbols.bos, self._symbols.eos, self._symbols.pad
         encoded = self.tokenizer.target.encode_batch(list(texts))
         before = self.tokenizer.source.encode_batch(list(prompts)) if prompts is not None else [[] for _ in texts]
         return [

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Int
 
 
@@ -15,5 +15,5 @@ def rectangle(
 ) -> tuple[Int[Tensor, "batch places"], Int[Tensor, " batch"]]:
     """Ids padded after them, and their lengths."""
     ids = [torch.tensor(row, dtype=torch.long) for row in rows]
-    padded = pad_sequence(ids, batch_first=True, padding_value=Symbols().pad)
+    padded = pad_sequence(ids, batch_first=True, padding_value=SpecialSymbols().pad)
     return padded.to(device), torch.tensor([len(row) for row in rows], device=device)

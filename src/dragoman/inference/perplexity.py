@@ -10,7 +10,7 @@ from dragoman.evaluation import perplexity
 from dragoman.inference.backends.decoder_only import Predicting
 from dragoman.inference.length_batches import batches_by_length
 from dragoman.inference.padding import rectangle
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
 
 @final
@@ -56,7 +56,7 @@ def score_given(
     context: int,
     overlap: int,
     batch_tokens: int,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
 ) -> list[Hypothesis]:
     """Each text as an output, with the log-probability of each token that is expected; the score is their mean."""
     places = [(row, one) for row, text in enumerate(texts) for one in _windows_of(text, context, overlap, symbols)]
@@ -77,17 +77,17 @@ def score_given(
     return [_hypothesis(text, numbers, symbols) for text, numbers in zip(texts, found, strict=True)]
 
 
-def _windows_of(text: Given, context: int, overlap: int, symbols: Symbols) -> list[Window]:
+def _windows_of(text: Given, context: int, overlap: int, symbols: SpecialSymbols) -> list[Window]:
     """The windows in which something is expected."""
     cut = windows(len(text.tokens), context=context, overlap=overlap)
     return [one for one in cut if any(token != symbols.pad for token in text.expected[one.counted : one.end])]
 
 
-def _counted(expected: Sequence[int], window: Window, symbols: Symbols) -> list[int]:
+def _counted(expected: Sequence[int], window: Window, symbols: SpecialSymbols) -> list[int]:
     return [symbols.pad] * (window.counted - window.begin) + list(expected[window.counted : window.end])
 
 
-def _hypothesis(text: Given, log_probs: list[float], symbols: Symbols) -> Hypothesis:
-    tokens = tuple(token for token in text.expected if token not in (symbols.pad, symbols.end))
+def _hypothesis(text: Given, log_probs: list[float], symbols: SpecialSymbols) -> Hypothesis:
+    tokens = tuple(token for token in text.expected if token not in (symbols.pad, symbols.eos))
     total = math.fsum(log_probs)
     return Hypothesis(tokens, total, total / len(log_probs), tuple(log_probs), finished=True)

@@ -12,8 +12,8 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from dragoman.config import Config
-from dragoman.data.datasets.qa import Window, WindowSettings, segments_of, windows
-from dragoman.data.tokenizers import Side
+from dragoman.data.datasets.qa import Window, WindowConfig, segment_ids, make_windows
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.errors import ConfigError
 from dragoman.inference.answer_spans import Found, best_spans
@@ -68,7 +68,7 @@ class _Context(NamedTuple):
 
     def visible(self, window: Window) -> list[bool]:
         """Of each token of the context in a window, whether it is more than white space."""
-        spans = self.spans[window.first : window.first + window.held]
+        spans = self.spans[window.first_token : window.first_token + window.num_context_tokens]
         return [bool(self.text[start:end].strip()) for start, end in spans]
 
 
@@ -89,22 +89,22 @@ class Answerer:
     def __init__(
         self,
         model: Callable[[Tensor, Tensor, Tensor], SpanLogits],
-        side: Side,
+        side: LanguageTokenizer,
         *,
         device: torch.device | str = "cpu",
         batch_tokens: int = BATCH_TOKENS,
-        layout: WindowSettings | None = None,
+        layout: WindowConfig | None = None,
         settings: AnswerSettings = DEFAULTS,
     ) -> None:
         """The model, a `Headed`, is on `device` already; `layout` is how it was trained to read.
 
         `settings` hold where a call gives none. Raises ConfigError where the network knows fewer places than a window.
         """
-        self.layout = layout or WindowSettings()
+        self.layout = layout or WindowConfig()
         places: int | None = getattr(model, "maximum_length", None)
-        if places is not None and self.layout.longest > places:
+        if places is not None and self.layout.max_length > places:
             raise ConfigError(
-                f"windows.longest = {self.layout.longest}: the network knows {places} places only; lower it"
+                f"windows.longest = {self.layout.max_length}: the network knows {places} places only; lower it"
             )
         self.model = model
         self.side = side
@@ -127,15 +127,15 @@ class Answerer:
         chosen = settings or self.settings
         questions = self.side.encode_batch([question for question, _ in asked])
         for number, ids in enumerate(questions, start=first_line):
-            if len(ids) > self.layout.longest_question:
+            if len(ids) > self.layout.max_question_length:
                 warn(
-                    f"line {number}: the question has {len(ids)} tokens, more than the {self.layout.longest_question} "
+                    f"line {number}: the question has {len(ids)} tokens, more than the {self.layout.max_question_length} "
                     "that are read; its end has no part in the answer"
                 )
         different = dict.fromkeys(context for _, context in asked)
         encoded = {context: _Context(context, *self.side.encode_with_offsets(context)) for context in different}
         contexts = [encoded[context] for _, context in asked]
-        laid = [windows(ids, context.ids, self.layout) for ids, context in zip(questions, contexts, strict=True)]
+        laid = [make_windows(ids, context.ids, self.layout) for ids, context in zip(questions, contexts, strict=True)]
         pairs = [(window, context) for some, context in zip(laid, contexts, strict=True) for window in some]
         read = iter(self._read(pairs, chosen))
         return [
@@ -160,14 +160,14 @@ class Answerer:
 
     def _read_batch(self, batch: Sequence[tuple[Window, _Context]], settings: AnswerSettings) -> list[_Read]:
         tokens, lengths = rectangle([window.tokens for window, _ in batch], device=self.device)
-        begins = np.array([window.begin for window, _ in batch])
+        begins = np.array([window.context_start for window, _ in batch])
         sizes = np.array([len(window.tokens) for window, _ in batch])
-        segments = torch.from_numpy(segments_of(begins, sizes)).to(self.device)
+        segments = torch.from_numpy(segment_ids(begins, sizes)).to(self.device)
         logits = self.model(tokens, lengths, segments)
         starts, ends = (side.cpu().double().log_softmax(dim=-1) for side in logits)
         allowed = torch.zeros(tokens.shape, dtype=torch.bool)
         for row, (window, context) in enumerate(batch):
-            allowed[row, window.begin : window.begin + window.held] = torch.tensor(context.visible(window))
+            allowed[row, window.context_start : window.context_start + window.num_context_tokens] = torch.tensor(context.visible(window))
         found = best_spans(starts, ends, allowed, longest=settings.longest_answer, count=settings.best)
         nothing = (starts[:, 0] + ends[:, 0]).tolist()
         return [
@@ -178,7 +178,7 @@ class Answerer:
 
 def _in_context(span: Found, window: Window) -> Found:
     """The span by tokens of the whole context."""
-    shift = window.first - window.begin
+    shift = window.first_token - window.context_start
     return Found(span.start + shift, span.end + shift, span.score)
 
 

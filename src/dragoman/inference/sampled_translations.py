@@ -12,7 +12,7 @@ from dragoman.inference.length_batches import batches_by_length
 from dragoman.inference.padding import rectangle
 from dragoman.inference.translator import STREAM_CHUNK, Translator
 from dragoman.models.protocols import Seq2Seq
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
 
 def drawn_translations(
@@ -44,14 +44,14 @@ def _drawn(translator: Translator, texts: Sequence[str], settings: SamplingSetti
 def _of_batch(
     translator: Translator, sources: Sequence[Sequence[int]], settings: SamplingSettings, numbers: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    symbols, device = Symbols(), torch.device(translator.device)
+    symbols, device = SpecialSymbols(), torch.device(translator.device)
     model: Seq2Seq[Any, Any] = translator.model
-    first = torch.full((len(sources),), symbols.begin, device=device)
+    first = torch.full((len(sources),), symbols.bos, device=device)
     limit = translator.settings.maximum_length
     most = (translator.network.maximum_length or limit.absolute + 1) - 1
     limits = torch.tensor([min(limit.of(len(one)), most) for one in sources], device=device)
     with in_use(model):
-        memory = model.encode(*rectangle([[*one, symbols.end] for one in sources], device=device))
+        memory = model.encode(*rectangle([[*one, symbols.eos] for one in sources], device=device))
         found = sample(
             model,
             memory,

@@ -54,4 +54,4 @@ def of_pieces(heads: Heads, text: str, pieces: Sequence[str]) -> Sequence[Heads]
     """The trees of parts of a text, from its own; PyTorch is not imported where there are none."""
     from dragoman.data.datasets import trees
 
-    return trees.of_pieces(heads, text, pieces)
+    return trees.split_tree(heads, text, pieces)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from dragoman.data.readers.conllu import Heads, fault_of
+from dragoman.data.readers.conllu import Heads, find_tree_error
 from dragoman.errors import DataError, DragomanError
 
 Trees = Sequence[Sequence[int]]
@@ -66,6 +66,6 @@ def _checked(heads: Heads, *, words: int, line: int) -> Heads:
             f"line {line}: a tree of {len(heads)} words, but the text has {words} between spaces; give the tree of "
             "this very text"
         )
-    if (fault := fault_of(heads)) is not None:
+    if (fault := find_tree_error(heads)) is not None:
         raise DataError(f"line {line}: {fault.reason}; mend the tree")
     return heads

@@ -8,9 +8,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from dragoman.data.datasets.labeled import Labels, between_symbols
-from dragoman.data.datasets.tagged import Aligned, encode_words
-from dragoman.data.tokenizers import Side
+from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
+from dragoman.data.datasets.tagged import EncodedWords, encode_words
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.inference.inference_mode import in_use
 from dragoman.inference.length_batches import batches_by_length
 from dragoman.inference.length_warnings import LONGEST, longest_of, warn
@@ -40,7 +40,7 @@ class Tagger:
     def __init__(
         self,
         model: Callable[[Tensor, Tensor], Tensor],
-        side: Side,
+        side: LanguageTokenizer,
         labels: Labels,
         *,
         device: torch.device | str = "cpu",
@@ -63,7 +63,7 @@ class Tagger:
 
         A sentence that is too long is read in pieces, with a `ReadingWarning`; lines are numbered from `first_line`.
         """
-        pieces: list[Aligned] = []
+        pieces: list[EncodedWords] = []
         counts: list[int] = []
         for number, words in enumerate(sentences, start=first_line):
             if isinstance(words, str):
@@ -89,31 +89,31 @@ class Tagger:
             yield from self.tag(some, first_line=first_line)
             first_line += len(some)
 
-    def _pieces(self, sentence: Aligned) -> list[Aligned]:
+    def _pieces(self, sentence: EncodedWords) -> list[EncodedWords]:
         """The sentence cut between words, each piece as long as may be read; a longer word loses its last tokens."""
         room, ids = self.longest - 2, sentence.ids
-        bounds = [*sentence.firsts, len(ids)]
-        pieces: list[Aligned] = []
+        bounds = [*sentence.first_tokens, len(ids)]
+        pieces: list[EncodedWords] = []
         word = 0
-        while word < len(sentence.firsts):
+        while word < len(sentence.first_tokens):
             start = 0 if word == 0 else bounds[word]
             end = word + 1
-            while end < len(sentence.firsts) and bounds[end + 1] - start <= room:
+            while end < len(sentence.first_tokens) and bounds[end + 1] - start <= room:
                 end += 1
-            firsts = [first - start for first in sentence.firsts[word:end]]
-            pieces.append(Aligned(ids[start : bounds[end]], firsts))
+            firsts = [first - start for first in sentence.first_tokens[word:end]]
+            pieces.append(EncodedWords(ids[start : bounds[end]], firsts))
             word = end
         return pieces
 
-    def _tag_pieces(self, pieces: Sequence[Aligned]) -> list[list[tuple[str, float]]]:
-        rows = [between_symbols(piece.ids, longest=self.longest) for piece in pieces]
+    def _tag_pieces(self, pieces: Sequence[EncodedWords]) -> list[list[tuple[str, float]]]:
+        rows = [wrap_in_bos_eos(piece.ids, max_length=self.longest) for piece in pieces]
         results: dict[int, list[tuple[str, float]]] = {}
         with in_use(self.model):
             for batch in batches_by_length([len(row) for row in rows], budget=self.batch_tokens):
                 logits = self.model(*rectangle([rows[row] for row in batch], device=self.device))
                 best = logits.cpu().double().softmax(dim=-1).max(dim=-1)
                 for place, row in enumerate(batch):
-                    at = torch.tensor(pieces[row].firsts) + 1  # after BEGIN
+                    at = torch.tensor(pieces[row].first_tokens) + 1  # after BEGIN
                     probabilities, labels = best.values[place, at].tolist(), best.indices[place, at].tolist()
                     names = [self.labels.names[label] for label in labels]
                     results[row] = list(zip(names, probabilities, strict=True))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
-from dragoman.data.tokenizers import Decoder
+from dragoman.data.tokenizers import StreamingDecoder
 
 
 @final
@@ -15,7 +15,7 @@ class Writer:
     how the text is cut into tokens.
     """
 
-    def __init__(self, decoder: Decoder, stop: Sequence[str] = ()) -> None:
+    def __init__(self, decoder: StreamingDecoder, stop: Sequence[str] = ()) -> None:
         self.text = ""
         self.stopped = False
         """Whether a stop string was written; it is not part of the text."""

@@ -24,7 +24,7 @@ from dragoman.inference.segments import Line, Piece, Sentence, of_pieces, senten
 from dragoman.inference.sentence_splitting import Layout, Split, cutting, whole
 from dragoman.inference.source_trees import Trees, portions, refuse_more, trees_of
 from dragoman.inference.translation import Translation
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
 DEFAULTS = SearchSettings()
 BATCH_TOKENS = 4096
@@ -73,7 +73,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
         self.settings = settings
-        self._symbols = Symbols()
+        self._symbols = SpecialSymbols()
         self.network = _network_of(model, tokenizer, device)
         """The model as searches and engines ask it."""
         self._engine = engine
@@ -361,7 +361,7 @@ class Translator:
 
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
-        return [Translation(side.decode(one.tokens), one, tuple(side.tokens(one.tokens))) for one in hypotheses]
+        return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
 
 
 def _network_of(model: Any, tokenizer: Tokenizer, device: Any) -> Translating[Any, Any]:

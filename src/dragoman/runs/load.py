@@ -17,7 +17,6 @@ def load(
     compute: Asked = "auto",
     batch_tokens: int = BATCH_TOKENS,
     shortlist: bool = False,
-    draft: str | Path | None = None,
     beside: Sequence[str | Path] = (),
 ) -> Any:
     """What a run folder or an exported one holds, for use, on the device given or chosen.
@@ -26,13 +25,11 @@ def load(
     computes translators and generators where it is installed and knows the configuration, in the precision that the
     weights are stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch
     computes, in float32; a translator that the core computes does not import it. With `shortlist` a translator writes
-    none but the candidates of each text, by the list that was exported with the model; with `draft`, "copy" or a
-    smaller run of the same tokenizer, it guesses ahead in greedy search. Translators of one tokenizer may be asked
+    none but the candidates of each text, by the list that was exported with the model. Translators of one tokenizer may be asked
     together: `beside` names the others, and a symbol is as probable as all find it in the mean; the core computes that
     where it computes each of them.
     Raises RunError where the folder is no run, unfinished, or holds files that do not belong together, and ConfigError
-    where the device is not there or does not compute in that precision, where there is no shortlist or no use for a
-    draft, and where runs cannot be asked together.
+    where the device is not there or does not compute in that precision, where there is no shortlist, and where runs cannot be asked together.
     """
     if isinstance(beside, str | Path):
         raise TypeError("expected a list of runs beside, got one; put it into a list")
@@ -45,11 +42,11 @@ def load(
         loaded = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
     if loaded is None:
         loaded = load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
-    if not shortlist and draft is None:
+    if not shortlist:
         return loaded
-    from dragoman.runs.shortlist import quickened
+    from dragoman.runs.shortlist import load_with_shortlist
 
-    return quickened(loaded, folder, shortlist=shortlist, draft=draft, device=device)
+    return load_with_shortlist(loaded, folder)
 
 
 def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:

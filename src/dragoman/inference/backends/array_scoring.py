@@ -10,10 +10,10 @@ from dragoman.decoding.config import Normalisation
 from dragoman.decoding.greedy_state import hypothesis_of
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.inference.backends.protocol import Ids
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float, Int
 
-SYMBOLS = Symbols()
+SYMBOLS = SpecialSymbols()
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ def score(
     trees: Sequence[Heads] = (),
 ) -> list[Hypothesis]:
     """As `runtime.network.Translating.score`, step by step."""
-    ended = [[*output, SYMBOLS.end] for output in outputs]
+    ended = [[*output, SYMBOLS.eos] for output in outputs]
     expected = rectangle_of(ended, pad=SYMBOLS.pad)
     columns = [
         _log_probs_of(expected[:, place], logits)
@@ -67,7 +67,7 @@ def logits_of(
 ) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
     """Step by step, those of what follows the tokens of the outputs."""
     state = network.start(memory, beam=1)
-    begun = rectangle_of([[SYMBOLS.begin, *output] for output in outputs], pad=SYMBOLS.pad)
+    begun = rectangle_of([[SYMBOLS.bos, *output] for output in outputs], pad=SYMBOLS.pad)
     for place in range(begun.shape[1]):
         logits, state = network.step(begun[:, place : place + 1], memory, state)
         yield logits[:, 0]

@@ -17,9 +17,9 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.array_scoring import logits_of, normalisers, rectangle_of, score
 from dragoman.inference.backends.protocol import Ids
-from dragoman.models.quantization import Compute
+from dragoman.models.quantization import ComputeType
 from dragoman.models.search_protocols import Best, not_finite
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float, Int
 
 MOST_THREADS = 1024
@@ -47,7 +47,7 @@ class Core:
         config: Mapping[str, Any],
         weights: Mapping[str, np.ndarray],
         *,
-        compute: Compute,
+        compute: ComputeType,
         vocabulary: int,
         where: str,
     ) -> None:
@@ -59,7 +59,7 @@ class Core:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute = compute
         self._vocabulary = vocabulary
-        self._pad = Symbols().pad
+        self._pad = SpecialSymbols().pad
         positions = config["positions"]
         self.maximum_length = int(positions["length"]) if positions["kind"] == "learned" else None
 
@@ -103,24 +103,6 @@ class Core:
             raise _refused(error) from error
         return found
 
-    def follow(
-        self,
-        tokens: Int[np.ndarray, "batch places"],
-        lengths: Int[np.ndarray, " batch"],
-        memory: Any,
-        state: Any,
-        *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
-        """What `best` gives after each of the first `lengths` tokens of each sentence, and the state after all."""
-        width = min(width, self._vocabulary - len(forbidden))
-        try:
-            log_probs, ids, after = self._model.follow(_ids(tokens), lengths, memory, state, width, _never(forbidden))
-        except ValueError as error:
-            raise _refused(error) from error
-        return log_probs, ids, after
-
 
 @final
 class Compiled:
@@ -135,7 +117,7 @@ class Compiled:
         config: Mapping[str, Any],
         weights: Mapping[str, np.ndarray],
         *,
-        compute: Compute,
+        compute: ComputeType,
         source_vocabulary: int,
         target_vocabulary: int,
         where: str = "these weights",
@@ -149,8 +131,8 @@ class Compiled:
         self.core = Core({**config, **sizes}, weights, compute=compute, vocabulary=target_vocabulary, where=where)
         self.maximum_length = self.core.maximum_length
         self.start, self.step = self.core.start, self.core.step
-        self.best, self.follow = self.core.best, self.core.follow
-        self._symbols = Symbols()
+        self.best = self.core.best
+        self._symbols = SpecialSymbols()
 
     def in_use(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -163,7 +145,7 @@ class Compiled:
     ) -> Any:
         if trees:
             raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
-        return self.core.encode([[*source, self._symbols.end] for source in sources], candidates)
+        return self.core.encode([[*source, self._symbols.eos] for source in sources], candidates)
 
     def score(
         self,

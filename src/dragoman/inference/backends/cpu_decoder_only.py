@@ -13,9 +13,9 @@ from dragoman.decoding import score_by_steps
 from dragoman.inference.backends.cpu_backend import Core
 from dragoman.inference.backends.protocol import Ids
 from dragoman.inference.inference_mode import in_use
-from dragoman.models.quantization import Compute
+from dragoman.models.quantization import ComputeType
 from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 from dragoman.typing import Float, Int
 
@@ -28,10 +28,10 @@ class CoreMemory:
     core: Any
     lengths: Lengths
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
         return type(self)(self.core.keep(rows.numpy()), self.lengths[rows])
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         return type(self)(self.core.join(other.core), torch.cat([self.lengths, other.lengths]))
 
 
@@ -42,13 +42,13 @@ class CoreState:
 
     core: Any
 
-    def select(self, parents: BeamTokens) -> Self:
+    def reorder(self, parents: BeamTokens) -> Self:
         return type(self)(self.core.select(parents.numpy()))
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
         return type(self)(self.core.keep(rows.numpy()))
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         return type(self)(self.core.join(other.core))
 
 
@@ -63,7 +63,7 @@ class CompiledPredicting:
         config: Mapping[str, Any],
         weights: Mapping[str, np.ndarray],
         *,
-        compute: Compute,
+        compute: ComputeType,
         vocabulary: int,
         where: str = "these weights",
     ) -> None:
@@ -74,7 +74,7 @@ class CompiledPredicting:
         named = {**config, "vocabulary": vocabulary}
         self.core = Core(named, weights, compute=compute, vocabulary=vocabulary, where=where)
         self.maximum_length = self.core.maximum_length
-        self._symbols = Symbols()
+        self._symbols = SpecialSymbols()
 
     @property
     def steps(self) -> Self:

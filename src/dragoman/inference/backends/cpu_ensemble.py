@@ -13,7 +13,7 @@ from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.inference.backends.array_scoring import GivesLogits, normalisers, score
 from dragoman.inference.backends.protocol import Ids
-from dragoman.models.ensemble_state import Memories, States
+from dragoman.models.ensemble_state import EnsembleMemory, EnsembleState
 from dragoman.models.search_protocols import Best, not_finite
 from dragoman.typing import Float, Int
 
@@ -27,16 +27,16 @@ Candidates = tuple[Int[np.ndarray, "_"], ...]
 class Read:
     """What the networks keep of the same sources, and the only tokens that each may be translated with."""
 
-    memories: Memories
+    memories: EnsembleMemory
     candidates: Candidates | None
 
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
         kept = None if self.candidates is None else tuple(self.candidates[row] for row in rows)
-        return type(self)(self.memories.keep(rows), kept)
+        return type(self)(self.memories.select(rows), kept)
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         both = None if self.candidates is None or other.candidates is None else self.candidates + other.candidates
-        return type(self)(self.memories.join(other.memories), both)
+        return type(self)(self.memories.concat(other.memories), both)
 
 
 @final
@@ -62,16 +62,16 @@ class CompiledTogether:
         trees: Sequence[Heads] = (),
         candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
     ) -> Read:
-        memories = Memories(tuple(network.encode(sources, trees) for network in self.networks))
+        memories = EnsembleMemory(tuple(network.encode(sources, trees) for network in self.networks))
         return Read(memories, None if candidates is None else tuple(candidates))
 
-    def start(self, memory: Read, *, beam: int) -> States:
+    def start(self, memory: Read, *, beam: int) -> EnsembleState:
         parts = zip(self.networks, memory.memories.parts, strict=True)
-        return States(tuple(network.start(part, beam=beam) for network, part in parts))
+        return EnsembleState(tuple(network.start(part, beam=beam) for network, part in parts))
 
     def step(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: States
-    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], States]:
+        self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: EnsembleState
+    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], EnsembleState]:
         """The log-probabilities of all tokens, and the state that comes next."""
         logits, after = self._logits(tokens, memory, state)
         return mean_probability(logits), after
@@ -80,11 +80,11 @@ class CompiledTogether:
         self,
         tokens: Int[np.ndarray, "batch beam"],
         memory: Read,
-        state: States,
+        state: EnsembleState,
         *,
         width: int,
         forbidden: Sequence[int] = (),
-    ) -> Best[States]:
+    ) -> Best[EnsembleState]:
         logits, after = self._logits(tokens, memory, state)
         found = []
         for begin in range(0, len(tokens), AT_ONCE):
@@ -107,12 +107,12 @@ class CompiledTogether:
         return score(self, sources, outputs, normalisation=normalisation, trees=trees)
 
     def _logits(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: States
-    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], States]:
+        self, tokens: Int[np.ndarray, "batch beam"], memory: Read, state: EnsembleState
+    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], EnsembleState]:
         """Those of each network."""
         parts = zip(self.networks, memory.memories.parts, state.parts, strict=True)
         logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
-        return list(logits), States(after)
+        return list(logits), EnsembleState(after)
 
 
 def mean_probability(

@@ -13,7 +13,7 @@ from dragoman.inference.inference_mode import in_use
 from dragoman.inference.padding import rectangle
 from dragoman.models.protocols import Causal, Prompted
 from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float, Int
 
 
@@ -65,4 +65,4 @@ class PredictingOnTensors:
     def score_tokens(
         self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
     ) -> Float[Tensor, "batch places"]:
-        return score_tokens(self.steps, tokens, expected, symbols=Symbols())
+        return score_tokens(self.steps, tokens, expected, symbols=SpecialSymbols())

@@ -30,4 +30,4 @@ class Shortlisted(Around):
         candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
     ) -> Any:
         assert candidates is None, "the shortlist names the candidates"
-        return self.network.encode(sources, trees, [self.shortlist.candidates(source) for source in sources])
+        return self.network.encode(sources, trees, [self.shortlist.tokens_for(source) for source in sources])

@@ -8,9 +8,9 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from dragoman.data.datasets.trees import Starts, structure_of, word_starts
+from dragoman.data.datasets.trees import Starts, tree_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import score_hypotheses
@@ -21,7 +21,7 @@ from dragoman.inference.padding import rectangle
 from dragoman.models.protocols import ReadsTrees, Seq2Seq
 from dragoman.models.search_protocols import Best
 from dragoman.models.source_trees import with_trees
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Bool, Int
 
 
@@ -32,7 +32,7 @@ class OnTensors:
     joins_freely = False
 
     def __init__(
-        self, model: Seq2Seq[Any, Any], side: Side, *, target_vocabulary: int, device: torch.device | str
+        self, model: Seq2Seq[Any, Any], side: LanguageTokenizer, *, target_vocabulary: int, device: torch.device | str
     ) -> None:
         """The model is on `device` already; `side` is that of its sources."""
         self.device = torch.device(device)
@@ -40,7 +40,7 @@ class OnTensors:
         self._side = side
         self._target_vocabulary = target_vocabulary
         self._stepping = Stepping(model)
-        self._end = Symbols().end
+        self._end = SpecialSymbols().eos
 
     @property
     def maximum_length(self) -> int | None:
@@ -90,7 +90,7 @@ class OnTensors:
             *self._rectangle(sources),
             outputs=outputs,
             normalisation=normalisation,
-            symbols=Symbols(),
+            symbols=SpecialSymbols(),
         )
 
     def _allowed(self, candidates: Sequence[Int[np.ndarray, "_"]]) -> Bool[torch.Tensor, "batch vocabulary"]:
@@ -108,8 +108,8 @@ class OnTensors:
         """The network as it reads these sources."""
         if not trees:
             return self._model
-        return with_trees(self._model, structure_of(sources, trees, self._starts).to(self.device))
+        return with_trees(self._model, tree_features(sources, trees, self._starts).to(self.device))
 
     @cached_property
     def _starts(self) -> Starts:
-        return word_starts(self._side)
+        return word_start_mask(self._side)

@@ -68,21 +68,6 @@ class Around:
         found: Best[Any] = self.network.best(tokens, self._inside(memory), state, width=width, forbidden=forbidden)
         return found
 
-    def follow(
-        self,
-        tokens: Int[np.ndarray, "batch places"],
-        lengths: Int[np.ndarray, " batch"],
-        memory: Any,
-        state: Any,
-        *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any]:
-        found: tuple[Float[np.ndarray, "rows width"], Int[np.ndarray, "rows width"], Any] = self.network.follow(
-            tokens, lengths, self._inside(memory), state, width=width, forbidden=forbidden
-        )
-        return found
-
     def score(
         self,
         sources: Sequence[Ids],

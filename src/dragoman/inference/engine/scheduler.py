@@ -18,7 +18,7 @@ from dragoman.decoding.search_protocol import Search
 from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import Translating
 from dragoman.inference.engine.request import Request
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
 REFILL = 0.25
 """The share of the room that must be free before others enter: entering costs a pass of its own."""
@@ -53,7 +53,7 @@ class Running:
         self._network = network
         self._room = room
         self._refill = refill
-        self._symbols = Symbols()
+        self._symbols = SpecialSymbols()
         self._groups: dict[SearchSettings, _Group] = {}
         self._tokens = 0
 
