@@ -1,4 +1,4 @@
-"""`dragoman analyse`: where systems go wrong on a test set, on one page."""
+"""`dragoman analyse`: error analysis of systems on a test set."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def analyse(
     json_: Numbers = None,
     device: Device = None,
 ) -> None:
-    """Write a page that says where translations go wrong: by length, rare words, names and numbers, and faults.
+    """Analyze the errors of systems on a test set in an HTML report.
 
-    Runs translate the texts first, and show what they looked at in the sentences that went worst.
+    Scores by length and word frequency, names and numbers, and outputs that are not translations. Runs translate the
+    texts first, and show their attention in the worst sentences.
     """
     from dragoman.atomic import names_apart, require_writable, write_text
     from dragoman.cli import streams

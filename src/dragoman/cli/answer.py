@@ -1,4 +1,4 @@
-"""`dragoman answer`: the part of a text that answers a question, by a trained run."""
+"""`dragoman answer`: extractive question answering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference import Answer, Answerer, AnswerSettings
 
 Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
@@ -57,17 +57,17 @@ def answer(
     device: Device = None,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Cut the answer to a question out of a text; where there is none, the line is empty.
+    """Answer questions with a part of the given text.
 
-    As text, --n-best prints several lines a question: its number from 1, the probability, where the answer begins and
-    ends in the context, and the answer, between tabs.
+    Prints an empty line where the context has no answer. With --n-best, each answer is a tab-separated line of the
+    question number (from 1), probability, start and end in the context, and text.
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference import Answerer
 
-    repairs = Repairs()
+    repairs = ReadWarnings()
     asked = _asked(question, context, input_, repairs)
     answerer = load_as(Answerer, model, device=device, batch_tokens=batch_tokens)
     settings = _settings(answerer, best=n_best, longest_answer=longest_answer, threshold=threshold)
@@ -81,7 +81,7 @@ def answer(
 
 
 def _asked(
-    question: str | None, context: str | None, input_: str | None, repairs: Repairs
+    question: str | None, context: str | None, input_: str | None, repairs: ReadWarnings
 ) -> Iterator[tuple[str, str]]:
     """The questions with their contexts. Raises ConfigError unless they come in exactly one way."""
     from dragoman.errors import ConfigError
@@ -95,18 +95,18 @@ def _asked(
     return iter([(question, _context(context, repairs))])
 
 
-def _from_objects(name: str, repairs: Repairs) -> Iterator[tuple[str, str]]:
+def _from_objects(name: str, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
     from dragoman.cli import streams
-    from dragoman.data.readers.json_fields import parse_object, text_of
+    from dragoman.data.readers.json_fields import get_text, parse_object
 
     called = "standard input" if name == streams.STANDARD else name
     for number, line in enumerate(streams.read_lines(name, repairs), start=1):
         where = f"{called}:{number}"
         row = parse_object(line, where)
-        yield text_of(row, "question", where), text_of(row, "context", where)
+        yield get_text(row, "question", where), get_text(row, "context", where)
 
 
-def _context(given: str, repairs: Repairs) -> str:
+def _context(given: str, repairs: ReadWarnings) -> str:
     """The text of a file, of standard input, or given as it is."""
     from dragoman.cli import streams
     from dragoman.errors import DataError

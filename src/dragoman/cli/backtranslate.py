@@ -1,4 +1,4 @@
-"""`dragoman backtranslate`: sources for text of the target language that has none."""
+"""`dragoman backtranslate`: back-translated training data."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ def backtranslate(
     batch_tokens: BatchTokens = None,
     device: Device = None,
 ) -> None:
-    """Write a corpus whose targets are the given texts and whose sources a model makes (Sennrich et al., 2016).
+    """Translate monolingual target text back into the source language, as training data.
 
-    The sources begin with a tag (Caswell et al., 2019). Train on these pairs together with those of people.
+    Back-translation (Sennrich et al., 2016); each source starts with a tag (Caswell et al., 2019). Train on the pairs
+    together with a parallel corpus.
     """
     from contextlib import closing
 
     from dragoman.cli import streams
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, write_backtranslated
 
     asked = _asked(method, beam=beam, temperature=temperature, seed=seed, beside=beside)
     rewrite, how = _rewriting(run, method, asked, beside=beside, device=device, batch_tokens=batch_tokens)
-    repairs = Repairs()
+    repairs = ReadWarnings()
     total = streams.number_of_lines(monolingual)
     texts = streams.counted(streams.read_lines(monolingual, repairs), "lines", out=str(out), total=total)
     with closing(texts):

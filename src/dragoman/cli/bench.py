@@ -1,4 +1,4 @@
-"""`dragoman bench`: how fast a run translates or writes here, and what keeps it from being faster."""
+"""`dragoman bench`: decoding speed and roofline of a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def bench(
     compute: ComputeOption = ComputeName.AUTO,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Time a model: loading, the first token and the next ones, by batch and beam, beside what the machine allows."""
+    """Measure the decoding speed of a run on this machine.
+
+    Measures loading, the first token and the following tokens by batch size and beam size, and the fraction of peak
+    memory bandwidth and peak arithmetic reached.
+    """
     from dragoman.errors import ConfigError
     from dragoman.profiling.bench import Wanted
     from dragoman.profiling.bench import bench as measure

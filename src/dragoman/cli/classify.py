@@ -1,4 +1,4 @@
-"""`dragoman classify`: the label of each text, or of each of its words, by a trained run."""
+"""`dragoman classify`: label texts or words."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def classify(
     device: Device = None,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Print the label of each text and its probability, between tabs, a line a text.
+    """Print the label of each text, or of each word, with its probability.
 
-    A run that labels words prints a word, its label and its probability on each line, and a blank line after each text,
-    whose words are separated by spaces.
+    A classifier prints one tab-separated line per text. A tagger prints one line per word and an empty line after each
+    text; words are separated by spaces in the input.
     """
     from dragoman.cli import streams
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
 
     loaded = _loaded(model, device=device, batch_tokens=batch_tokens)
-    repairs = Repairs()
+    repairs = ReadWarnings()
     texts = streams.read_lines(input_, repairs)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     lines = _lines(loaded, texts, typed=typed, every=all_, format_=format_)

@@ -1,4 +1,4 @@
-"""`dragoman compare`: outputs beside each other, with intervals and two paired tests; or runs, in one table."""
+"""`dragoman compare`: compare systems or runs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def compare(
     trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = TRIALS,
     json: Json = False,
 ) -> None:
-    """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005).
+    """Compare systems with paired significance tests, or runs in one table.
 
-    Given folders of runs in place of outputs, and no --reference, show their sizes, costs, speeds and scores.
+    Outputs are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
+    Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores.
     """
     from dragoman import evaluation
     from dragoman.cli import streams

@@ -1,4 +1,4 @@
-"""`dragoman data`: corpora made ready before a training, once for all of them."""
+"""`dragoman data`: prepare corpora for training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import typer
 from dragoman.cli.options import DataFolder, TargetText, ValidSource, ValidTarget
 
 if TYPE_CHECKING:
-    from dragoman.data.preprocessing.pipeline import Engine
+    from dragoman.data.preprocessing.pipeline import TaskRunner
     from dragoman.runs.prepare import Written
 
-data = typer.Typer(name="data", help="Make corpora ready before a training.", no_args_is_help=True)
+data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
 
 
 class EngineName(StrEnum):
@@ -81,15 +81,15 @@ def prepare(
 
 
 @contextmanager
-def _engine(name: EngineName, workers: int | None) -> Iterator[Engine]:
-    from dragoman.data.preprocessing.pipeline import Single
+def _engine(name: EngineName, workers: int | None) -> Iterator[TaskRunner]:
+    from dragoman.data.preprocessing.pipeline import SequentialRunner
 
     if name is EngineName.SINGLE:
-        yield Single()
+        yield SequentialRunner()
         return
-    from dragoman.data.preprocessing.ray_engine import ray_engine
+    from dragoman.data.preprocessing.ray_engine import ray_runner
 
-    with ray_engine(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as engine:
+    with ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as engine:
         yield engine
 
 

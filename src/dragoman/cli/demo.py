@@ -1,4 +1,4 @@
-"""`dragoman demo`: a small translator, trained on the spot."""
+"""`dragoman demo`: train a small translator on a generated corpus."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def demo(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Make a parallel corpus from the CLDR, train the smallest model on it, and show what it learnt.
+    """Train a small translator in minutes and show its translations.
 
-    A demo that was interrupted goes on; one that is there already is shown again.
+    The corpus of dates, times, numbers and amounts is generated from the CLDR. An interrupted demo continues; a
+    finished demo is shown again.
     """
     from dragoman.cli.loading import load_as
     from dragoman.cli.train import train_in

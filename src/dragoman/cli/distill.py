@@ -1,4 +1,4 @@
-"""`dragoman distill`: what a teacher makes of texts, for a student to learn from."""
+"""`dragoman distill`: sequence-level distillation data."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def distill(
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
 ) -> None:
-    """Write a corpus in which every text has the translation that a teacher finds, for a smaller model to learn from.
+    """Translate text with a teacher, as training data for a student.
 
-    Sequence-level distillation (Kim and Rush, 2016). A student who learns from the teacher's distributions instead,
-    word by word, is trained under training.objective.
+    Sequence-level distillation (Kim and Rush, 2016). Word-level distillation is the training objective
+    `word_distillation` under `training.objective`.
     """
     from contextlib import closing
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference.translator import Translator
     from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, searched, write_distilled
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))
-    repairs = Repairs()
+    repairs = ReadWarnings()
     texts = streams.counted(
         streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
     )

@@ -1,4 +1,4 @@
-"""`dragoman evaluate`: scores of outputs, or of a run on a test set, against references."""
+"""`dragoman evaluate`: score translations against references."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def evaluate(
     sentence: Annotated[bool, typer.Option("--sentence", help="Print the scores of every sentence too.")] = False,
     json: Json = False,
 ) -> None:
-    """Score outputs, or a run on a test set, against references, with sacreBLEU's signatures."""
+    """Score translations, or a run on a test set, against references.
+
+    Prints each score with its sacreBLEU signature.
+    """
     from dragoman.cli import streams
     from dragoman.evaluation import check_aligned, corpus_score, sentence_scores
 
@@ -163,19 +166,19 @@ def _given(run: Path | None, *, hypothesis: str | None, source: str | None, opti
 
 def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
     """The tree of each sentence."""
-    from dragoman.data.readers.conllu import trees_beside
+    from dragoman.data.readers.conllu import read_heads
 
-    return list(trees_beside(sentences, source_trees, name=name))
+    return list(read_heads(sentences, source_trees, name=name))
 
 
-def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]:
+def _perturbed(sentences: Sequence[str], kind: PerturbationName) -> list[str]:
     """Each sentence with its fault, the same every time, and a word on how many have one."""
     from dragoman.cli import streams
-    from dragoman.data.augmentation import perturbed
+    from dragoman.data.augmentation import perturb_text
 
-    faulty = [perturbed(text, perturb.value, number=number) for number, text in enumerate(sentences)]
+    faulty = [perturb_text(text, kind.value, number=number) for number, text in enumerate(sentences)]
     changed = sum(one != other for one, other in zip(sentences, faulty, strict=True))
-    streams.say(f"{perturb.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
+    streams.say(f"{kind.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
     return faulty
 
 

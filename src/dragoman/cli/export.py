@@ -1,4 +1,4 @@
-"""`dragoman export`: the model of a run in a folder of its own, to be handed on."""
+"""`dragoman export`: write a model for use elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dragoman.data.shortlist import ShortlistSettings
+    from dragoman.data.shortlist import ShortlistConfig
 
 
 class StoredName(StrEnum):
@@ -53,7 +53,7 @@ def export(
     frequent: Frequent = None,
     each: Each = None,
 ) -> None:
-    """Write what it takes to use the model of a run, and nothing of what it took to train it."""
+    """Write the model of a run to a folder without training state."""
     settings = _shortlist_of(wanted=shortlist, source=source, target=target, frequent=frequent, each=each)
     from dragoman.data.readers import ParallelFiles
     from dragoman.runs.export import MEBIBYTE
@@ -69,10 +69,10 @@ def export(
 
 def _shortlist_of(
     *, wanted: bool, source: Path | None, target: Path | None, frequent: int | None, each: int | None
-) -> ShortlistSettings | None:
+) -> ShortlistConfig | None:
     """What the options ask for. Raises ConfigError on those without effect."""
     from dragoman.config import parse
-    from dragoman.data.shortlist import ShortlistSettings
+    from dragoman.data.shortlist import ShortlistConfig
     from dragoman.errors import ConfigError
 
     given = {"source": source, "target": target, "frequent": frequent, "each": each}
@@ -84,4 +84,4 @@ def _shortlist_of(
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are two sides of one corpus; give both, or neither")
     sizes = {name: given[name] for name in ("frequent", "each") if given[name] is not None}
-    return parse(ShortlistSettings, sizes, where="--shortlist")
+    return parse(ShortlistConfig, sizes, where="--shortlist")

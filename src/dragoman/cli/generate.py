@@ -1,4 +1,4 @@
-"""`dragoman generate`: what a language model writes after prompts."""
+"""`dragoman generate`: generate text with a language model."""
 
 from __future__ import annotations
 
@@ -88,10 +88,9 @@ def generate(
     compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Write on from prompts, or answer them: texts drawn from a language model, or searched for with --beam.
+    """Generate text from prompts with a language model.
 
-    Texts are printed one after another, and may hold line breaks where the model writes them; --format jsonl keeps them
-    apart.
+    Sample, or search with --beam-size. A generated text may contain line breaks; --format jsonl keeps texts apart.
     """
     drawing = {
         "temperature": temperature,
@@ -110,7 +109,7 @@ def generate(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.decoding import SamplingSettings
     from dragoman.inference import Generator
 
@@ -119,7 +118,7 @@ def generate(
     if streamed and isinstance(settings, SamplingSettings):
         _print_pieces(generator, given, settings, tokens=tokens, stop=stop or [], echo=echo)
         return
-    repairs = Repairs()
+    repairs = ReadWarnings()
     prompts = iter([given]) if input_ is None else streams.read_lines(input_, repairs)
     samples = n if beam is None else 1
     found = generator.completions_of_many(prompts, settings, samples=samples, tokens=tokens, stop=stop or [])
@@ -190,7 +189,7 @@ def _print_pieces(
 
     pieces = generator.stream(prompt, settings, tokens=tokens, stop=stop)
     with streams.output(streams.STANDARD) as stream:
-        stream.write(generator.tokenizer.source.normalise(prompt) if echo else "")
+        stream.write(generator.tokenizer.source.normalize(prompt) if echo else "")
         for piece in pieces:
             stream.write(piece)
             stream.flush()

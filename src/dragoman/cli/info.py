@@ -1,4 +1,4 @@
-"""`dragoman info`: what a run is made of."""
+"""`dragoman info`: describe a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def info(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the parameters by part, the cost of a token, the memory and the scores of a run."""
+    """Describe a run: model, data, scores.
+
+    Prints the parameters by part, the operations per token, the memory and the scores.
+    """
     import torch
 
     from dragoman.profiling.model_cost import take_inventory
@@ -49,7 +52,7 @@ def info(
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
         heading = f"{task.description.noun}: {network_in_words(experiment.model)}"
-        _print(facts, inventory, heading=heading, counted=task.description.counted)
+        _print(facts, inventory, heading=heading, counted=task.description.loss_unit)
 
 
 def _size(folder: RunFolder, inventory: Inventory) -> int:

@@ -1,4 +1,4 @@
-"""`dragoman inspect`: what a run does with a text, on one page."""
+"""`dragoman inspect`: an HTML report on what a model does with a text."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ def inspect(
     json_: Numbers = None,
     device: Device = None,
 ) -> None:
-    """Write a page that shows what a run looks at, weighs and might have written or found instead, word by word.
+    """Show attention, alignments and the beam for a text in an HTML report.
 
-    The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague. Several
-    models stand side by side on it.
+    The report is one file that works offline. Several models are shown side by side.
     """
     from dragoman.atomic import names_apart, write_text
     from dragoman.cli import streams
@@ -109,9 +108,9 @@ def _trees(texts: list[str], source_trees: Path | None) -> list[tuple[int, ...]]
     """The trees of the texts, from a CoNLL-U file where there is one."""
     if source_trees is None:
         return None
-    from dragoman.data.readers.conllu import trees_beside
+    from dragoman.data.readers.conllu import read_heads
 
-    return list(trees_beside(texts, source_trees, name="--text"))
+    return list(read_heads(texts, source_trees, name="--text"))
 
 
 def _systems(found: list[Inspected]) -> list[System]:

@@ -1,4 +1,4 @@
-"""A run for a verb: what it was trained for decides which verbs can use it."""
+"""Load a run for a verb and check its task."""
 
 from __future__ import annotations
 

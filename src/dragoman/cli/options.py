@@ -1,4 +1,4 @@
-"""Options that several verbs share, and the settings behind them."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 

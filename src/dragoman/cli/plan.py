@@ -1,4 +1,4 @@
-"""`dragoman plan`: what a training will take here, in memory, time and money, before it is begun."""
+"""`dragoman plan`: estimate memory, time and cost of a training."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def plan(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Say what a training will take: parameters, memory, the token budget that fits, operations, time and cost.
+    """Estimate the memory, time and cost of a training.
 
-    It takes what `dragoman train` takes, looks at the start of that training for some seconds, and writes nothing.
+    Takes the options of `dragoman train`, profiles the first steps of that training for some seconds, and writes
+    nothing.
     """
     from dragoman.cli.train import asked_for, corpora_of
     from dragoman.cli.training_display import status

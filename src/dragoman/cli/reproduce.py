@@ -1,4 +1,4 @@
-"""`dragoman reproduce`: train a recipe and say whether it reaches what it promises."""
+"""`dragoman reproduce`: train a recipe and check its expected scores."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def reproduce(
     ] = None,
     device: Device = None,
 ) -> None:
-    """Train a recipe, once for each seed, and say whether its scores hold: the exit code is 0 where they do, else 1.
+    """Train a recipe and compare its scores with the expected ones.
 
-    Runs that are there already are gone on with, or taken as they are where they have ended.
+    Trains once per seed. The exit code is 0 where all expected scores are reached, else 1. Interrupted runs continue,
+    and finished runs are not trained again.
     """
     from dragoman.runs.device import choose_device
     from dragoman.runs.reproduce import read_expectations, verdicts, write_verdicts

@@ -1,4 +1,4 @@
-"""Runs side by side: a column each, and a row for everything that is known of them."""
+"""Table of runs: one column per run, one row per property."""
 
 from __future__ import annotations
 

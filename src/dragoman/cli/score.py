@@ -1,4 +1,4 @@
-"""`dragoman score`: how probable given translations, or texts, are to a trained run."""
+"""`dragoman score`: log-probabilities of given translations, or perplexity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Generator, Perplexity
 
@@ -82,10 +82,10 @@ def score(
     compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Print the log-probability of each target given its source, and its score, between tabs; totals to standard error.
+    """Print the log-probability of given translations, or the perplexity of a text.
 
-    The log-probability (natural logarithm) counts the end symbol; the score is the one that translate ranks by. With
-    --perplexity a language model is asked, and one line tells of all texts together.
+    Each line has the natural log-probability, end symbol included, and the score that `dragoman translate` ranks by,
+    separated by a tab. Totals go to standard error. --perplexity evaluates a language model and prints one line.
     """
     ranking = ranking_of(normalisation, length_penalty)
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
@@ -93,10 +93,10 @@ def score(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference import Generator, Translator
 
-    repairs, totals = Repairs(), _Totals()
+    repairs, totals = ReadWarnings(), _Totals()
     if perplexity:
         generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
         found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
@@ -140,11 +140,14 @@ def _refuse_without_effect(
                 raise ConfigError(f"{option} has no effect without --perplexity; leave it out")
 
 
-def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers import ParallelFiles, read
+def _pairs(source: Path | None, target: Path, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
+    from dragoman.data.readers import ParallelFiles, read_corpus
 
     assert source is not None, "options are checked before files are read"
-    return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
+    return (
+        (example.source, example.target)
+        for example in read_corpus(ParallelFiles(source=source, target=target), repairs)
+    )
 
 
 def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: list[Path] | None) -> None:
@@ -157,10 +160,10 @@ def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: 
 
 
 def _measured(
-    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: Repairs
+    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: ReadWarnings
 ) -> Perplexity:
     """The perplexity of running text, or of continuations given their prompts."""
-    from dragoman.data.readers import Text, read_texts
+    from dragoman.data.readers import TextFile, read_texts
     from dragoman.errors import DataError
 
     if source is not None:
@@ -168,8 +171,8 @@ def _measured(
         prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
     else:
         documents: list[list[str]] = []
-        for passage in read_texts(Text(path=target, documents=ends.value), repairs):
-            if passage.begins:
+        for passage in read_texts(TextFile(path=target, documents=ends.value), repairs):
+            if passage.is_first:
                 documents.append([])
             documents[-1].append(passage.text)
         prompts, texts = None, ["".join(passages) for passages in documents]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question that a long work asks itself, instead of an exception in its middle."""
+"""Ctrl-C and SIGTERM as a flag that long work polls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verb reads and writes: files by name, or standard input and output for `-`."""
+"""Input and output of a verb: files by name, or standard input and output for `-`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 T = TypeVar("T")
 
 
-def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
+def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
     """The texts of a file, plain or compressed, or of standard input, one a line. Raises DataError, naming the line."""
-    from dragoman.data.readers import lines, lines_of
+    from dragoman.data.readers import read_lines, read_stream_lines
 
     if name == STANDARD:
-        numbered = lines_of(sys.stdin.buffer, Path("standard input"), repairs)
+        numbered = read_stream_lines(sys.stdin.buffer, Path("standard input"), repairs)
     else:
-        numbered = lines(Path(name), repairs)
+        numbered = read_lines(Path(name), repairs)
     return (text for _, text in numbered)
 
 
@@ -41,18 +41,18 @@ def with_trees(
         return texts, None
     from itertools import tee
 
-    from dragoman.data.readers.conllu import trees_beside
+    from dragoman.data.readers.conllu import read_heads
 
     texts, again = tee(texts)
-    return texts, trees_beside(map(of, again), trees, name="standard input" if name == STANDARD else name)
+    return texts, read_heads(map(of, again), trees, name="standard input" if name == STANDARD else name)
 
 
 def read_all(name: str) -> list[str]:
     """All texts of a file or of standard input; repairs are reported. Raises DataError, on an empty file too."""
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.errors import DataError
 
-    repairs = Repairs()
+    repairs = ReadWarnings()
     texts = list(read_lines(name, repairs))
     report_repairs(repairs)
     if not texts:
@@ -118,10 +118,10 @@ def say(message: str) -> None:
     print(f"dragoman: {message}", file=sys.stderr)
 
 
-def report_repairs(repairs: Repairs) -> None:
+def report_repairs(repairs: ReadWarnings) -> None:
     """Say what was mended while reading; blank lines are kept, and need no word."""
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
 
     mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
-    for sentence in Repairs(mended).sentences():
+    for sentence in ReadWarnings(mended).messages():
         say(sentence)

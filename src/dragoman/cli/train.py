@@ -1,4 +1,4 @@
-"""`dragoman train`: learn a model from a corpus, or go on with a run."""
+"""`dragoman train`: train a model or continue a run."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def train(
     device: Device = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
 ) -> None:
-    """Train a model: `dragoman train --source train.en --target train.de --out runs/en-de` is enough.
+    """Train a model, or continue a run.
 
-    With --text a language model is trained; every other task takes a configuration file. With --from a translator is
-    trained further on other text.
+    `dragoman train --source train.en --target train.de --out runs/en-de` is enough. --text trains a language model;
+    every other task needs a configuration file. --init-from fine-tunes a translator on other text.
     """
     from dragoman.runs.worker_processes import place
 
@@ -164,17 +164,17 @@ def train_in(
     from dragoman.runs.train import fit, told_to_workers
     from dragoman.runs.workers import team_of, workers_for
     from dragoman.tasks.factory import task_of
-    from dragoman.training.callbacks import TensorBoard
+    from dragoman.training.callbacks import TensorBoardCallback
 
     if experiment.training.compile:
         from dragoman.training.compilation import require_compilable
 
         require_compilable(device, asked=experiment.training.compile)
-    observers: list[Any] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
+    observers: list[Any] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
     task = task_of(experiment)
     with folder.claimed():
         with status() as tell:
-            materials = task.gather(folder, tell=tell)
+            materials = task.prepare_data(folder, tell=tell)
         show_materials(materials)
         if experiment.training.batch_tokens == "auto":
             experiment = _with_budget(folder, experiment, device=device)

@@ -1,4 +1,4 @@
-"""What a person sees of a training: choices, corpus, a live line, validations, the end. All on standard error."""
+"""Progress of a training on standard error: configuration, corpus, progress bar, validation scores, result."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
+from dragoman.training.events import (
+    EndEvent,
+    Event,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    ValidationEvent,
+)
 
 if TYPE_CHECKING:
-    from dragoman.data.cleaning import Report
+    from dragoman.data.cleaning import CleaningReport
     from dragoman.runs.choices import Choice
     from dragoman.runs.train import Outcome
-    from dragoman.tasks.base import Materials
+    from dragoman.tasks.base import TaskData
 
 console = Console(stderr=True, highlight=False)
 
@@ -71,21 +80,21 @@ def show_estimate(seconds: float) -> None:
     console.print(f"estimated time: {minutes(seconds)} at most")
 
 
-def show_materials(materials: Materials) -> None:
+def show_materials(materials: TaskData) -> None:
     """What cleaning removed, with specimens, and what is left."""
-    if materials.report is not None:
-        show_cleaning(materials.report)
-    for remark in materials.remarks:
+    if materials.cleaning_report is not None:
+        show_cleaning(materials.cleaning_report)
+    for remark in materials.notes:
         console.print(f"note: {remark}", markup=False, soft_wrap=True)
     sides = f"{len(materials.tokenizer.source):,}"
     if not materials.tokenizer.shared:
         sides += f" and {len(materials.tokenizer.target):,}"
-    console.print(f"{materials.sizes}; vocabulary {sides}")
+    console.print(f"{materials.summary}; vocabulary {sides}")
 
 
-def show_cleaning(report: Report) -> None:
+def show_cleaning(report: CleaningReport) -> None:
     """What cleaning removed, with specimens."""
-    if rows := report.rows():
+    if rows := report.table_rows():
         table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
         for column in ("rule", "pairs", "number", "for example"):
             table.add_column(column, overflow="ellipsis", no_wrap=column != "for example")
@@ -138,48 +147,48 @@ class TrainingDisplay:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case Started():
+            case StartEvent():
                 self._begin(event)
-            case Updated():
+            case LogEvent():
                 self._report(event)
-            case Validated():
+            case ValidationEvent():
                 star = " *" if event.improved else ""
-                self._say(f"epoch {event.epoch}, update {event.update:,}: {_scores(event.scores)}{star}")
-            case RolledBack():
-                self._since = (event.update, time.monotonic())
+                self._say(f"epoch {event.epoch}, update {event.step:,}: {_scores(event.scores)}{star}")
+            case RollbackEvent():
+                self._since = (event.step, time.monotonic())
                 self._say(
-                    f"update {event.failed_update:,}: the loss is not finite ({event.examples}); back to update "
-                    f"{event.update:,} with {event.rate_scale:g} of the learning rate"
+                    f"update {event.failed_step:,}: the loss is not finite ({event.examples}); back to update "
+                    f"{event.step:,} with {event.learning_rate_scale:g} of the learning rate"
                 )
-            case Learnt():
+            case EndEvent():
                 self._go_on_to("choosing the weights")
-            case Chosen():
+            case SelectionEvent():
                 self._choose(event)
-            case Saved():
+            case SaveEvent():
                 pass
             case _:
                 assert_never(event)
 
-    def _begin(self, event: Started) -> None:
-        self._total, self._since = event.total, (event.update, time.monotonic())
-        place = f"going on after update {event.update:,}" if event.update else "starting"
-        self._say(f"{place}: {event.parameters:,} parameters, {event.total:,} updates")
-        self._task = self._bar.add_task("training", total=event.total, completed=event.update, facts="")
+    def _begin(self, event: StartEvent) -> None:
+        self._total, self._since = event.total_steps, (event.step, time.monotonic())
+        place = f"going on after update {event.step:,}" if event.step else "starting"
+        self._say(f"{place}: {event.num_parameters:,} parameters, {event.total_steps:,} updates")
+        self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
-    def _report(self, event: Updated) -> None:
+    def _report(self, event: LogEvent) -> None:
         update, moment = self._since
-        pace = (time.monotonic() - moment) / (event.update - update)
-        left = f", {minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
+        pace = (time.monotonic() - moment) / (event.step - update)
+        left = f", {minutes(pace * (self._total - event.step))} left" if event.step < self._total else ""
         facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
-        self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
+        self._bar.update(self._task, completed=event.step, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
-            self._say(f"update {event.update:,}/{self._total:,}: {facts}")
+            self._say(f"update {event.step:,}/{self._total:,}: {facts}")
 
-    def _choose(self, event: Chosen) -> None:
+    def _choose(self, event: SelectionEvent) -> None:
         if len(event.candidates) > 1:
             self._say("which weights to keep, by the validation set:")
             for name, scores in event.candidates.items():
-                self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
+                self._say(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
         self._go_on_to("scoring")
 
     def _go_on_to(self, work: str) -> None:

@@ -115,7 +115,6 @@ def translate(
     from dragoman.cli import streams
     from dragoman.cli.loading import collect_seldom, load_as
     from dragoman.data.readers import ReadWarnings
-    from dragoman.errors import ConfigError
 
     collect_seldom()
     asked = {
