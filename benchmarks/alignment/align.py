@@ -35,8 +35,8 @@ from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
 from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.word_merging import words_of_text
-from dragoman.models.special_symbols import Symbols
-from dragoman.runs.load import load_in_pytorch
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
 BATCH = 16
@@ -181,8 +181,8 @@ def joined(one: Sequence[Links], other: Sequence[Links]) -> list[Links]:
 
 def read_by(run: Path, pairs: Sequence[Pair]) -> Read:
     """What a network says of all pairs: each target word with one source word, and grown from both sides."""
-    translator = load_in_pytorch(run, device="cpu")
-    tokenizer, symbols = translator.tokenizer, Symbols()
+    translator = load_torch_model(run, device="cpu")
+    tokenizer, symbols = translator.tokenizer, SpecialSymbols()
     found: Found = {}
     named: dict[str, Look] = {}
     nats, counts = 0.0, [0, 0, 0, 0]

@@ -26,7 +26,7 @@ from dragoman.interpret.attention_heads import Gates, ablation
 from dragoman.interpret.head_pruning import ROLES
 from dragoman.interpret.plots import plot_by_head
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
 LEVEL = 0.05
@@ -66,7 +66,7 @@ def parse() -> argparse.Namespace:
 
 def measured(run: Path, sources: list[str], references: list[str], metric: Bleu) -> tuple[Gates, list[list[str]]]:
     """The changes of BLEU, and all outputs: of the whole network, then without each head in the order of the tables."""
-    translator, settings = load_in_pytorch(run, device="cpu"), RunFolder(run).read_config().decoding
+    translator, settings = load_torch_model(run, device="cpu"), RunFolder(run).read_config().decoding
     outputs: list[list[str]] = []
 
     def bleu() -> float:

@@ -26,7 +26,7 @@ from dragoman.inference import Translator
 from dragoman.interpret.attention_heads import heads_by_kind
 from dragoman.profiling.model_cost import count_parameters
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load, load_in_pytorch
+from dragoman.runs.load import load, load_torch_model
 
 HERE = Path(__file__).parent
 ROADS = ("PyTorch", "core, float32", "core, int8")
@@ -72,13 +72,13 @@ def parse() -> argparse.Namespace:
 
 
 def described(run: Path) -> dict[str, Any]:
-    model = load_in_pytorch(run, device="cpu").model
+    model = load_torch_model(run, device="cpu").model
     return {"heads": sum(map(sum, heads_by_kind(model).values())), "parameters": count_parameters(model)}
 
 
 def by_road(road: str, run: Path) -> Translator:
     if road == "PyTorch":
-        return load_in_pytorch(run, device="cpu")
+        return load_torch_model(run, device="cpu")
     return load(run, device="cpu", compute="int8" if road.endswith("int8") else "float32")
 
 

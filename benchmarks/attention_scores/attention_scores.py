@@ -21,11 +21,11 @@ from typing import Any
 import torch
 
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.factory import task_of
+from dragoman.tasks.factory import build_task
 from dragoman.training.optimizers import build_optimizer
-from dragoman.training.step import apply_gradients, compute_gradients, teacher_forced
+from dragoman.training.step import apply_gradients, compute_gradients, cross_entropy_loss
 
 HERE = Path(__file__).parent
 SENTENCES, WORDS = 128, 16
@@ -73,29 +73,29 @@ def measured(folder: Path, *, threads: int) -> dict[str, Any]:
     torch.set_num_threads(threads)
     run = RunFolder(folder)
     experiment = run.read_config()
-    model = task_of(experiment).network(run, device=torch.device("cpu")).train()
+    model = build_task(experiment).build_model(run, device=torch.device("cpu")).train()
     optimiser = build_optimizer(experiment.training.optimiser, model)
-    objective = teacher_forced(experiment.training.label_smoothing, precision=experiment.training.precision)
+    objective = cross_entropy_loss(experiment.training.label_smoothing, precision=experiment.training.precision)
     batch = random_batch(len(run.read_tokenizer().target))
     at_rest = peak_mib()
     seconds = []
     for number in range(WARMING + TIMED):
         begun = time.perf_counter()
         compute_gradients(model, [batch], objective, seeds=(1, number), precision=experiment.training.precision)
-        apply_gradients(model, optimiser, clip=experiment.training.clip)
+        apply_gradients(model, optimiser, max_grad_norm=experiment.training.clip)
         seconds.append(time.perf_counter() - begun)
     return {"seconds": seconds[WARMING:], "mib": peak_mib() - at_rest}
 
 
 def random_batch(vocabulary: int) -> Batch:
-    symbols = Symbols()
+    symbols = SpecialSymbols()
     generator = torch.Generator().manual_seed(1)
     source, words = (
-        torch.randint(symbols.end + 1, vocabulary, (SENTENCES, WORDS), generator=generator) for _ in range(2)
+        torch.randint(symbols.eos + 1, vocabulary, (SENTENCES, WORDS), generator=generator) for _ in range(2)
     )
-    source[:, -1] = symbols.end
+    source[:, -1] = symbols.eos
     target, expected = words.clone(), words.roll(-1, dims=1)
-    target[:, 0], expected[:, -1] = symbols.begin, symbols.end
+    target[:, 0], expected[:, -1] = symbols.bos, symbols.eos
     lengths = torch.full((SENTENCES,), WORDS)
     return Batch(
         source=source,
@@ -129,7 +129,7 @@ def row(name: str, folder: str, measurements: list[dict[str, Any]]) -> dict[str,
 
 
 def network_of(run: RunFolder) -> torch.nn.Module:
-    return task_of(run.read_config()).network(run, device=torch.device("cpu"))
+    return build_task(run.read_config()).build_model(run, device=torch.device("cpu"))
 
 
 def table(tree: dict[str, Any]) -> str:

@@ -26,17 +26,17 @@ from dragoman.data.readers import read_lines
 from dragoman.decoding import Hypothesis, SearchSettings
 from dragoman.inference import Translator
 from dragoman.inference.length_batches import batches_by_length
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 from tests.plain_beam_search import plain_beam_search
 
 
 def plain_translations(translator: Translator, texts: list[str], settings: SearchSettings) -> list[Hypothesis]:
     """The best hypothesis for each text by the plain loop, in the batches that the translator makes."""
-    symbols = Symbols()
+    symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
     best: dict[int, Hypothesis] = {}
     for rows in batches_by_length([len(row) + 1 for row in ids], budget=translator.batch_tokens):
-        sources = [torch.tensor([*ids[row], symbols.end]) for row in rows]
+        sources = [torch.tensor([*ids[row], symbols.eos]) for row in rows]
         found = plain_beam_search(
             translator.model,
             pad_sequence(sources, batch_first=True, padding_value=symbols.pad).to(translator.device),
@@ -91,9 +91,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
 
-    from dragoman.runs.load import load_in_pytorch
+    from dragoman.runs.load import load_torch_model
 
-    translator = load_in_pytorch(asked.run, device=asked.device)
+    translator = load_torch_model(asked.run, device=asked.device)
     settings = SearchSettings(beam=asked.beam)
     texts = [text for _, text in islice(read_lines(asked.source), asked.lines) if text.strip()]
     roads = {

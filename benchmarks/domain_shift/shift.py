@@ -101,7 +101,7 @@ def further(name: str, source: Path, target: Path, options: list[str], arguments
         corpora = ["--source", str(source), "--target", str(target)]
         held_out = ["--valid-source", valid[0], "--valid-target", valid[1]]
         assignments = list(sets(arguments.assignments))
-        where = ["--from", str(arguments.run), "--out", str(folder.path)]
+        where = ["--init-from", str(arguments.run), "--out", str(folder.path)]
         command("train", *where, *corpora, *held_out, *assignments, *options)
     return folder.path
 

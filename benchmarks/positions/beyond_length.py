@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.inference import Generator
-from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
 TIMES = (1, 2, 4)
@@ -43,7 +43,7 @@ def main() -> None:
     text = arguments.text.read_text(encoding="utf-8")
     runs = []
     for name, folder in arguments.runs:
-        generator = load_in_pytorch(folder, device="cpu")
+        generator = load_torch_model(folder, device="cpu")
         by_place = losses(generator, text, length=max(TIMES) * generator.context)
         runs.append(described(name, by_place, context=generator.context))
     tree = {"date": datetime.now(UTC).date().isoformat(), "unit": "nats a token", "runs": runs}

@@ -27,7 +27,7 @@ from dragoman.data.readers import read_lines
 from dragoman.decoding import SearchSettings
 from dragoman.inference import Translator
 from dragoman.interpret import record
-from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
 WARMING = 2
@@ -39,7 +39,7 @@ def main() -> None:
     arguments = parse()
     torch.set_num_threads(1)
     texts = [line for _, line in islice(read_lines(arguments.source), arguments.sentences)]
-    never, once = (load_in_pytorch(arguments.run, device="cpu") for _ in range(2))
+    never, once = (load_torch_model(arguments.run, device="cpu") for _ in range(2))
     expected, _ = timed(never, texts)
     during, slow = timed(once, texts, lambda: record(once.model))
     seconds: dict[str, list[float]] = {"never": [], "once": []}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dragoman
-from dragoman.data.augmentation import Perturbation, perturb
+from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.data.readers import read_lines
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference.translator import TranslationWarning
@@ -27,7 +27,7 @@ def main() -> None:
     arguments = parse()
     sources, references = ([line for _, line in read_lines(path)] for path in (arguments.source, arguments.reference))
     texts = {"clean": sources} | {
-        fault: [perturb(text, fault, number=number) for number, text in enumerate(sources)] for fault in FAULTS
+        fault: [perturb_text(text, fault, number=number) for number, text in enumerate(sources)] for fault in FAULTS
     }
     runs = {name: measured(folder, texts, references) for name, folder in arguments.runs}
     tree = {

@@ -31,8 +31,8 @@ from dragoman.evaluation import corpus_score
 from dragoman.evaluation.metrics import Bleu
 from dragoman.inference import Translator
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.shortlist import shortlisted
-from dragoman.tasks.prepared_data import cache_folder
+from dragoman.runs.shortlist import apply_shortlist
+from dragoman.tasks.prepared_data import cache_dir
 
 FULL = "all words"
 Texts = list[tuple[str, str]]
@@ -86,7 +86,7 @@ def compared(translators: dict[str, Translator], texts: Texts, *, beam: int, rou
 def on_a_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, lines: int | None) -> dict[str, Any]:
     experiment = RunFolder(run).read_config()
     full: Translator = dragoman.load(run, device="cpu", compute="int8")
-    pairs = list(prepare_data(experiment.data, cache_folder(), seed=experiment.training.seed).train.pairs())
+    pairs = list(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train.pairs())
     translators, candidates = {FULL: full}, {}
     sets = {
         name: [(example.source, example.target) for example in read_corpus(corpus)][:lines]
@@ -97,7 +97,7 @@ def on_a_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, line
         began = time.process_time()
         shortlist, _ = build_shortlist(pairs, full.tokenizer, settings_of(size))
         took = time.process_time() - began
-        translators[size] = shortlisted(full, shortlist)
+        translators[size] = apply_shortlist(full, shortlist)
         numbers = [len(shortlist.tokens_for(ids)) for ids in encoded]
         candidates[size] = {"mean_candidates": round(statistics.mean(numbers)), "seconds_to_learn": round(took, 1)}
     return {

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.translation_speed.core_steps import TINY, Sizes, configuration, random_weights
 from benchmarks.translation_speed.partners import write_ctranslate2
 from dragoman.data.tokenizers import Tokenizer, WordConfig
-from dragoman.models.quantization import Arrays, write_arrays
-from dragoman.runs.config import to_experiment
+from dragoman.models.quantization import Arrays, save_arrays
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 
 MAGNIFIED = 4
@@ -71,7 +71,7 @@ def write_run(folder: RunFolder, sizes: Sizes, weights: Arrays) -> None:
     corpus = {"kind": "files", "source": "random.en", "target": "random.de"}
     tree = {"tokenizer": TOKENIZER.model_dump(mode="json"), "model": model, "data": {"train": corpus}}
     folder.begin()
-    folder.write_config(to_experiment(tree))
+    folder.write_config(parse_experiment(tree))
     known = list(words(sizes))[4:]
     Tokenizer.train(lambda: [(" ".join(known), known[0])], TOKENIZER).save(folder.tokenizer)
-    write_arrays(folder.weights, weights)
+    save_arrays(folder.weights, weights)

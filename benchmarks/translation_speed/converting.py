@@ -4,8 +4,8 @@ from pathlib import Path
 
 from benchmarks.translation_speed.partners import write_ctranslate2
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.models.quantization import read_arrays
-from dragoman.runs.export import export
+from dragoman.models.quantization import load_arrays
+from dragoman.runs.export import export_run
 from dragoman.runs.folder import RunFolder
 
 COMPUTES = ("float32", "int8")
@@ -14,11 +14,11 @@ COMPUTES = ("float32", "int8")
 def convert(run: Path, folder: Path) -> None:
     """Models in the folder, those made that are not there already."""
     opened = RunFolder(run)
-    model, weights = opened.read_plain_config()["model"], read_arrays(opened.weights)
+    model, weights = opened.read_plain_config()["model"], load_arrays(opened.weights)
     folder.mkdir(parents=True, exist_ok=True)
     for compute in COMPUTES:
         if not (ours := folder / f"dragoman-{compute}").exists():
-            export(run, ours, compute="int8" if compute == "int8" else "float32")
+            export_run(run, ours, compute="int8" if compute == "int8" else "float32")
         if not (theirs := folder / f"ctranslate2-{compute}").exists():
             write_ctranslate2(model, weights, unique_words(opened.read_tokenizer()), theirs, quantization=compute)
 

@@ -32,7 +32,7 @@ class Ours:
 
         import dragoman
         from dragoman.decoding import LengthLimit, SearchSettings, search
-        from dragoman.models.special_symbols import Symbols
+        from dragoman.models.special_symbols import SpecialSymbols
 
         network = dragoman.load(self.run, compute=self.compute).network
 
@@ -41,7 +41,7 @@ class Ours:
             settings = SearchSettings(beam=beam, minimum_length=tokens, maximum_length=limit)
             limits = np.full(len(sources), tokens)
             memory = network.encode([source[:-1] for source in sources])
-            found = search(network, memory, limits=limits, settings=settings, symbols=Symbols())
+            found = search(network, memory, limits=limits, settings=settings, symbols=SpecialSymbols())
             return [(list(best.tokens), best.score) for best, *_ in found]
 
         return translate
@@ -90,12 +90,12 @@ class HuggingFace:
         import torch
         import yaml
 
-        from dragoman.models.quantization import read_arrays
+        from dragoman.models.quantization import load_arrays
         from tests.pegasus import pegasus
 
         torch.set_num_threads(self.threads)
         config = yaml.safe_load((self.run / "config.yaml").read_text(encoding="utf-8"))
-        model = pegasus(config["model"], read_arrays(self.run / "model.safetensors"))
+        model = pegasus(config["model"], load_arrays(self.run / "model.safetensors"))
 
         @torch.inference_mode()
         def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, scores: bool) -> list[Output]:

@@ -13,7 +13,7 @@ import yaml
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.models.quantization import read_arrays
+from dragoman.models.quantization import load_arrays
 from tests.pegasus import pegasus
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     asked = parser.parse_args()
     tokenizer = Tokenizer.load(asked.tokenizer)
     config = yaml.safe_load((asked.run / "config.yaml").read_text(encoding="utf-8"))
-    model = pegasus(config["model"], read_arrays(asked.run / "model.safetensors"))
+    model = pegasus(config["model"], load_arrays(asked.run / "model.safetensors"))
     texts = asked.input.read_text(encoding="utf-8").splitlines()
     lines = []
     for first in range(0, len(texts), asked.batch):
