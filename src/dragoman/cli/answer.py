@@ -17,25 +17,30 @@ if TYPE_CHECKING:
     from dragoman.data.readers import ReadWarnings
     from dragoman.inference import Answer, Answerer, AnswerSettings
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str | None,
     typer.Option(
-        "--input", "-i", help="File of JSON objects with question and context, one a line; - is standard input."
+        "--input", "-i", help="File with one JSON object with question and context per line; - is standard input."
     ),
 ]
 QuestionText = Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)]
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", "-c", help="What it is about: a file, the text itself, or - to read it.", show_default=False
+        "--context",
+        "-c",
+        help="Context of the question: a file, the text itself, or - for standard input.",
+        show_default=False,
     ),
 ]
-LongestAnswer = Annotated[int | None, typer.Option(min=1, help="Most tokens of an answer.", show_default="the run's")]
+LongestAnswer = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of tokens of an answer.", show_default="the run's")
+]
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Leave the line empty where no answer is more probable by more than this (log-probability).",
+        help="Log-probability by which 'no answer' must exceed the best answer to print an empty line.",
         show_default="the run's",
     ),
 ]
@@ -48,9 +53,7 @@ def answer(
     context: Context = None,
     input_: Input = None,
     output: OutputFile = "-",
-    n_best: Annotated[
-        int | None, typer.Option(min=1, help="How many answers to each question.", show_default="1")
-    ] = None,
+    n_best: Annotated[int | None, typer.Option(min=1, help="Answers per question.", show_default="1")] = None,
     longest_answer: LongestAnswer = None,
     threshold: Threshold = None,
     batch_tokens: BatchTokens = None,
@@ -83,7 +86,7 @@ def answer(
 def _asked(
     question: str | None, context: str | None, input_: str | None, repairs: ReadWarnings
 ) -> Iterator[tuple[str, str]]:
-    """The questions with their contexts. Raises ConfigError unless they come in exactly one way."""
+    """Return pairs of question and context. Raises ConfigError unless exactly one input is given."""
     from dragoman.errors import ConfigError
 
     if input_ is not None:
@@ -107,7 +110,7 @@ def _from_objects(name: str, repairs: ReadWarnings) -> Iterator[tuple[str, str]]
 
 
 def _context(given: str, repairs: ReadWarnings) -> str:
-    """The text of a file, of standard input, or given as it is."""
+    """Return the text of a file, of standard input, or the argument itself."""
     from dragoman.cli import streams
     from dragoman.errors import DataError
 
@@ -126,7 +129,7 @@ def _is_file(name: str) -> bool:
 
 
 def _settings(answerer: Answerer, **given: Any) -> AnswerSettings:
-    """What the run was made with, with the options laid over it."""
+    """Return the run's configuration with the options applied."""
     from dragoman.config import parse
     from dragoman.inference import AnswerSettings
 

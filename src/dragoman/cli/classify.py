@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from dragoman.inference import Classified, Classifier, Tag, Tagger
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str,
-    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Print every label of a text with its probability, the best first.")]
+All = Annotated[bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")]
 
 
 def classify(

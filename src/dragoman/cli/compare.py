@@ -22,21 +22,23 @@ References = Annotated[
     typer.Option(
         "--reference",
         "-r",
-        help="File of references, which outputs need; again for each further reference translation.",
+        help="File of references, one per line (repeatable for several references). Required for translations.",
     ),
 ]
 
 
 def compare(
-    systems: Annotated[list[str], typer.Argument(help="Files of outputs, the first being the baseline; or runs.")],
+    systems: Annotated[
+        list[str], typer.Argument(help="Files of translations, the first one the baseline; or run folders.")
+    ],
     *,
     reference: References = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of both tests.")] = SEED,
-    resamples: Annotated[int, typer.Option(min=40, help="Samples of the paired bootstrap.")] = RESAMPLES,
-    trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = TRIALS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of both tests.")] = SEED,
+    resamples: Annotated[int, typer.Option(min=40, help="Resamples of the paired bootstrap.")] = RESAMPLES,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of the approximate randomization test.")] = TRIALS,
     json: Json = False,
 ) -> None:
     """Compare systems with paired significance tests, or runs in one table.
@@ -92,7 +94,7 @@ def _refuse_twice(systems: Sequence[str]) -> None:
 
 
 def _folders(systems: Sequence[str]) -> list[Path]:
-    """The runs to compare. Raises ConfigError where something else is given without a reference."""
+    """Return the run folders to compare. Raises ConfigError on other files without a reference."""
     from dragoman.errors import ConfigError
 
     others = [name for name in systems if not Path(name).is_dir()]

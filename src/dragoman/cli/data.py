@@ -15,13 +15,13 @@ from dragoman.cli.options import DataFolder, TargetText, ValidSource, ValidTarge
 
 if TYPE_CHECKING:
     from dragoman.data.preprocessing.pipeline import TaskRunner
-    from dragoman.runs.prepare import Written
+    from dragoman.runs.prepare import PreparedSummary
 
 data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
 
 
 class EngineName(StrEnum):
-    """What works at the blocks of a corpus."""
+    """Engine that processes the blocks of a corpus."""
 
     SINGLE = "single"
     RAY = "ray"
@@ -30,25 +30,29 @@ class EngineName(StrEnum):
 @data.command()
 def prepare(
     config: Annotated[
-        Path | None, typer.Argument(help="YAML file of settings, as for train; its data and tokenizer are obeyed.")
+        Path | None,
+        typer.Argument(help="YAML configuration file, as for train; its data and tokenizer sections are used."),
     ] = None,
     *,
     source: Annotated[
-        Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
+        Path | None,
+        typer.Option(help="Source side of the training corpus, one sentence per line; a quoted pattern for shards."),
     ] = None,
     target: TargetText = None,
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; must not exist yet.")] = None,
-    engine: Annotated[EngineName, typer.Option(help="This process, or the workers of Ray.")] = EngineName.SINGLE,
-    workers: Annotated[int | None, typer.Option(min=1, help="Of --engine ray; by default one a core.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; must not exist.")] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="Process blocks in this process, or with Ray.")
+    ] = EngineName.SINGLE,
+    workers: Annotated[int | None, typer.Option(min=1, help="Workers of --engine ray. Default: one per core.")] = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json to use; without one it is learnt from the corpus.")
+        Path | None, typer.Option(help="tokenizer.json to use. Without it, the tokenizer is trained on the corpus.")
     ] = None,
-    shard_pairs: Annotated[int, typer.Option(min=1, help="Pairs of the corpus for each shard.")] = 2**17,
+    shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
     folder: DataFolder = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as data.held_out=500. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as data.valid_size=500. (repeatable)")
     ] = None,
 ) -> None:
     """Clean a corpus, remove what stands in it twice and turn it into tokens, for any number of trainings.
@@ -60,23 +64,24 @@ def prepare(
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.runs.config import in_folder, read_tree
-    from dragoman.runs.prepare import Preparation, asked_for, prepare_folder
+    from dragoman.runs.config import read_settings, resolve_corpus_paths
+    from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
 
     if out is None:
         raise ConfigError("where should the corpus be written? Give a folder by --out, for example --out prepared")
     if workers is not None and engine is EngineName.SINGLE:
         raise ConfigError("--workers is for --engine ray; this process uses all cores where it can. Leave it out")
-    tree = read_tree(config, assignments or [])
+    tree = read_settings(config, assignments or [])
     tree = merge(
-        tree if folder is None else in_folder(tree, folder), pairs_of(source, target, valid_source, valid_target)
+        tree if folder is None else resolve_corpus_paths(tree, folder),
+        pairs_of(source, target, valid_source, valid_target),
     )
     if "data" not in tree:
         raise ConfigError("nothing to prepare; give --source and --target, or a configuration file that names a corpus")
-    experiment, choose = asked_for(tree, complete=config is not None, tokenizer=tokenizer)
+    experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as chosen, status() as tell:
-        asked = Preparation(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
-        written = prepare_folder(asked, out, tell=tell)
+        asked = PreparationConfig(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
+        written = prepare_corpus(asked, out, tell=tell)
     _show(written, out)
 
 
@@ -93,7 +98,7 @@ def _engine(name: EngineName, workers: int | None) -> Iterator[TaskRunner]:
         yield engine
 
 
-def _show(written: Written, out: Path) -> None:
+def _show(written: PreparedSummary, out: Path) -> None:
     from dragoman.cli.training_display import console, show_cleaning
 
     show_cleaning(written.report)

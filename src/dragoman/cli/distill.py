@@ -9,13 +9,15 @@ import typer
 
 from dragoman.cli.options import BatchTokens, Beam, Beside, ChoiceOption, ComputeName, ComputeOption, Device, choice_of
 
-Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist.", show_default=False)]
 
 
 def distill(
-    teacher: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    teacher: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
-    source: Annotated[str, typer.Option(help="File of texts, one a line; - is standard input.", show_default=False)],
+    source: Annotated[
+        str, typer.Option(help="File of segments, one per line; - is standard input.", show_default=False)
+    ],
     out: Out,
     beside: Beside = None,
     beam: Beam = None,
@@ -35,7 +37,7 @@ def distill(
     from dragoman.cli.loading import load_as
     from dragoman.data.readers import ReadWarnings
     from dragoman.inference.translator import Translator
-    from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, searched, write_distilled
+    from dragoman.runs.pseudo_data import SOURCE, TARGET, beam_search_rewriter, describe_origin, write_distilled
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
     settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))
@@ -47,8 +49,10 @@ def distill(
         written = write_distilled(
             out,
             texts,
-            searched(translator, settings),
-            origin=origin_of(teacher, *(beside or ()), method="beam", beam=settings.beam, choice=settings.choice.kind),
+            beam_search_rewriter(translator, settings),
+            origin=describe_origin(
+                teacher, *(beside or ()), method="beam", beam=settings.beam, choice=settings.choice.kind
+            ),
         )
     streams.report_repairs(repairs)
     streams.say(

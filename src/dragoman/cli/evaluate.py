@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MetricName(StrEnum):
-    """The metrics of `--metric`, by their `kind`; of ROUGE, with the variant."""
+    """Metrics of `--metric`."""
 
     BLEU = "bleu"
     CHRF = "chrf"
@@ -30,7 +30,7 @@ class MetricName(StrEnum):
 
 
 class PerturbationName(StrEnum):
-    """The faults of `--perturb`, some of those of `data.noise`."""
+    """Perturbations of `--perturb`, a part of those of `data.noise`."""
 
     CAPITALS = "capitals"
     NO_END_MARKS = "no-end-marks"
@@ -40,45 +40,41 @@ class PerturbationName(StrEnum):
 Perturb = Annotated[
     PerturbationName | None,
     typer.Option(
-        help="Give every sentence a fault before it is translated: all capitals, no end mark, or one typing error.",
+        help="Perturb every source sentence before translation: all capitals, no final punctuation, or one typing error.",
         show_default=False,
     ),
 ]
 Reference = Annotated[
     list[str],
-    typer.Option(
-        "--reference", "-r", help="File of references, one a line; again for each further reference translation."
-    ),
+    typer.Option("--reference", "-r", help="File of references, one per line (repeatable for several references)."),
 ]
-MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="What to measure; may be repeated.")]
+MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="Metric (repeatable).")]
 Tokenize = Annotated[
     str | None,
     typer.Option(
-        help="How BLEU splits words: 13a (the default), none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
+        help="Tokenizer of BLEU: 13a (default), none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
     ),
 ]
-Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare in lower case.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
 def evaluate(
-    run: Annotated[Path | None, typer.Argument(help="A run folder, to translate --source and score that.")] = None,
+    run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
     reference: Reference,
-    hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
-    source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
+    hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_trees: SourceTrees = None,
     beside: Beside = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
-    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size.", show_default=OWN)] = None,
     choice: ChoiceOption = None,
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
-    sentence: Annotated[bool, typer.Option("--sentence", help="Print the scores of every sentence too.")] = False,
+    sentence: Annotated[bool, typer.Option("--sentence", help="Also print the scores of each sentence.")] = False,
     json: Json = False,
 ) -> None:
     """Score translations, or a run on a test set, against references.
@@ -92,7 +88,7 @@ def evaluate(
     references = [streams.read_all(name) for name in reference]
     options = {
         "--source-trees": source_trees,
-        "--with": beside,
+        "--ensemble": beside,
         "--beam": beam,
         "--choice": choice,
         "--perturb": perturb,
@@ -113,7 +109,7 @@ def evaluate(
 
 
 def chosen_metrics(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
-    """The settings behind the options, each metric once. Raises ConfigError on options without effect."""
+    """Return the metric configurations, each once. Raises ConfigError on options without effect."""
     from dragoman.errors import ConfigError
 
     if tokenize is not None and MetricName.BLEU not in names:
@@ -165,14 +161,14 @@ def _given(run: Path | None, *, hypothesis: str | None, source: str | None, opti
 
 
 def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
-    """The tree of each sentence."""
+    """Return the dependency heads of each sentence."""
     from dragoman.data.readers.conllu import read_heads
 
     return list(read_heads(sentences, source_trees, name=name))
 
 
 def _perturbed(sentences: Sequence[str], kind: PerturbationName) -> list[str]:
-    """Each sentence with its fault, the same every time, and a word on how many have one."""
+    """Perturb each sentence deterministically and report how many sentences changed."""
     from dragoman.cli import streams
     from dragoman.data.augmentation import perturb_text
 
@@ -209,7 +205,7 @@ def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> 
 
 
 def _print_table(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
-    """Sentences as tab-separated lines, for other programs to cut; then the scores of the corpus as a table."""
+    """Print the sentence scores as tab-separated lines, then the corpus scores as a table."""
     from rich.console import Console
     from rich.table import Table
 

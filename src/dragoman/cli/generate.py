@@ -29,34 +29,44 @@ if TYPE_CHECKING:
     from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.inference import Completion, Generator
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 PromptText = Annotated[
-    str | None, typer.Option("--prompt", "-p", help="Text to continue; without it the model begins by itself.")
+    str | None,
+    typer.Option("--prompt", "-p", help="Text to continue. Without it, generation starts from the begin symbol."),
 ]
 Input = Annotated[
     str | None,
-    typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of prompts, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
 Stop = Annotated[
-    list[str] | None, typer.Option(help="The text ends before this; may be repeated. A line break is $'\\n'.")
+    list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable). A line break is $'\\n'.")
 ]
 Temperature = Annotated[
-    float | None, typer.Option(min=0, help="Below 1 is surer, above 1 bolder, 0 the likeliest each time.")
+    float | None, typer.Option(min=0, help="Divides the logits. Below 1: more deterministic. 0: greedy.")
 ]
-TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many most probable tokens.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Sample from the K most probable tokens.")]
 TopP = Annotated[
-    float | None, typer.Option(help="Draw from the fewest most probable tokens whose probabilities reach this sum.")
+    float | None,
+    typer.Option(help="Sample from the smallest set of tokens with this total probability (nucleus sampling)."),
 ]
-MinP = Annotated[float | None, typer.Option(help="Draw from tokens at least so probable, as a share of the greatest.")]
-Typical = Annotated[float | None, typer.Option(help="Draw from the most typical tokens that have this probability.")]
-RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1, what was said becomes less probable.")]
-NoRepeat = Annotated[int | None, typer.Option(min=1, help="Never write the same so many tokens in a row twice.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Search with so many hypotheses at a time instead of drawing.")]
+MinP = Annotated[
+    float | None, typer.Option(help="Sample from tokens with at least this fraction of the highest probability.")
+]
+Typical = Annotated[
+    float | None, typer.Option(help="Sample from the locally typical tokens with this total probability.")
+]
+RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1, repeated tokens become less probable.")]
+NoRepeat = Annotated[int | None, typer.Option(min=1, help="Never repeat an n-gram of this length.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Beam size: search instead of sampling.")]
 Normalisation = Annotated[
-    NormalisationName | None, typer.Option(help="How --beam compares lengths.", show_default="average")
+    NormalisationName | None,
+    typer.Option(help="Kind of the length penalty of the beam search.", show_default="average"),
 ]
 StreamOption = Annotated[
-    bool | None, typer.Option("--stream/--no-stream", help="Print token by token.", show_default="on a terminal")
+    bool | None,
+    typer.Option("--stream/--no-stream", help="Print tokens as they are generated.", show_default="on a terminal"),
 ]
 
 
@@ -66,7 +76,7 @@ def generate(
     prompt: PromptText = None,
     input_: Input = None,
     output: OutputFile = "-",
-    tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text.")] = 256,
+    tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
     temperature: Temperature = None,
     top_k: TopK = None,
     top_p: TopP = None,
@@ -74,14 +84,14 @@ def generate(
     typical: Typical = None,
     repetition_penalty: RepetitionPenalty = None,
     no_repeat_ngram: NoRepeat = None,
-    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of a text.")] = 0,
+    min_length: Annotated[int, typer.Option(min=0, help="Minimum number of generated tokens.")] = 0,
     stop: Stop = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed draws the same texts.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the sampling.")] = None,
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many texts for each prompt.")] = 1,
     beam: Beam = None,
     normalisation: Normalisation = None,
     length_penalty: LengthPenalty = None,
-    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before its text.")] = False,
+    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamOption = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
@@ -172,7 +182,7 @@ def _refuse_without_effect(prompt: str | None, input_: str | None, *, echo: bool
 
 
 def _is_streamed(wanted: bool | None, *, single: bool, output: str, format_: TextFormat) -> bool:
-    """Whether to print token by token: where it is asked for, or a person watches a single text come to be."""
+    """Return whether to print tokens as they are generated: on request, or for one text on a terminal."""
     from dragoman.cli import streams
     from dragoman.errors import ConfigError
 

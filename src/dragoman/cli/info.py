@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def info(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -28,14 +28,14 @@ def info(
 
     from dragoman.profiling.model_cost import take_inventory
     from dragoman.runs.folder import RunFolder
-    from dragoman.tasks.factory import task_of
-    from dragoman.tasks.network_description import network_in_words
+    from dragoman.tasks.factory import build_task
+    from dragoman.tasks.network_description import describe_model
 
     folder = RunFolder(run)
     experiment = folder.read_config()
     tokenizer = folder.read_tokenizer()
-    task = task_of(experiment)
-    inventory = take_inventory(task.network(folder, device=torch.device("cpu")).eval())
+    task = build_task(experiment)
+    inventory = take_inventory(task.build_model(folder, device=torch.device("cpu")).eval())
     facts = {
         "run": run.name,
         "task": experiment.task,
@@ -51,12 +51,12 @@ def info(
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
-        heading = f"{task.description.noun}: {network_in_words(experiment.model)}"
+        heading = f"{task.description.noun}: {describe_model(experiment.model)}"
         _print(facts, inventory, heading=heading, counted=task.description.loss_unit)
 
 
 def _size(folder: RunFolder, inventory: Inventory) -> int:
-    """Of the weights, as they are stored."""
+    """Number format of the stored weights."""
     return folder.weights.stat().st_size if folder.read_export() else inventory.weight_bytes
 
 

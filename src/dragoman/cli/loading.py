@@ -48,16 +48,16 @@ def load_as(
     from dragoman.runs.load import load
 
     room = batch_tokens or BATCH_TOKENS
-    loaded = load(run, device=device, compute=compute.value, batch_tokens=room, beside=beside or ())
+    loaded = load(run, device=device, compute_type=compute.value, batch_tokens=room, ensemble=beside or ())
     return _of_kind(kind, run, loaded)
 
 
 def load_to_look_into(kind: type[T], run: Path, *, device: str | None = None, batch_tokens: int | None = None) -> T:
-    """The same as PyTorch computes it, whatever else could: what is looked into are its modules."""
+    """Load a run with the PyTorch backend, whose modules can be inspected."""
     from dragoman.inference.translator import BATCH_TOKENS
-    from dragoman.runs.load import load_in_pytorch
+    from dragoman.runs.load import load_torch_model
 
-    return _of_kind(kind, run, load_in_pytorch(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS))
+    return _of_kind(kind, run, load_torch_model(run, device=device, batch_tokens=batch_tokens or BATCH_TOKENS))
 
 
 def _of_kind(kind: type[T], run: Path, loaded: object) -> T:

@@ -10,7 +10,7 @@ import typer
 
 
 class NormalisationName(StrEnum):
-    """What makes outputs of different length comparable."""
+    """Kind of the length penalty."""
 
     AVERAGE = "average"
     GNMT = "gnmt"
@@ -18,21 +18,21 @@ class NormalisationName(StrEnum):
 
 
 class ChoiceName(StrEnum):
-    """What is given out of a beam."""
+    """How an output is chosen from the beam."""
 
     LIKELIEST = "likeliest"
     MINIMUM_BAYES_RISK = "minimum-bayes-risk"
 
 
 class TextFormat(StrEnum):
-    """How lines are printed."""
+    """Format of the printed lines."""
 
     TEXT = "text"
     JSONL = "jsonl"
 
 
 class ComputeName(StrEnum):
-    """The precision that products are computed in."""
+    """Number format for inference."""
 
     AUTO = "auto"
     FLOAT32 = "float32"
@@ -43,17 +43,19 @@ class ComputeName(StrEnum):
 ComputeOption = Annotated[
     ComputeName,
     typer.Option(
-        "--compute", help="Precision; auto is that of the weights, and less than float32 needs the compiled core."
+        "--compute-type",
+        help="Number format for inference. auto: the format of the weights. Below float32 it needs the CPU library.",
     ),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="cpu, cuda, cuda:1 or mps; without it the fastest there is.", show_default=False)
+    str | None,
+    typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest available device.", show_default=False),
 ]
 BatchTokens = Annotated[
-    int | None, typer.Option(min=1, help="Most source tokens of a batch, padding included.", show_default="chosen")
+    int | None, typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic")
 ]
 OWN = "the run's"
-"""What stands for the default of an option that a run's configuration has a value for."""
+"""Shown as the default of an option whose default is in the run's configuration."""
 NormalisationOption = Annotated[
     NormalisationName | None,
     typer.Option(
@@ -65,7 +67,7 @@ NormalisationOption = Annotated[
 LengthPenalty = Annotated[
     float | None,
     typer.Option(
-        help="The exponent A: greater ones favour longer outputs.",
+        help="Exponent A of the length. Larger values favor longer outputs.",
         show_default="the run's, else 1 (average), 0.6 (gnmt)",
     ),
 ]
@@ -78,47 +80,52 @@ ChoiceOption = Annotated[
         show_default=OWN,
     ),
 ]
-BEAM = "How many hypotheses go on at a time; 1 is greedy."
+BEAM = "Beam size; 1 is greedy search."
 Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
 Beside = Annotated[
     list[Path] | None,
     typer.Option(
-        "--with",
-        help="Ask this run of the same tokenizer too: words are as probable as all find them in the mean. May be "
-        "repeated.",
+        "--ensemble",
+        help="Average the token probabilities with those of this run of the same tokenizer (repeatable).",
         show_default=False,
     ),
 ]
-FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
+FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 SourceTrees = Annotated[
     Path | None,
     typer.Option(
-        help="CoNLL-U file of the sources' dependency trees, for a run with structural positions.", show_default=False
+        help="CoNLL-U file with the dependency trees of the source, for a run with tree positions.", show_default=False
     ),
 ]
 Settings = Annotated[
-    Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
+    Path | None,
+    typer.Argument(help="YAML configuration file. Without one, the configuration is chosen from the corpus."),
 ]
 SourceText = Annotated[
-    Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
+    Path | None,
+    typer.Option(help="Source side of the training corpus, one sentence per line; a quoted pattern for shards."),
 ]
-TargetText = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
-ValidSource = Annotated[Path | None, typer.Option(help="Text to validate on.")]
-ValidTarget = Annotated[Path | None, typer.Option(help="Its translation.")]
-RunningText = Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")]
-ValidText = Annotated[Path | None, typer.Option(help="Text to validate on.")]
-Prepared = Annotated[Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")]
-Begin = Annotated[Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")]
+TargetText = Annotated[Path | None, typer.Option(help="Target side of the training corpus, aligned line by line.")]
+ValidSource = Annotated[Path | None, typer.Option(help="Source side of the validation set.")]
+ValidTarget = Annotated[Path | None, typer.Option(help="Target side of the validation set.")]
+RunningText = Annotated[
+    Path | None, typer.Option(help="Text corpus to train a language model on, instead of --source and --target.")
+]
+ValidText = Annotated[Path | None, typer.Option(help="Validation text.")]
+Prepared = Annotated[Path | None, typer.Option(help="Folder written by dragoman data prepare, instead of a corpus.")]
+Begin = Annotated[
+    Path | None, typer.Option("--init-from", help="Start from the weights and the tokenizer of this run (fine-tuning).")
+]
 DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder that the configuration's corpora are relative to.")
+    Path | None, typer.Option("--data", help="Folder that corpus paths in the configuration are relative to.")
 ]
 OutputFile = Annotated[
-    str, typer.Option("--output", "-o", help="File to write, complete or not at all; - is standard output.")
+    str, typer.Option("--output", "-o", help="Output file, written atomically; - is standard output.")
 ]
 
 
 def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[str, Any]:
-    """The keys that --normalisation and --length-penalty give. Raises ConfigError on an option without effect."""
+    """Return the configuration keys of the length penalty options. Raises ConfigError on an option without effect."""
     from dragoman.errors import ConfigError
 
     if name is NormalisationName.RAW and exponent is not None:
@@ -127,10 +134,10 @@ def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[s
 
 
 def choice_of(name: ChoiceName | None) -> dict[str, Any]:
-    """The keys that --choice gives."""
+    """Return the configuration keys of --choice."""
     return given(kind=None if name is None else name.value.replace("-", "_"))
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that a person gave."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}

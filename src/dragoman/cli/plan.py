@@ -37,16 +37,16 @@ def plan(
     begin: Begin = None,
     data: DataFolder = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=auto. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=auto. (repeatable)")
     ] = None,
     device: Device = None,
-    devices: Annotated[int, typer.Option(min=1, help="How many such devices share every batch.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[
         str | None,
-        typer.Option(help="Memory of the device, as 16GiB; without it what is free.", show_default=False),
+        typer.Option(help="Memory of the device, such as 16GiB. Default: the free memory.", show_default=False),
     ] = None,
     price: Annotated[
-        float | None, typer.Option(min=0, help="Of an hour of one device, in any currency.", show_default=False)
+        float | None, typer.Option(min=0, help="Price of one device hour, in any currency.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -59,8 +59,8 @@ def plan(
     from dragoman.cli.training_display import status
     from dragoman.profiling.memory import size_of
     from dragoman.profiling.plan import to_tree
-    from dragoman.runs.device import choose_device, describe
-    from dragoman.runs.token_budget import planned
+    from dragoman.runs.device import choose_device, describe_device
+    from dragoman.runs.token_budget import plan_training
 
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
@@ -68,13 +68,13 @@ def plan(
     begun = {} if begin is None else {"start": str(begin)}
     experiment, _ = asked_for(config, given | begun, data, assignments or [], chosen)
     with status() as tell:
-        found = planned(experiment, device=chosen, devices=devices, available=available, price=price, tell=tell)
+        found = plan_training(experiment, device=chosen, devices=devices, available=available, price=price, tell=tell)
     if json:
         from json import dumps
 
-        print(dumps({"device": describe(chosen), **to_tree(found)}, indent=2))
+        print(dumps({"device": describe_device(chosen), **to_tree(found)}, indent=2))
     else:
-        _print(found, device=describe(chosen))
+        _print(found, device=describe_device(chosen))
 
 
 def _print(found: Plan, *, device: str) -> None:

@@ -10,21 +10,23 @@ import typer
 
 from dragoman.cli.options import Device
 
-Share = Annotated[float, typer.Option(help="The share of all heads that is taken out.")]
+Share = Annotated[float, typer.Option(help="Fraction of all heads to remove.")]
 Source = Annotated[
-    Path, typer.Option(help="File of texts, one a line, that tell which heads matter.", show_default=False)
+    Path, typer.Option(help="Source side of the corpus that the heads are ranked on.", show_default=False)
 ]
-Target = Annotated[Path, typer.Option(help="File of their translations, one a line.", show_default=False)]
-Most = Annotated[int, typer.Option(min=1, help="Most pairs that are read.")]
+Target = Annotated[
+    Path, typer.Option(help="Target side of the corpus that the heads are ranked on.", show_default=False)
+]
+Most = Annotated[int, typer.Option(min=1, help="Maximum number of pairs read.")]
 
 
 def prune(
-    model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     heads: Share = 0.25,
     source: Source,
     target: Target,
-    out: Annotated[Path, typer.Option(help="The folder of the smaller run.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder of the pruned run.", show_default=False)],
     pairs: Most = 1000,
     device: Device = None,
 ) -> None:

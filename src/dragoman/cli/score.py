@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class DocumentsName(StrEnum):
-    """What ends a document of running text."""
+    """Separator of documents in a text file."""
 
     FILE = "file"
     BLANK_LINE = "blank_line"
@@ -42,30 +42,30 @@ class DocumentsName(StrEnum):
 
 
 SourceFile = Annotated[
-    Path | None, typer.Option(help="File of texts, one a line (.gz, .bz2, .xz, .zst too).", show_default=False)
+    Path | None,
+    typer.Option(help="File of source segments, one per line (also .gz, .bz2, .xz, .zst).", show_default=False),
 ]
 TargetFile = Annotated[
     Path,
-    typer.Option(
-        help="File of their translations, one a line; with --perplexity a file of running text.", show_default=False
-    ),
+    typer.Option(help="File of translations, one per line; with --perplexity, a text file.", show_default=False),
 ]
 PerplexityFlag = Annotated[
-    bool, typer.Option("--perplexity", help="How well a language model predicts the target; --source are its prompts.")
+    bool,
+    typer.Option(
+        "--perplexity", help="Print the perplexity of the target under a language model; --source has the prompts."
+    ),
 ]
 DocumentsOption = Annotated[
-    DocumentsName | None, typer.Option(help="What ends a document of running text.", show_default="file")
+    DocumentsName | None, typer.Option(help="Separator of documents in a text file.", show_default="file")
 ]
 Overlap = Annotated[
     int | None,
-    typer.Option(
-        min=0, help="Tokens of the window before that each window of a long text reads again.", show_default="0"
-    ),
+    typer.Option(min=0, help="Tokens by which consecutive windows of a long text overlap.", show_default="0"),
 ]
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     beside: Beside = None,
     source: SourceFile = None,
@@ -154,7 +154,7 @@ def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: 
     from dragoman.errors import ConfigError
 
     if perplexity and beside:
-        raise ConfigError("--with has no effect with --perplexity, which asks one language model; leave it out")
+        raise ConfigError("--ensemble has no effect with --perplexity, which asks one language model; leave it out")
     if perplexity and source_trees is not None:
         raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
 
@@ -162,7 +162,7 @@ def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: 
 def _measured(
     generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: ReadWarnings
 ) -> Perplexity:
-    """The perplexity of running text, or of continuations given their prompts."""
+    """Measure the perplexity of texts, or of continuations given their prompts."""
     from dragoman.data.readers import TextFile, read_texts
     from dragoman.errors import DataError
 
@@ -200,7 +200,7 @@ def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
 
 
 class _Totals:
-    """What the whole of the targets comes to."""
+    """Totals over all targets."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -215,7 +215,7 @@ class _Totals:
             yield hypothesis
 
     def sentence(self) -> str:
-        """Lines, tokens, and the perplexity of a token; end symbols count as tokens."""
+        """Return lines, tokens and perplexity as text; end symbols count as tokens."""
         from dragoman.evaluation import perplexity
 
         if not self._tokens:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
-    """The texts of a file, plain or compressed, or of standard input, one a line. Raises DataError, naming the line."""
+    """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
     from dragoman.data.readers import read_lines, read_stream_lines
 
     if name == STANDARD:
@@ -48,7 +48,7 @@ def with_trees(
 
 
 def read_all(name: str) -> list[str]:
-    """All texts of a file or of standard input; repairs are reported. Raises DataError, on an empty file too."""
+    """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
     from dragoman.data.readers import ReadWarnings
     from dragoman.errors import DataError
 
@@ -62,7 +62,7 @@ def read_all(name: str) -> list[str]:
 
 @contextmanager
 def output(name: str) -> Iterator[TextIO]:
-    """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all.
+    """Open a UTF-8 stream for the output; a file is written atomically.
 
     What is printed is there line by line, for who reads it while more is coming.
     """
@@ -79,7 +79,7 @@ def output(name: str) -> Iterator[TextIO]:
 
 
 def number_of_lines(name: str) -> int | None:
-    """How many lines there are to come, where that is known without reading twice what cannot be: of plain files."""
+    """Count the lines of an uncompressed file; None for standard input and compressed files."""
     path = Path(name)
     if name == STANDARD or not path.is_file() or path.suffix in COMPRESSED:
         return None
@@ -91,7 +91,7 @@ def number_of_lines(name: str) -> int | None:
 
 
 def counted(items: Iterable[str], label: str, *, out: str, total: int | None = None) -> Generator[str, None, None]:
-    """The items, their number and rate shown on standard error where a person watches and the output goes elsewhere.
+    """Yield the items and show count and rate on standard error, where it is a terminal and the output is not.
 
     With their `total`, the time left is shown too.
     """
@@ -114,12 +114,12 @@ def counted(items: Iterable[str], label: str, *, out: str, total: int | None = N
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error."""
+    """Print a message to standard error."""
     print(f"dragoman: {message}", file=sys.stderr)
 
 
 def report_repairs(repairs: ReadWarnings) -> None:
-    """Say what was mended while reading; blank lines are kept, and need no word."""
+    """Print the repairs made while reading, except empty lines, which are kept."""
     from dragoman.data.readers import ReadWarnings
 
     mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}

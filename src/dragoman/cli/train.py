@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dragoman.runs.choices import Choice
     from dragoman.runs.config import Experiment
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.train import Outcome
-    from dragoman.runs.worker_processes import Assistants, Place
+    from dragoman.runs.train import TrainingResult
+    from dragoman.runs.worker_processes import WorkerProcesses, WorkerRank
 
 
 def train(
@@ -44,11 +44,11 @@ def train(
     valid_text: ValidText = None,
     prepared: Prepared = None,
     begin: Begin = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; must not exist yet.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the new run; must not exist.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     data: DataFolder = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.seed=2. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.seed=2. (repeatable)")
     ] = None,
     device: Device = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
@@ -58,9 +58,9 @@ def train(
     `dragoman train --source train.en --target train.de --out runs/en-de` is enough. --text trains a language model;
     every other task needs a configuration file. --init-from fine-tunes a translator on other text.
     """
-    from dragoman.runs.worker_processes import place
+    from dragoman.runs.worker_processes import worker_rank
 
-    here = place()
+    here = worker_rank()
     if here is not None and here.rank > 0:
         return _assist(here)
     texts = (source, target, valid_source, valid_target)
@@ -70,7 +70,7 @@ def train(
     if resume is not None:
         return _go_on(resume, given=given, device=device, tensorboard=tensorboard)
     from dragoman.cli.training_display import show_choices
-    from dragoman.runs.device import choose_device, describe
+    from dragoman.runs.device import choose_device, describe_device
 
     chosen_device = choose_device(device)
     folder = _free_folder(out)
@@ -78,67 +78,67 @@ def train(
     begun = {} if begin is None else {"start": str(begin)}
     experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
     folder.begin()
-    with folder.gone_unless_begun():
+    with folder.remove_on_error():
         folder.write_config(experiment)
-        show_choices(choices, device=describe(chosen_device))
+        show_choices(choices, device=describe_device(chosen_device))
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard)
     return _ended(outcome, folder, experiment)
 
 
 def _go_on(resume: Path, *, given: tuple[Any, ...], device: str | None, tensorboard: bool) -> None:
-    """Train in a folder that a run was begun in, to its end."""
+    """Continue the training in a run folder."""
     from dragoman.errors import ConfigError
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.worker_processes import on_their_way
+    from dragoman.runs.worker_processes import start_workers_early
 
     if any(value is not None for value in given):
         raise ConfigError("--resume goes on with the run's own configuration and corpora; leave the other options out")
     folder = RunFolder(resume)
-    with on_their_way(folder) as early:
+    with start_workers_early(folder) as early:
         from dragoman.cli.training_display import show_choices
-        from dragoman.runs.device import choose_device, describe
+        from dragoman.runs.device import choose_device, describe_device
 
         chosen_device = choose_device(device)
         experiment = _begun(folder)
-        show_choices([], device=describe(chosen_device))
+        show_choices([], device=describe_device(chosen_device))
         outcome = train_in(folder, experiment, device=chosen_device, tensorboard=tensorboard, early=early)
     _ended(outcome, folder, experiment)
 
 
-def _ended(outcome: Outcome, folder: RunFolder, experiment: Experiment) -> None:
-    """Say what came of it, and what it can be used for."""
+def _ended(outcome: TrainingResult, folder: RunFolder, experiment: Experiment) -> None:
+    """Print the result of the training and the command that uses it."""
     from dragoman.cli.training_display import show_outcome
-    from dragoman.tasks.factory import task_of
+    from dragoman.tasks.factory import build_task
 
-    show_outcome(outcome, folder=folder.path, command=task_of(experiment).description.command)
+    show_outcome(outcome, folder=folder.path, command=build_task(experiment).description.command)
 
 
-def _assist(here: Place) -> None:
-    """Learn beside the process that leads; what there is to say, it says."""
+def _assist(here: WorkerRank) -> None:
+    """Train as a worker of another process, without output."""
     import signal
     import warnings
 
     from dragoman.cli.signals import on_signals
     from dragoman.errors import DragomanError
-    from dragoman.runs.train import assist
+    from dragoman.runs.train import run_worker
 
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it waits to be told, nothing is lost and nothing is to be said
     try:
-        assist(here, watched=lambda: on_signals(notice=b""))
+        run_worker(here, watched=lambda: on_signals(notice=b""))
     except DragomanError as error:
         raise typer.Exit(2) from error
 
 
 def _restarted(out: Path) -> bool:
-    """Whether torchrun starts a command again that began a run before a worker was lost."""
+    """Return whether torchrun restarted this command after a worker was lost."""
     from dragoman.runs.folder import RunFolder
 
     if not RunFolder(out).config.is_file():
         return False
-    from dragoman.runs.workers import began_here
+    from dragoman.runs.workers import was_started_here
 
-    return began_here(out)
+    return was_started_here(out)
 
 
 def train_in(
@@ -147,9 +147,9 @@ def train_in(
     *,
     device: torch.device,
     tensorboard: bool = False,
-    early: Assistants | None = None,
-) -> Outcome:
-    """Train in a folder that `begin` made, showing what happens; a signal saves and leaves with the way to go on."""
+    early: WorkerProcesses | None = None,
+) -> TrainingResult:
+    """Train in a new run folder with progress; a signal saves a checkpoint and prints how to continue."""
     from dragoman.cli.signals import on_signals
     from dragoman.cli.training_display import (
         TrainingDisplay,
@@ -160,19 +160,19 @@ def train_in(
         status,
     )
     from dragoman.profiling.estimate import blueprint, estimate
-    from dragoman.runs.environment import what_changed
-    from dragoman.runs.train import fit, told_to_workers
-    from dragoman.runs.workers import team_of, workers_for
-    from dragoman.tasks.factory import task_of
+    from dragoman.runs.environment import environment_changes
+    from dragoman.runs.train import train_run, worker_message
+    from dragoman.runs.workers import choose_num_workers, lead_workers
+    from dragoman.tasks.factory import build_task
     from dragoman.training.callbacks import TensorBoardCallback
 
     if experiment.training.compile:
-        from dragoman.training.compilation import require_compilable
+        from dragoman.training.compilation import check_compilable
 
-        require_compilable(device, asked=experiment.training.compile)
+        check_compilable(device, mode=experiment.training.compile)
     observers: list[Any] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
-    task = task_of(experiment)
-    with folder.claimed():
+    task = build_task(experiment)
+    with folder.locked():
         with status() as tell:
             materials = task.prepare_data(folder, tell=tell)
         show_materials(materials)
@@ -180,17 +180,17 @@ def train_in(
             experiment = _with_budget(folder, experiment, device=device)
         show_estimate(estimate(experiment, folder, materials, device=device))
         network = blueprint(experiment, folder)
-        size = workers_for(experiment.training, network, tokens=materials.tokens, device=device)
+        size = choose_num_workers(experiment.training, network, tokens=materials.tokens, device=device)
         with (
-            team_of(size, told=told_to_workers(folder, device), early=early) as team,
+            lead_workers(size, told=worker_message(folder, device), early=early) as team,
             on_signals() as interrupted,
             TrainingDisplay(unit=task.description.unit) as display,
         ):
-            show_workers(team.size)
-            show_changes(what_changed(folder.read_environment(), device=device, workers=team.size))
+            show_workers(team.world_size)
+            show_changes(environment_changes(folder.read_environment(), device=device, workers=team.world_size))
             observers.append(display)
             with _way_to_go_on(folder):
-                return fit(
+                return train_run(
                     experiment,
                     folder,
                     materials,
@@ -203,7 +203,7 @@ def train_in(
 
 @contextmanager
 def _way_to_go_on(folder: RunFolder) -> Iterator[None]:
-    """Whatever interrupts the training inside is said with the command that goes on with it."""
+    """Add the command that continues the training to the error of an interruption."""
     from dragoman.errors import RunError
     from dragoman.training.distributed import WorkerLostError
     from dragoman.training.trainer import InterruptionError
@@ -218,12 +218,12 @@ def _way_to_go_on(folder: RunFolder) -> Iterator[None]:
 
 
 def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.device) -> Experiment:
-    """The experiment with the token budget that was found for it, which the folder then says too."""
+    """Choose the token budget, write it to the run's configuration, and return the configuration."""
     from dragoman.cli.training_display import show_budget, status
-    from dragoman.runs.token_budget import with_budget
+    from dragoman.runs.token_budget import resolve_batch_tokens
 
     with status() as tell:
-        found, sentence = with_budget(experiment, device=device, tell=tell, tokenizer_of=folder)
+        found, sentence = resolve_batch_tokens(experiment, device=device, tell=tell, tokenizer_of=folder)
     folder.write_config(found)
     show_budget(sentence)
     return found
@@ -232,11 +232,11 @@ def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.dev
 def _begun(folder: RunFolder) -> Experiment:
     """What a run learns. Raises RunError where its training has ended."""
     from dragoman.errors import RunError
-    from dragoman.tasks.factory import task_of
+    from dragoman.tasks.factory import build_task
 
     experiment = folder.read_config()
     if folder.weights.exists():
-        command = task_of(experiment).description.command.replace("RUN", str(folder.path))
+        command = build_task(experiment).description.command.replace("RUN", str(folder.path))
         raise RunError(f"{folder.path}: its training has ended; use it with: {command}")
     return experiment
 
@@ -248,22 +248,22 @@ def asked_for(
     assignments: list[str],
     device: torch.device,
 ) -> tuple[Experiment, list[Choice]]:
-    """What to train: as a configuration file says, or as is chosen where there is none."""
+    """Return the configuration to train: from a file, or chosen automatically."""
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.runs.auto_config import complete
-    from dragoman.runs.auto_config_text import complete_text
-    from dragoman.runs.config import in_folder, read_tree, to_experiment
-    from dragoman.runs.finetune import complete_start
-    from dragoman.runs.init_from import with_start
+    from dragoman.runs.auto_config import auto_configure
+    from dragoman.runs.auto_config_text import auto_configure_text
+    from dragoman.runs.config import parse_experiment, read_settings, resolve_corpus_paths
+    from dragoman.runs.finetune import auto_configure_finetuning
+    from dragoman.runs.init_from import apply_init_from
 
-    tree = read_tree(config, assignments)
+    tree = read_settings(config, assignments)
     if data is not None:
-        tree = in_folder(tree, data)
+        tree = resolve_corpus_paths(tree, data)
     tree = merge(tree, given)
     if config is not None:
-        return to_experiment(with_start(tree), where=str(config)), []
+        return parse_experiment(apply_init_from(tree), where=str(config)), []
     if data is not None:
         raise ConfigError("--data has no effect without a configuration file; leave it out")
     if "data" not in tree:
@@ -272,16 +272,22 @@ def asked_for(
         )
     is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
     if "start" in given and is_text:
-        raise ConfigError("--from goes on with a translator, and --text is for a language model; leave one of them out")
+        raise ConfigError(
+            "--init-from goes on with a translator, and --text is for a language model; leave one of them out"
+        )
     with status() as tell:
         tell("reading and cleaning the corpus")
         if "start" in tree:
-            return complete_start(tree)
-        return complete_text(tree, device=device) if is_text else complete(with_start(tree), device=device)
+            return auto_configure_finetuning(tree)
+        return (
+            auto_configure_text(tree, device=device)
+            if is_text
+            else auto_configure(apply_init_from(tree), device=device)
+        )
 
 
 def corpora_of(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...], prepared: Path | None) -> dict[str, Any]:
-    """The corpora of the options, as settings. Raises ConfigError where they are of several kinds."""
+    """Return the `data` configuration of the corpus options. Raises ConfigError where they conflict."""
     from dragoman.errors import ConfigError
 
     if prepared is not None and (any(pairs) or any(texts)):
@@ -296,7 +302,7 @@ def corpora_of(pairs: tuple[Path | None, ...], texts: tuple[Path | None, ...], p
 
 
 def _texts(train: Path | None, valid: Path | None) -> dict[str, Any]:
-    """The running text of the options, as settings."""
+    """Return the `data` configuration of the text corpus options."""
     from dragoman.errors import ConfigError
 
     if train is None and valid is not None:
@@ -309,7 +315,7 @@ def _texts(train: Path | None, valid: Path | None) -> dict[str, Any]:
 def pairs_of(
     source: Path | None, target: Path | None, valid_source: Path | None, valid_target: Path | None
 ) -> dict[str, Any]:
-    """The parallel text of the options, as settings."""
+    """Return the `data` configuration of the parallel corpus options."""
     from dragoman.errors import ConfigError
 
     corpora = {}
@@ -325,12 +331,12 @@ def pairs_of(
 
 
 def _free_folder(out: Path | None) -> RunFolder:
-    """The folder to write to, looked at before anything that takes long."""
+    """Return the folder to write to, checked before any long work."""
     from dragoman.errors import ConfigError
     from dragoman.runs.folder import RunFolder
 
     if out is None:
         raise ConfigError("where should the run be written? Give a folder by --out, for example --out runs/en-de")
     folder = RunFolder(out)
-    folder.require_free()
+    folder.check_new()
     return folder

@@ -27,7 +27,7 @@ from dragoman.training.events import (
 if TYPE_CHECKING:
     from dragoman.data.cleaning import CleaningReport
     from dragoman.runs.choices import Choice
-    from dragoman.runs.train import Outcome
+    from dragoman.runs.train import TrainingResult
     from dragoman.tasks.base import TaskData
 
 console = Console(stderr=True, highlight=False)
@@ -35,7 +35,7 @@ console = Console(stderr=True, highlight=False)
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """A spinner with a changing sentence, or plain lines where nobody watches."""
+    """Show a spinner with a status message on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         yield lambda sentence: console.print(f"{sentence} …")
         return
@@ -44,7 +44,7 @@ def status() -> Iterator[Callable[[str], None]]:
 
 
 def show_choices(choices: list[Choice], *, device: str) -> None:
-    """What was chosen and why; nothing was where a configuration was given."""
+    """Print the automatic configuration with its reasons."""
     console.print(f"device: {device}")
     if not choices:
         return
@@ -57,7 +57,7 @@ def show_choices(choices: list[Choice], *, device: str) -> None:
 
 
 def show_changes(changes: list[str]) -> None:
-    """In what the machine differs from where the run began."""
+    """Print in what the machine differs from the machine that the run started on."""
     if changes:
         console.print(
             f"note: {'; '.join(changes)}: the results may differ in their last digits", markup=False, soft_wrap=True
@@ -65,23 +65,23 @@ def show_changes(changes: list[str]) -> None:
 
 
 def show_workers(workers: int) -> None:
-    """How many processes learn, where they are several."""
+    """Print the number of workers where there are several."""
     if workers > 1:
         console.print(f"workers: {workers}, each of which learns from its part of every batch")
 
 
 def show_budget(sentence: str) -> None:
-    """The token budget that was found."""
+    """Print the chosen token budget."""
     console.print(sentence, markup=False, soft_wrap=True)
 
 
 def show_estimate(seconds: float) -> None:
-    """How long it should take."""
+    """Print the estimated time of the training."""
     console.print(f"estimated time: {minutes(seconds)} at most")
 
 
 def show_materials(materials: TaskData) -> None:
-    """What cleaning removed, with specimens, and what is left."""
+    """Print what cleaning removed, with examples, and the size of the data."""
     if materials.cleaning_report is not None:
         show_cleaning(materials.cleaning_report)
     for remark in materials.notes:
@@ -93,7 +93,7 @@ def show_materials(materials: TaskData) -> None:
 
 
 def show_cleaning(report: CleaningReport) -> None:
-    """What cleaning removed, with specimens."""
+    """Print what cleaning removed, with examples."""
     if rows := report.table_rows():
         table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
         for column in ("rule", "pairs", "number", "for example"):
@@ -103,8 +103,8 @@ def show_cleaning(report: CleaningReport) -> None:
         console.print(table)
 
 
-def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
-    """The scores and what to type next."""
+def show_outcome(outcome: TrainingResult, *, folder: Path, command: str) -> None:
+    """Print the scores and the next command."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("set", "metric", "score", "signature"):
         table.add_column(column, justify="right" if column == "score" else "left", overflow="fold")
@@ -121,10 +121,10 @@ def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
 
 
 class TrainingDisplay:
-    """An observer: a progress bar on a terminal, a line a report elsewhere."""
+    """Training callback: a progress bar on a terminal, one line per report elsewhere."""
 
     def __init__(self, *, unit: str = "tokens") -> None:
-        """`unit` is what a speed is told in."""
+        """Initialize the display; `unit` is the unit of the reported speed."""
         self._unit = unit
         self._total = 0
         self._since = (0, 0.0)
@@ -192,7 +192,7 @@ class TrainingDisplay:
         self._go_on_to("scoring")
 
     def _go_on_to(self, work: str) -> None:
-        """What is done now, after the last update."""
+        """Show the current work after the last step."""
         self._bar.update(self._task, description=work, facts="")
         if not console.is_terminal:
             self._say(f"{work} …")
@@ -208,7 +208,7 @@ def _scores(scores: Mapping[str, Any]) -> str:
 
 
 def minutes(seconds: float) -> str:
-    """A time as a person reads it."""
+    """Format a duration in seconds for reading."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -40,30 +40,30 @@ ENDS_OF_LINES = {ord("\n"): " ", ord("\r"): " "}
 
 
 class SplitName(StrEnum):
-    """What lines are cut into."""
+    """Unit of the segmentation."""
 
     SENTENCES = "sentences"
 
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str,
-    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
 Scores = Annotated[
-    bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
+    bool, typer.Option("--scores", help="Print score and log-probability before each translation, separated by tabs.")
 ]
-MinimumLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens of an output.", show_default=OWN)]
-MaximumLength = Annotated[int | None, typer.Option(min=1, help="Most tokens of an output.", show_default=OWN)]
+MinimumLength = Annotated[int | None, typer.Option(min=0, help="Minimum number of output tokens.", show_default=OWN)]
+MaximumLength = Annotated[int | None, typer.Option(min=1, help="Maximum number of output tokens.", show_default=OWN)]
 LengthFactor = Annotated[
     float | None,
-    typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default=OWN),
+    typer.Option(min=0, help="Maximum output tokens per source token, plus 20.", show_default=OWN),
 ]
 AllowUnknown = Annotated[
     bool | None,
-    typer.Option(
-        "--allow-unknown/--no-allow-unknown", help="Let the unknown symbol stand in an output.", show_default=OWN
-    ),
+    typer.Option("--allow-unknown/--no-allow-unknown", help="Allow the unknown symbol in outputs.", show_default=OWN),
 ]
 SplitOption = Annotated[
     SplitName | None,
@@ -71,11 +71,10 @@ SplitOption = Annotated[
         "--split", help="Translate each line sentence by sentence, and keep what stands between.", show_default=False
     ),
 ]
-Language = Annotated[
-    str | None, typer.Option(help="Code of the language that lines are in, for --split.", show_default="en")
-]
+Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistOption = Annotated[
-    bool, typer.Option("--shortlist", help="Choose among the words that the model's shortlist has for each text.")
+    bool,
+    typer.Option("--shortlist", help="Restrict the output vocabulary to the model's lexical shortlist of each source."),
 ]
 
 
@@ -89,7 +88,7 @@ def translate(
     language: Language = None,
     output: OutputFile = "-",
     beam: Beam = None,
-    n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Hypotheses per segment.")] = 1,
     normalisation: NormalisationOption = None,
     length_penalty: LengthPenalty = None,
     choice: ChoiceOption = None,
@@ -177,7 +176,7 @@ def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -
 
 
 def _in_one_line(text: str) -> str:
-    """Where white space is kept as it is, a translation may hold the end of a line, and the next would be another's."""
+    """Replace line breaks in a translation, so that output lines stay aligned with input lines."""
     return text.translate(ENDS_OF_LINES)
 
 
