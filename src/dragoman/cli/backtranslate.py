@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.distill import Out
-from dragoman.cli.options import OWN, BatchTokens, Beside, Device, given
+from dragoman.cli.options import OWN, BatchTokens, Device, EnsembleRuns, given
 
 if TYPE_CHECKING:
     from dragoman.runs.pseudo_data import Rewriter
@@ -34,7 +34,7 @@ def backtranslate(
         ),
     ],
     out: Out,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     method: Annotated[
         MethodName, typer.Option(help="Beam search, or sampling, which gives more diverse sources.")
     ] = MethodName.BEAM,

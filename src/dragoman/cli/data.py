@@ -41,7 +41,7 @@ def prepare(
     target: TargetText = None,
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; must not exist.")] = None,
+    out: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")] = None,
     engine: Annotated[
         EngineName, typer.Option(help="Process blocks in this process, or with Ray.")
     ] = EngineName.SINGLE,

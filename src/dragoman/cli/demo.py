@@ -21,7 +21,10 @@ SOURCE = "en"
 def demo(
     *,
     to: Annotated[str, typer.Option(help="Target locale, any of Babel's: de, ja, ar, pt_BR …")] = "fr",
-    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/demo-en-LOCALE")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--output-dir", "--out", help="Folder of the run.", show_default="runs/demo-en-LOCALE"),
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key, as training.length.count=200. (repeatable)")
     ] = None,
@@ -45,7 +48,7 @@ def demo(
     if not folder.weights.exists():
         if not folder.config.exists():
             if not corpus_dir(folder).exists():  # it does where a demo was stopped while it wrote the corpus
-                folder.begin()
+                folder.create()
             console.print("writing a parallel corpus from the CLDR …")
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))

@@ -7,9 +7,20 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Beam, Beside, ChoiceOption, ComputeName, ComputeOption, Device, choice_of
+from dragoman.cli.options import (
+    BatchTokens,
+    Beam,
+    ChoiceOption,
+    ComputeName,
+    ComputeOption,
+    Device,
+    EnsembleRuns,
+    choice_of,
+)
 
-Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist.", show_default=False)]
+Out = Annotated[
+    Path, typer.Option("--output-dir", "--out", help="Folder of the new corpus; must not exist.", show_default=False)
+]
 
 
 def distill(
@@ -19,7 +30,7 @@ def distill(
         str, typer.Option(help="File of segments, one per line; - is standard input.", show_default=False)
     ],
     out: Out,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     beam: Beam = None,
     choice: ChoiceOption = None,
     batch_tokens: BatchTokens = None,

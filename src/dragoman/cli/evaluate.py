@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN, Beside, ChoiceName, ChoiceOption, SourceTrees, choice_of
+from dragoman.cli.options import OWN, ChoiceName, ChoiceOption, EnsembleRuns, SourceTrees, choice_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class PerturbationName(StrEnum):
 Perturb = Annotated[
     PerturbationName | None,
     typer.Option(
-        help="Perturb every source sentence before translation: all capitals, no final punctuation, or one typing error.",
+        help="Perturb each source sentence before translation: all capitals, no final punctuation, or one typing error.",
         show_default=False,
     ),
 ]
@@ -67,7 +67,7 @@ def evaluate(
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_trees: SourceTrees = None,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size.", show_default=OWN)] = None,
     choice: ChoiceOption = None,
     perturb: Perturb = None,

@@ -20,7 +20,7 @@ class StoredName(StrEnum):
     INT8 = "int8"
 
 
-Out = Annotated[Path, typer.Option(help="Folder to write (atomic).", show_default=False)]
+Out = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write (atomic).", show_default=False)]
 StoredOption = Annotated[
     StoredName, typer.Option("--compute-type", help="Number format of the weights, and for inference where supported.")
 ]

@@ -142,7 +142,7 @@ def generate(
 def _settings(
     drawing: dict[str, Any], searching: dict[str, Any], *, beam: int | None, best: int, minimum_length: int
 ) -> SamplingSettings | SearchSettings:
-    """What was asked for; raises ConfigError on options of a search without one, and of chance beside one."""
+    """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
     from dragoman.config import parse
     from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.errors import ConfigError

@@ -40,7 +40,7 @@ def load_as(
     batch_tokens: int | None = None,
     beside: Sequence[Path] | None = None,
 ) -> T:
-    """What a run folder holds, on the device given or chosen, with the translators that are to be asked beside it.
+    """Load a run folder on the given or the fastest device, as an ensemble with the runs `beside` it.
 
     Raises RunError where it is not of this kind.
     """

@@ -18,7 +18,7 @@ class NormalisationName(StrEnum):
 
 
 class ChoiceName(StrEnum):
-    """How an output is chosen from the beam."""
+    """Criterion that selects the output from the beam."""
 
     LIKELIEST = "likeliest"
     MINIMUM_BAYES_RISK = "minimum-bayes-risk"
@@ -82,7 +82,7 @@ ChoiceOption = Annotated[
 ]
 BEAM = "Beam size; 1 is greedy search."
 Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
-Beside = Annotated[
+EnsembleRuns = Annotated[
     list[Path] | None,
     typer.Option(
         "--ensemble",

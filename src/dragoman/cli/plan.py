@@ -65,7 +65,7 @@ def plan(
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
     given = corpora_of((source, target, valid_source, valid_target), (text, valid_text), prepared)
-    begun = {} if begin is None else {"start": str(begin)}
+    begun = {} if begin is None else {"init_from": str(begin)}
     experiment, _ = asked_for(config, given | begun, data, assignments or [], chosen)
     with status() as tell:
         found = plan_training(experiment, device=chosen, devices=devices, available=available, price=price, tell=tell)

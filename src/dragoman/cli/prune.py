@@ -26,7 +26,7 @@ def prune(
     heads: Share = 0.25,
     source: Source,
     target: Target,
-    out: Annotated[Path, typer.Option(help="Folder of the pruned run.", show_default=False)],
+    out: Annotated[Path, typer.Option("--output-dir", "--out", help="Folder of the pruned run.", show_default=False)],
     pairs: Most = 1000,
     device: Device = None,
 ) -> None:

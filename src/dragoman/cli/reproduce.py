@@ -29,7 +29,8 @@ def reproduce(
         Path, typer.Option(help="Folder that corpus paths in the recipe are relative to.", show_default=False)
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE")
+        Path | None,
+        typer.Option("--output-dir", "--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE"),
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(help="Training seed (repeatable).", show_default="the recipe's")
@@ -92,7 +93,7 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
         if not is_same_experiment(folder.read_config(), experiment):
             raise RunError(f"{path}: holds a run with other settings; choose another place by --out")
     else:
-        folder.begin()
+        folder.create()
         folder.write_config(experiment)
     if not folder.weights.exists():
         with folder.remove_on_error():

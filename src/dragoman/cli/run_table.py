@@ -56,7 +56,7 @@ def run_table(runs: Sequence[RunSummary]) -> Table:
 
 
 def _signatures(runs: Sequence[RunSummary]) -> list[str]:
-    """Those of all scores, each once."""
+    """Return the distinct signatures of all scores."""
     from dragoman.runs.compare import comparable_scores
 
     return list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
@@ -89,7 +89,7 @@ _FACTS: dict[str, Callable[[RunSummary], str]] = {
     "MFLOP a token": lambda run: f"{1000 * run.gflops_per_token:,.3g}",
     "training minutes": lambda run: _number(run.minutes, ".1f"),
     "updates": lambda run: _number(run.updates, ","),
-    "learnt from": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
+    "trained on": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
     "a second": lambda run: f"{_number(run.tokens_per_second, ',.0f')} {run.unit}",
     "weights": lambda run: run.weights or "not trained to the end",
 }

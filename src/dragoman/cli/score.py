@@ -12,10 +12,10 @@ import typer
 
 from dragoman.cli.options import (
     BatchTokens,
-    Beside,
     ComputeName,
     ComputeOption,
     Device,
+    EnsembleRuns,
     FormatOption,
     LengthPenalty,
     NormalisationOption,
@@ -67,7 +67,7 @@ Overlap = Annotated[
 def score(
     model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     source: SourceFile = None,
     target: TargetFile,
     source_trees: SourceTrees = None,

@@ -33,7 +33,7 @@ def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
 def with_trees(
     texts: Iterable[T], trees: Path | None, *, of: Callable[[T], str], name: str
 ) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
-    """The texts, and beside them the trees of what is `of` each, from a CoNLL-U file where there is one.
+    """Pair texts with their dependency trees from a CoNLL-U file; `of` gives the text of an item.
 
     They are to be read in turns. Raises DataError where the file is about other texts, which messages call `name`.
     """

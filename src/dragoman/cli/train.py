@@ -44,7 +44,9 @@ def train(
     valid_text: ValidText = None,
     prepared: Prepared = None,
     begin: Begin = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the new run; must not exist.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run; must not exist.")
+    ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     data: DataFolder = None,
     assignments: Annotated[
@@ -75,9 +77,9 @@ def train(
     chosen_device = choose_device(device)
     folder = _free_folder(out)
     corpora = corpora_of(texts, (text, valid_text), prepared)
-    begun = {} if begin is None else {"start": str(begin)}
+    begun = {} if begin is None else {"init_from": str(begin)}
     experiment, choices = asked_for(config, corpora | begun, data, assignments or [], chosen_device)
-    folder.begin()
+    folder.create()
     with folder.remove_on_error():
         folder.write_config(experiment)
         show_choices(choices, device=describe_device(chosen_device))
@@ -167,7 +169,7 @@ def train_in(
     from dragoman.training.callbacks import TensorBoardCallback
 
     if experiment.training.compile:
-        from dragoman.training.compilation import check_compilable
+        from dragoman.training.step import check_compilable
 
         check_compilable(device, mode=experiment.training.compile)
     observers: list[Any] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
@@ -230,7 +232,7 @@ def _with_budget(folder: RunFolder, experiment: Experiment, *, device: torch.dev
 
 
 def _begun(folder: RunFolder) -> Experiment:
-    """What a run learns. Raises RunError where its training has ended."""
+    """Return the configuration of a run to continue. Raises RunError where its training has ended."""
     from dragoman.errors import RunError
     from dragoman.tasks.factory import build_task
 
@@ -271,13 +273,13 @@ def asked_for(
             "nothing to learn from; give --source and --target, --text, or a configuration file that names a corpus"
         )
     is_text = any(corpus["kind"] == "text" for corpus in given.get("data", {}).values())
-    if "start" in given and is_text:
+    if "init_from" in given and is_text:
         raise ConfigError(
-            "--init-from goes on with a translator, and --text is for a language model; leave one of them out"
+            "--init-from fine-tunes a translator, and --text is for a language model; leave one of them out"
         )
     with status() as tell:
         tell("reading and cleaning the corpus")
-        if "start" in tree:
+        if "init_from" in tree:
             return auto_configure_finetuning(tree)
         return (
             auto_configure_text(tree, device=device)

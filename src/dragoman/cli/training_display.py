@@ -13,16 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.training.events import (
-    EndEvent,
-    Event,
-    LogEvent,
-    RollbackEvent,
-    SaveEvent,
-    SelectionEvent,
-    StartEvent,
-    ValidationEvent,
-)
+from dragoman.training.callbacks import EndEvent, Event, LogEvent, RollbackEvent, SaveEvent, SelectionEvent, StartEvent, ValidationEvent
 
 if TYPE_CHECKING:
     from dragoman.data.cleaning import CleaningReport
