@@ -8,9 +8,9 @@ from dragoman.config import Tree, merge
 from dragoman.runs.presets import PRESETS
 from dragoman.training.config import Epochs, Span, TrainingConfig
 
-UPDATES_WORTH = 5_000
+TARGET_STEPS = 5_000
 """Updates of a small budget after which a small model on a small corpus gains little."""
-SMALL_BUDGET = 4096
+CPU_BATCH_TOKENS = 4096
 """Tokens of such an update."""
 
 
@@ -30,20 +30,20 @@ class Choice:
         return f"{self.value:,}" if isinstance(self.value, int) else str(self.value)
 
 
-def laid_under(choices: Iterable[Choice], tree: Tree) -> Tree:
+def apply_choices(choices: Iterable[Choice], tree: Tree) -> Tree:
     """What was said over what was chosen."""
     chosen: Tree = {}
     for choice in choices:
-        chosen = merge(chosen, nested(choice.key, choice.value))
+        chosen = merge(chosen, nest(choice.key, choice.value))
     return merge(chosen, tree)
 
 
-def given(tree: Tree, key: str) -> bool:
+def is_set(tree: Tree, key: str) -> bool:
     """Whether a tree says something of a dotted key."""
-    return value(tree, key) is not MISSING
+    return get_value(tree, key) is not MISSING
 
 
-def value(tree: Tree, key: str) -> Any:
+def get_value(tree: Tree, key: str) -> Any:
     """What a tree says of a dotted key, or `MISSING`."""
     node: Any = tree
     for part in key.split("."):
@@ -53,7 +53,7 @@ def value(tree: Tree, key: str) -> Any:
     return node
 
 
-def nested(key: str, value: Any) -> Tree:
+def nest(key: str, value: Any) -> Tree:
     """The tree that says this of a dotted key alone."""
     tree: Any = value
     for part in reversed(key.split(".")):
@@ -61,18 +61,18 @@ def nested(key: str, value: Any) -> Tree:
     return dict(tree)
 
 
-def training_choices(
+def choose_training(
     tree: Tree, asked: TrainingConfig, *, preset: str | None, tokens: int, budget: int
 ) -> Iterator[Choice]:
     """How long to learn from so many tokens, in batches of a budget; those that hang on others follow what is given."""
-    yield Choice("training.batch_tokens", budget, f"what suits {'a GPU' if budget > SMALL_BUDGET else 'a CPU'}")
-    budget = asked.budget if isinstance(value(tree, "training.batch_tokens"), int) else budget
-    an_update = budget * asked.accumulate
-    if given(tree, "training.length"):
-        updates = _updates(asked.length, tokens, an_update)
+    yield Choice("training.batch_tokens", budget, f"what suits {'a GPU' if budget > CPU_BATCH_TOKENS else 'a CPU'}")
+    budget = asked.token_budget if isinstance(get_value(tree, "training.batch_tokens"), int) else budget
+    an_update = budget * asked.grad_accumulation
+    if is_set(tree, "training.length"):
+        updates = _count_steps(asked.length, tokens, an_update)
     else:
-        length = Epochs(count=min(max(round(UPDATES_WORTH * SMALL_BUDGET / tokens), 3), 60))
-        updates = _updates(length, tokens, an_update)
+        length = Epochs(count=min(max(round(TARGET_STEPS * CPU_BATCH_TOKENS / tokens), 3), 60))
+        updates = _count_steps(length, tokens, an_update)
         epochs = {"count": length.count, "kind": "epochs"}
         yield Choice("training.length", epochs, f"about {updates:,} updates, enough for a corpus of this size")
         yield Choice("training.patience", 8, "ends earlier after so many validations without gain")
@@ -80,7 +80,7 @@ def training_choices(
     yield Choice("training.schedule.warmup", max(1, min(most, updates // 10)), "a tenth of the updates at most")
 
 
-def _updates(length: Span, tokens: int, an_update: int) -> int:
+def _count_steps(length: Span, tokens: int, an_update: int) -> int:
     return max(1, length.count * tokens // an_update) if isinstance(length, Epochs) else length.count
 
 

@@ -15,17 +15,17 @@ from dragoman.config import Tree, parse
 from dragoman.decoding import SearchSettings
 from dragoman.errors import ConfigError, RunError, warn
 from dragoman.runs.folder import RunFolder
-from dragoman.models.quantization import Arrays, Compute, read_arrays, restored
+from dragoman.models.quantization import Arrays, ComputeType, load_arrays, dequantize_weights
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
     from dragoman.inference.generator import Generator
 
-Asked = Literal["auto", "float32", "bfloat16", "int8"]
+RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
 """The precision that a person asks for; `auto` is the one that the weights are stored in."""
 
-KEYS = {
+MODEL_KEYS = {
     *("kind", "size", "heads", "key_value_heads", "feed_forward", "activation", "gated", "bias", "encoder_layers"),
     *("norm", "norm_position", "norm_embedding", "positions", "scale_embedding", "dropout", "decoder_layers"),
     *("attention", "tie"),
@@ -35,7 +35,7 @@ _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """What Linux has where a driver offers a device that PyTorch may compute on."""
 
 
-class ComputeWarning(UserWarning):
+class ComputeTypeWarning(UserWarning):
     """A run is not computed as it might be; the message says why."""
 
 
@@ -43,56 +43,57 @@ class _Reason(NamedTuple):
     """Why the core does not compute a run."""
 
     text: str
-    worth_saying: bool = False
+    warn: bool = False
     """Whether one might have expected that it does."""
 
 
-def by_the_core(
-    folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int
+def load_cpu_backend(
+    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
 ) -> "Translator | Generator | None":
     """What a finished run is used by, as the compiled core computes it, or None where PyTorch is to do it.
 
     A warning of one line says why, where the core is there and is not used. Raises ConfigError on a precision that
     PyTorch, which has to compute this run, does not offer.
     """
-    if compute not in get_args(Asked):
-        raise ConfigError(f"compute = {compute}: no such precision; choose one of {', '.join(get_args(Asked))}")
+    if compute_type not in get_args(RequestedComputeType):
+        choices = ', '.join(get_args(RequestedComputeType))
+        raise ConfigError(f"`compute_type` is {compute_type!r}. Choose one of {choices}.")
     try:
-        return _by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
+        return _load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     except (AttributeError, KeyError, RuntimeError, TypeError):
         folder.read_config()  # says what is wrong with it, where that is why
         raise
 
 
-def _by_the_core(
-    folder: RunFolder, *, device: str | None, compute: Asked, batch_tokens: int
+def _load_cpu_backend(
+    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
 ) -> "Translator | Generator | None":
-    tree = _plain_config(folder)
+    tree = _raw_config(folder)
     stored = folder.read_export().get("compute", "float32")
-    if stored not in get_args(Compute):
+    if stored not in get_args(ComputeType):
         raise RunError(f"{folder.export}: compute = {stored}: no such precision of weights; put back the original file")
     reason = _reason_against(tree, device)
     if reason is None:
-        use = _generator if _task(tree) == "language_modelling" else _translator
-        return use(folder, tree, stored if compute == "auto" else compute, batch_tokens)
-    if compute in ("bfloat16", "int8"):
-        raise ConfigError(f"compute = {compute}: {reason.text}; leave compute out, and PyTorch computes in float32")
-    if stored == "int8" and compute == "auto":
+        use = _generator if _task(tree) == "language_modeling" else _translator
+        return use(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
+    if compute_type in ("bfloat16", "int8"):
+        raise ConfigError(f"compute_type = {compute_type}: {reason.text}; leave compute_type out, and PyTorch computes in float32")
+    if stored == "int8" and compute_type == "auto":
         warn(
             f"{folder.path} holds int8 weights, and PyTorch computes with them in float32: {reason.text}",
-            ComputeWarning,
+            ComputeTypeWarning,
         )
-    elif reason.worth_saying:
-        warn(f"{folder.path} is computed by PyTorch: {reason.text}", ComputeWarning)
+    elif reason.warn:
+        warn(f"{folder.path} is computed by PyTorch: {reason.text}", ComputeTypeWarning)
     return None
 
 
-def _plain_config(folder: RunFolder) -> Tree:
+def _raw_config(folder: RunFolder) -> Tree:
     """The configuration as it was written; where an older version wrote it, with the defaults of what came later."""
-    tree = folder.read_plain_config()
+    tree = folder.read_raw_config()
     model = tree.get("model")
-    old = isinstance(model, Mapping) and model.get("kind") == "transformer" and not model.keys() >= KEYS
-    if old or _task(tree) == "language_modelling":  # its draws need PyTorch, and with it comes the whole configuration
+    old = isinstance(model, Mapping) and model.get("kind") == "transformer" and not model.keys() >= MODEL_KEYS
+    if old or _task(tree) == "language_modeling":  # its draws need PyTorch, and with it comes the whole configuration
         return folder.read_config().model_dump(mode="json")
     return tree
 
@@ -103,22 +104,22 @@ def _task(tree: Mapping[str, Any]) -> str:
 
 def _reason_against(tree: Mapping[str, Any], device: str | None) -> _Reason | None:
     """Why the core cannot compute a run on this device, the reason that is found fastest first."""
-    if _task(tree) not in ("translation", "language_modelling") or not isinstance(tree.get("model"), Mapping):
+    if _task(tree) not in ("translation", "language_modeling") or not isinstance(tree.get("model"), Mapping):
         return _Reason("the compiled core computes models that translate or write alone")
     if not cpu_library.is_installed():
         return _Reason(f"the compiled core is not installed (pip install {cpu_library.PACKAGE})")
-    if (elsewhere := _other_device(device)) is not None:
+    if (elsewhere := _accelerator(device)) is not None:
         return _Reason(f"the compiled core is for the CPU, and the device is {elsewhere}")
     if (fault := cpu_library.fault()) is not None:
-        return _Reason(fault, worth_saying=True)
+        return _Reason(fault, warn=True)
     if (refusal := cpu_backend.refusal(tree["model"])) is not None:
-        return _Reason(refusal, worth_saying=True)
+        return _Reason(refusal, warn=True)
     return None
 
 
-def _other_device(name: str | None) -> str | None:
+def _accelerator(name: str | None) -> str | None:
     """The device that PyTorch would compute on, unless it is the CPU."""
-    if name == "cpu" or (name is None and not _may_be_accelerated()):
+    if name == "cpu" or (name is None and not _may_have_accelerator()):
         return None
     from dragoman.runs.device import choose_device
 
@@ -126,7 +127,7 @@ def _other_device(name: str | None) -> str | None:
     return None if device.type == "cpu" else str(device)
 
 
-def _may_be_accelerated() -> bool:
+def _may_have_accelerator() -> bool:
     """Whether it is worth importing PyTorch to see what device there is."""
     match platform.system():
         case "Linux":
@@ -137,7 +138,7 @@ def _may_be_accelerated() -> bool:
             return True
 
 
-def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> Translator:
+def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: ComputeType, batch_tokens: int) -> Translator:
     tokenizer = folder.read_tokenizer()
     network = cpu_backend.Compiled(
         tree["model"],
@@ -151,13 +152,13 @@ def _translator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, ba
     return Translator(network, tokenizer, batch_tokens=batch_tokens, settings=settings)
 
 
-def _generator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, batch_tokens: int) -> "Generator":
-    from dragoman.tasks.config import LanguageModelling
-    from dragoman.tasks.language_modeling import generator_of
+def _generator(folder: RunFolder, tree: Mapping[str, Any], compute: ComputeType, batch_tokens: int) -> "Generator":
+    from dragoman.tasks.config import LanguageModelingConfig
+    from dragoman.tasks.language_modeling import build_generator
     from dragoman.inference.backends.cpu_decoder_only import CompiledPredicting
 
     tokenizer, experiment = folder.read_tokenizer(), folder.read_config()
-    assert isinstance(experiment, LanguageModelling), "this is its task"
+    assert isinstance(experiment, LanguageModelingConfig), "this is its task"
     network = CompiledPredicting(
         tree["model"],
         _arrays(folder, compute),
@@ -165,10 +166,10 @@ def _generator(folder: RunFolder, tree: Mapping[str, Any], compute: Compute, bat
         vocabulary=len(tokenizer.source),
         where=str(folder.weights),
     )
-    return generator_of(experiment, network, tokenizer, device=network.device, batch_tokens=batch_tokens)
+    return build_generator(experiment, network, tokenizer, device=network.device, batch_tokens=batch_tokens)
 
 
-def _arrays(folder: RunFolder, compute: Compute) -> Arrays:
+def _arrays(folder: RunFolder, compute: ComputeType) -> Arrays:
     """The weights as the core takes them; what was stored as int8 is computed in float32 as what it stands for."""
-    arrays = read_arrays(folder.weights)
-    return restored(arrays) if compute == "float32" else arrays
+    arrays = load_arrays(folder.weights)
+    return dequantize_weights(arrays) if compute == "float32" else arrays

@@ -23,7 +23,7 @@ def choose_device(name: str | None = None) -> torch.device:
     return device
 
 
-def describe(device: torch.device) -> str:
+def describe_device(device: torch.device) -> str:
     """The device in words."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"

@@ -10,7 +10,7 @@ from dragoman.inference.backends.cpu_ensemble import CompiledTogether
 from dragoman.inference.translator import Translator
 
 
-def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
+def build_ensemble(runs: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
     """A translator that asks the networks of all, and searches as the first one does.
 
     The compiled core computes them all, or PyTorch does. Raises ConfigError where one does not know the symbols of the
@@ -28,7 +28,7 @@ def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]
                 f"{run}: has structural positions, with which it cannot be asked beside others; leave it out"
             )
     return Translator(
-        _as_one([one.model for one in translators]),
+        _ensemble_model([one.model for one in translators]),
         first.tokenizer,
         device=first.device,
         batch_tokens=first.batch_tokens,
@@ -36,7 +36,7 @@ def asked_together(runs: Sequence[str | Path], translators: Sequence[Translator]
     )
 
 
-def _as_one(models: Sequence[Any]) -> Any:
+def _ensemble_model(models: Sequence[Any]) -> Any:
     if all(isinstance(model, Compiled) for model in models):
         return CompiledTogether(models)
     from dragoman.models.ensemble import Ensemble

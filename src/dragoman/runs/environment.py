@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.nn.cpu_ops import instructions_for
+from dragoman.nn.cpu_ops import cpu_ops_instruction_set
 
 
-def environment(
+def collect_environment(
     *, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str], workers: int = 1
 ) -> dict[str, Any]:
     """The facts as JSON holds them. Corpora are named without their folders, which are nobody else's business."""
@@ -24,7 +24,7 @@ def environment(
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "core": core_in_words(device),
+        "core": cpu_ops_instructions(device),
         "workers": workers,
         "seed": seed,
         "git": _git_revision(),
@@ -33,21 +33,21 @@ def environment(
     }
 
 
-def what_changed(began: Mapping[str, Any], *, device: torch.device, workers: int = 1) -> list[str]:
+def environment_changes(began: Mapping[str, Any], *, device: torch.device, workers: int = 1) -> list[str]:
     """In what the machine differs from the one where a run began, as far as sums in another order may come of it."""
     now = {
         "torch": torch.__version__,
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "core": core_in_words(device),
+        "core": cpu_ops_instructions(device),
         "workers": workers,
     }
     return [f"{name} {began[name]} then, {value} now" for name, value in now.items() if began.get(name, value) != value]
 
 
-def core_in_words(device: torch.device) -> str:
+def cpu_ops_instructions(device: torch.device) -> str:
     """The instructions that the compiled core trains with here, or that it does not."""
-    return instructions_for(device) or "none"
+    return cpu_ops_instruction_set(device) or "none"
 
 
 def _git_revision() -> str | None:

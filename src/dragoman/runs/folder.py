@@ -69,25 +69,25 @@ class RunFolder:
     def card(self) -> Path:
         return self.path / "README.md"
 
-    def require_free(self) -> None:
+    def check_new(self) -> None:
         """Raises RunError where something is in the folder already; what a killed process half wrote is nothing."""
-        if self.path.is_dir() and all(_half_written(path) for path in self.path.iterdir()):
+        if self.path.is_dir() and all(_is_temporary(path) for path in self.path.iterdir()):
             return
         if self.path.exists():
             remedy = f"go on with it by --resume {self.path}, or choose" if self.config.is_file() else "choose"
             raise RunError(f"{self.path}: exists already and is never overwritten; {remedy} another place by --out")
 
-    def begin(self) -> None:
+    def create(self) -> None:
         """Make the folder; raises RunError where something is in it already."""
-        self.require_free()
+        self.check_new()
         try:
             self.path.mkdir(parents=True, exist_ok=self.path.is_dir())  # of two that begin at once, one is refused
         except OSError as error:
             raise RunError(f"{self.path}: cannot be made ({error.strerror}); choose another place by --out") from error
 
     @contextmanager
-    def gone_unless_begun(self) -> Iterator[None]:
-        """A folder that `begin` made vanishes when the block raises before there is anything worth going on with.
+    def remove_on_error(self) -> Iterator[None]:
+        """A folder that `create` made vanishes when the block raises before there is anything worth going on with.
 
         What another process trains in stays.
         """
@@ -99,14 +99,14 @@ class RunFolder:
             raise
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Inside, no other process may train here, and what a killed one half wrote is gone.
 
         Raises RunError where another process is at it. A process that is killed lets go by itself.
         """
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            if not _locked(descriptor):
+            if not _try_lock(descriptor):
                 raise RunError(f"{self.path}: another process is training in it; wait for its end, or stop it")
             self._sweep()
             yield
@@ -120,7 +120,7 @@ class RunFolder:
         except OSError:
             return False
         try:
-            return not _locked(descriptor)
+            return not _try_lock(descriptor)
         finally:
             os.close(descriptor)
 
@@ -148,12 +148,12 @@ class RunFolder:
         self.check()
         return read_experiment(self.config)
 
-    def read_plain_config(self) -> Tree:
+    def read_raw_config(self) -> Tree:
         """The configuration as it was written down, unchecked, for who must not wait for PyTorch."""
         self.check()
         return read_yaml(self.config)
 
-    def require_weights(self) -> None:
+    def check_finished(self) -> None:
         """Raises RunError where the training has not ended."""
         if not self.weights.exists():
             raise RunError(f"{self.path}: its training has not ended; go on with: dragoman train --resume {self.path}")
@@ -179,11 +179,11 @@ class RunFolder:
         return _read_json(self.scores)
 
 
-def _half_written(path: Path) -> bool:
+def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Whether this process alone holds the lock; where the system has none, everyone does."""
     try:
         import fcntl

@@ -9,8 +9,8 @@ from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError
 
 DEFAULT_TASK = "translation"
-LANGUAGE = ("language_modelling", "classification")
-READING = ("masked_modelling", "classification", "tagging", "answering")
+LANGUAGE_TASKS = ("language_modeling", "classification")
+READING_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ _LSTM = merge(
 )
 
 
-def _after_warmup(rate: float, warmup: int) -> Tree:
+def _adamw_cosine(rate: float, warmup: int) -> Tree:
     """What modern Transformers are mostly trained with."""
     return {
         "training": {
@@ -68,8 +68,8 @@ _GPT = _model(
     scale_embedding=False,
     dropout={"embedding": 0.1, "residual": 0.1, "attention": 0.0, "feed_forward": 0.0},
 )
-_GPT_SMALL = merge(merge(_GPT, _model(size=768, layers=12, heads=12, feed_forward=3072)), _after_warmup(0.0006, 2000))
-_GPT_TINY = merge(merge(_GPT, _model(size=384, layers=6, heads=6, feed_forward=1536)), _after_warmup(0.001, 100))
+_GPT_SMALL = merge(merge(_GPT, _model(size=768, layers=12, heads=12, feed_forward=3072)), _adamw_cosine(0.0006, 2000))
+_GPT_TINY = merge(merge(_GPT, _model(size=384, layers=6, heads=6, feed_forward=1536)), _adamw_cosine(0.001, 100))
 _GPT_NANO = merge(_GPT_TINY, _model(size=128, layers=4, heads=4, feed_forward=512))
 _LLAMA_TINY = merge(
     _model(
@@ -86,7 +86,7 @@ _LLAMA_TINY = merge(
         positions={"kind": "rotary"},
         scale_embedding=False,
     ),
-    _after_warmup(0.001, 100),
+    _adamw_cosine(0.001, 100),
 )
 _BERT = _model(
     kind="encoder",
@@ -96,13 +96,13 @@ _BERT = _model(
     norm_embedding=True,
     segments=2,
 )
-_BERT_SMALL = merge(merge(_BERT, _model(size=512, layers=4, heads=8, feed_forward=2048)), _after_warmup(0.0005, 1000))
-_BERT_MINI = merge(merge(_BERT, _model(size=256, layers=4, heads=4, feed_forward=1024)), _after_warmup(0.001, 500))
+_BERT_SMALL = merge(merge(_BERT, _model(size=512, layers=4, heads=8, feed_forward=2048)), _adamw_cosine(0.0005, 1000))
+_BERT_MINI = merge(merge(_BERT, _model(size=256, layers=4, heads=4, feed_forward=1024)), _adamw_cosine(0.001, 500))
 _BERT_TINY = merge(_BERT_MINI, _model(size=128, layers=2, heads=2, feed_forward=512))
 
 
-def _language(tree: Tree, *, context: int) -> Preset:
-    return Preset(tree, LANGUAGE, {"language_modelling": {"data": {"kind": "text", "context": context}}})
+def _language_preset(tree: Tree, *, context: int) -> Preset:
+    return Preset(tree, LANGUAGE_TASKS, {"language_modeling": {"data": {"kind": "text", "context_length": context}}})
 
 
 PRESETS: dict[str, Preset] = {
@@ -113,13 +113,13 @@ PRESETS: dict[str, Preset] = {
     "big": Preset(merge(_BASE, _model(size=1024, heads=16, feed_forward=4096))),
     "deep-shallow": Preset(merge(_BASE, _model(encoder_layers=12, decoder_layers=2))),
     "lstm": Preset(_LSTM),
-    "gpt-nano": _language(_GPT_NANO, context=128),
-    "gpt-tiny": _language(_GPT_TINY, context=256),
-    "gpt-small": _language(_GPT_SMALL, context=1024),
-    "llama-tiny": _language(_LLAMA_TINY, context=256),
-    "bert-tiny": Preset(_BERT_TINY, READING),
-    "bert-mini": Preset(_BERT_MINI, READING),
-    "bert-small": Preset(_BERT_SMALL, READING),
+    "gpt-nano": _language_preset(_GPT_NANO, context=128),
+    "gpt-tiny": _language_preset(_GPT_TINY, context=256),
+    "gpt-small": _language_preset(_GPT_SMALL, context=1024),
+    "llama-tiny": _language_preset(_LLAMA_TINY, context=256),
+    "bert-tiny": Preset(_BERT_TINY, READING_TASKS),
+    "bert-mini": Preset(_BERT_MINI, READING_TASKS),
+    "bert-small": Preset(_BERT_SMALL, READING_TASKS),
 }
 
 
@@ -144,6 +144,6 @@ def preset_tree(name: object, *, task: object = None) -> Tree:
     return preset.of(str(task))
 
 
-def presets_of(kind: object, *, task: str) -> list[str]:
+def presets_for_kind(kind: object, *, task: str) -> list[str]:
     """The presets for a task whose model is of this kind."""
     return [name for name, preset in PRESETS.items() if task in preset.tasks and preset.tree["model"]["kind"] == kind]

@@ -16,10 +16,10 @@ def load_with_shortlist(loaded: Any, folder: RunFolder) -> Translator:
     """
     if not isinstance(loaded, Translator):
         raise ConfigError(f"{folder.path}: shortlists are for translators, and this model is none; leave them out")
-    return with_shortlist(loaded, folder)
+    return load_shortlist(loaded, folder)
 
 
-def with_shortlist(translator: Translator, folder: RunFolder) -> Translator:
+def load_shortlist(translator: Translator, folder: RunFolder) -> Translator:
     """One that knows no other words for a text than its candidates; scores are about all words as ever.
 
     Raises ConfigError where the folder holds no shortlist, DataError where it is damaged or about another vocabulary.
@@ -28,10 +28,10 @@ def with_shortlist(translator: Translator, folder: RunFolder) -> Translator:
         raise ConfigError(
             f"{folder.path}: holds no shortlist; make one by: dragoman export RUN --shortlist --out FOLDER"
         )
-    return shortlisted(translator, Shortlist.load(folder.shortlist))
+    return apply_shortlist(translator, Shortlist.load(folder.shortlist))
 
 
-def shortlisted(translator: Translator, shortlist: Shortlist) -> Translator:
+def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
     """The same with a shortlist that is there already. Raises DataError where it is about another vocabulary."""
     sides = translator.tokenizer
     if not shortlist.matches_vocabs(source=len(sides.source), target=len(sides.target)):

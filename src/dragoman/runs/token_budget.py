@@ -6,43 +6,43 @@ from typing import Final, assert_never
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.runs.choices import SMALL_BUDGET
+from dragoman.runs.choices import CPU_BATCH_TOKENS
 from dragoman.runs.config import Experiment
 from dragoman.profiling.memory import available_bytes, resident_bytes, shown
 from dragoman.profiling.plan import SPARE, Plan, budget_that_fits, plan_of
 from dragoman.profiling.profile import Asked, measure, now
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import (
-    Answering,
-    Classification,
-    LanguageModelling,
-    MaskedModelling,
-    Tagging,
-    Translation,
+    QuestionAnsweringConfig,
+    ClassificationConfig,
+    LanguageModelingConfig,
+    MaskedLMConfig,
+    TaggingConfig,
+    TranslationConfig,
 )
 
-LARGE_BUDGET: Final = 32_768
+GPU_BATCH_TOKENS: Final = 32_768
 """What a GPU learns from at a time; Vaswani et al. (2017) took about 25,000."""
-SECONDS, PLANNING = 1.0, 6.0
+PROFILE_SECONDS, PLANNING = 1.0, 6.0
 """For how long updates are timed, to find a budget, and to plan."""
 
 
-def suiting(experiment: Experiment, device: torch.device) -> int:
+def suitable_batch_tokens(experiment: Experiment, device: torch.device) -> int:
     """Tokens of a batch that suit a device, and hold the longest example that the settings allow."""
-    return max(SMALL_BUDGET if device.type == "cpu" else LARGE_BUDGET, longest(experiment))
+    return max(CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS, max_example_tokens(experiment))
 
 
-def longest(experiment: Experiment) -> int:
+def max_example_tokens(experiment: Experiment) -> int:
     """Tokens of the longest example that the settings allow, symbols included."""
     match experiment:
-        case Translation():
-            return max(experiment.data.longest_source, experiment.data.longest_target) + 1
-        case LanguageModelling() | MaskedModelling():
-            return experiment.data.context
-        case Classification() | Tagging():
-            return experiment.data.longest
-        case Answering():
-            return experiment.data.windows.longest
+        case TranslationConfig():
+            return max(experiment.data.max_source_length, experiment.data.max_target_length) + 1
+        case LanguageModelingConfig() | MaskedLMConfig():
+            return experiment.data.context_length
+        case ClassificationConfig() | TaggingConfig():
+            return experiment.data.max_length
+        case QuestionAnsweringConfig():
+            return experiment.data.windows.max_length
         case _:
             assert_never(experiment)
 
@@ -53,14 +53,14 @@ def with_batch_tokens(experiment: Experiment, tokens: int) -> Experiment:
     return experiment.model_copy(update={"training": training})
 
 
-def as_asked(found: Experiment, asked: Experiment) -> bool:
+def is_same_experiment(found: Experiment, asked: Experiment) -> bool:
     """Whether a run has the settings that are asked for, but for a budget that was found for it."""
     if asked.training.batch_tokens == "auto" != found.training.batch_tokens:
-        asked = with_batch_tokens(asked, found.training.budget)
+        asked = with_batch_tokens(asked, found.training.token_budget)
     return found == asked
 
 
-def with_budget(
+def resolve_batch_tokens(
     experiment: Experiment,
     *,
     device: torch.device,
@@ -78,17 +78,17 @@ def with_budget(
     tell("looking for the token budget that fits")
     if available is None:
         available = available_bytes(device) + (resident_bytes(device) if device.type == "cpu" else 0)
-    most = suiting(experiment, device)
+    most = suitable_batch_tokens(experiment, device)
     tried = with_batch_tokens(experiment, most)
     limit = int((1 - SPARE) * available)
-    asked = Asked(str(device), now(), SECONDS, limit=limit, judging=False)
+    asked = Asked(str(device), now(), PROFILE_SECONDS, limit=limit, judging=False)
     found = measure(tried, asked, tell=tell, tokenizer_of=tokenizer_of)
     fitting = budget_that_fits(found, tried.training, available=available, devices=devices)
     alone = fitting // devices  # an example is never divided
-    if alone < longest(experiment):
+    if alone < max_example_tokens(experiment):
         raise ConfigError(
             f"training.batch_tokens = auto: {alone:,} tokens fit into {shown(available)}, and an example may have "
-            f"{longest(experiment):,}; allow only shorter ones, or take a smaller model"
+            f"{max_example_tokens(experiment):,}; allow only shorter ones, or take a smaller model"
         )
     tokens = min(most, fitting)
     reason = (
@@ -99,7 +99,7 @@ def with_budget(
     return with_batch_tokens(experiment, tokens), f"training.batch_tokens: {tokens:,}, {reason}"
 
 
-def planned(
+def plan_training(
     experiment: Experiment,
     *,
     device: torch.device,
@@ -115,6 +115,6 @@ def planned(
     """
     there = available_bytes(device) if available is None else available
     if experiment.training.batch_tokens == "auto":
-        experiment, _ = with_budget(experiment, device=device, tell=tell, available=there, devices=devices)
+        experiment, _ = resolve_batch_tokens(experiment, device=device, tell=tell, available=there, devices=devices)
     found = measure(experiment, Asked(str(device), now(), PLANNING), tell=tell)
     return plan_of(found, experiment.training, available=there, devices=devices, price=price)

@@ -11,35 +11,35 @@ from typing import Any
 import torch
 
 from dragoman import cpu_library
-from dragoman.data.batching.prefetch import Ahead
+from dragoman.data.batching.prefetch import PrefetchingStream
 from dragoman.errors import warn
 from dragoman.evaluation import Score
-from dragoman.runs.worker_processes import Place
-from dragoman.tasks.factory import task_of
-from dragoman.runs.model_card import About, write_card
-from dragoman.runs.compute_type import ComputeWarning
+from dragoman.runs.worker_processes import WorkerRank
+from dragoman.tasks.factory import build_task
+from dragoman.runs.model_card import ModelSummary, write_model_card
+from dragoman.runs.compute_type import ComputeTypeWarning
 from dragoman.runs.config import Experiment
-from dragoman.runs.environment import environment
+from dragoman.runs.environment import collect_environment
 from dragoman.profiling.batch_selection import with_picks
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Materials, Work
-from dragoman.runs.workers import all_cores, judging_on_all_cores, note_peak, team_joined
+from dragoman.tasks.base import TaskData, TrainingSetup
+from dragoman.runs.workers import all_cores, validate_on_all_cores, record_peak_memory, join_workers
 from dragoman.atomic import write_atomically
 from dragoman.models.weights import save_tensors
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.compilation import compile_network
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.step import compile_model
 from dragoman.training.config import Epochs, TrainingConfig
-from dragoman.training.distributed import ALONE, Team, WorkerLostError
-from dragoman.training.events import Learnt, Observer
-from dragoman.training.trainer import InterruptionError, Run, train
-from dragoman.training.callbacks import MetricsFile, all_of
-from dragoman.training.optimizers import build_optimiser
-from dragoman.training.precision import lacks_bfloat16, large_products
-from dragoman.training.checkpoint_selection import choose
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError
+from dragoman.training.callbacks import EndEvent, Callback
+from dragoman.training.trainer import InterruptionError, TrainingState, train
+from dragoman.training.callbacks import JsonlCallback, combine_callbacks
+from dragoman.training.optimizers import build_optimizer
+from dragoman.training.precision import lacks_bfloat16, output_matmul_dtype
+from dragoman.training.weight_selection import select_weights
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingResult:
     """A finished run: which candidate was taken, its scores by set, and the time and tokens it took."""
 
     chosen: str
@@ -49,138 +49,138 @@ class Outcome:
     tokens: int
 
 
-def fit(
+def train_run(
     experiment: Experiment,
     folder: RunFolder,
-    materials: Materials,
+    materials: TaskData,
     *,
     device: torch.device,
-    observers: list[Observer],
+    observers: list[Callback],
     interrupted: Callable[[], bool],
-    team: Team = ALONE,
-) -> Outcome:
+    team: WorkerGroup = SINGLE_WORKER,
+) -> TrainingResult:
     """Train from the beginning or from the latest checkpoint, to the end, with the team that this process leads.
 
     Raises InterruptionError where `interrupted` says so, after everything is saved.
     """
-    task, config = task_of(experiment), experiment.training
-    _warn_of_what_is_slower(config, device)
-    _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
-    work = task.work(materials, device=device)
-    run = begin_run(work, config, folder, team, device=device)
-    observe = all_of([MetricsFile(folder.metrics), *observers])
+    task, config = build_task(experiment), experiment.training
+    _warn_about_slow_settings(config, device)
+    _write_environment(folder, materials, seed=config.seed, device=device, workers=team.world_size)
+    work = task.setup_training(materials, device=device)
+    run = prepare_run(work, config, folder, team, device=device)
+    observe = combine_callbacks([JsonlCallback(folder.metrics), *observers])
     train(
         run,
         config,
-        objective=work.objective,
-        judge=judging_on_all_cores(work.judge, team),
-        observe=observe,
+        loss_function=work.loss_function,
+        validator=validate_on_all_cores(work.validator, team),
+        callback=observe,
         device=device,
         interrupted=interrupted,
-        team=team,
+        workers=team,
     )
-    observe(Learnt(run.progress.update))
-    run = _whole(run, work)
+    observe(EndEvent(run.progress.step))
+    run = _gather_shards(run, work)
     with all_cores(team):
-        choice = choose(run, work.last_judge, interrupted=interrupted)
+        choice = select_weights(run, work.final_validator, interrupted=interrupted)
         observe(choice.event)
-        scores = _final_scores(work, between=lambda: _leave(run, interrupted))
+        scores = _final_scores(work, between=lambda: _raise_if_interrupted(run, interrupted))
     progress = run.progress
-    outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
+    outcome = TrainingResult(choice.event.selected, scores, progress.seconds, progress.step, progress.tokens)
     _write_scores(folder, outcome)
-    weights = work.finished(choice.weights)
+    weights = work.export_weights(choice.weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
-    about = About(experiment.model, parameters, work.specimen() if work.specimen else None)
-    write_card(folder, materials, outcome, about, words=task.description)
+    about = ModelSummary(experiment.model, parameters, work.write_sample() if work.write_sample else None)
+    write_model_card(folder, materials, outcome, about, words=task.description)
     save_tensors(folder.weights, weights)  # last, for where they are, the run is finished
     return outcome
 
 
-def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> None:
+def run_worker(here: WorkerRank, *, watched: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> None:
     """Take part in the training that another process leads, to its end.
 
     While it learns it is inside `watched`, which gives what says whether it is interrupted. Raises InterruptionError
     where any worker is, and WorkerLostError where one is gone.
     """
-    with team_joined(here) as (team, told):
+    with join_workers(here) as (team, told):
         device = torch.device(here.device if told["device"] == "cuda" else told["device"])
         if device.type == "cuda":
             torch.cuda.set_device(device)
         folder = RunFolder(Path(told["folder"]))
         experiment = folder.read_config()
         try:
-            task = task_of(experiment)
-            work = task.work(task.gather(folder, tell=lambda _: None), device=device)
+            task = build_task(experiment)
+            work = task.setup_training(task.prepare_data(folder, tell=lambda _: None), device=device)
             if "looked_at" in told:
-                work = with_picks(work, team.agreed(None))
+                work = with_picks(work, team.broadcast(None))
             with watched() as interrupted:
                 train(
-                    begin_run(work, experiment.training, folder, team, device=device),
+                    prepare_run(work, experiment.training, folder, team, device=device),
                     experiment.training,
-                    objective=work.objective,
-                    judge=work.judge,
-                    observe=lambda _: None,
+                    loss_function=work.loss_function,
+                    validator=work.validator,
+                    callback=lambda _: None,
                     device=device,
                     interrupted=interrupted,
-                    team=team,
+                    workers=team,
                 )
         except (InterruptionError, WorkerLostError):
             raise
         except Exception as error:
-            team.leave_note(str(error) or type(error).__name__)
+            team.report_failure(str(error) or type(error).__name__)
             raise
         finally:
-            note_peak(team, device)
+            record_peak_memory(team, device)
 
 
-def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
+def worker_message(folder: RunFolder, device: torch.device) -> dict[str, str]:
     """What `assist` must know."""
     return {"folder": str(folder.path.absolute()), "device": device.type}
 
 
-def begin_run(
-    work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device
-) -> Run[Any]:
+def prepare_run(
+    work: TrainingSetup[Any], config: TrainingConfig, folder: RunFolder, team: WorkerGroup, *, device: torch.device
+) -> TrainingState[Any]:
     """What moves in a training, with batches made ahead, and in shards where they are asked for."""
-    sharded = config.sharding == "full" and team.size > 1
-    model = copy.deepcopy(work.model) if sharded and team.leads else work.model
-    if config.recompute or sharded:
-        from dragoman.training.fsdp import compute_again, shard
+    sharded = config.sharding == "full" and team.world_size > 1
+    model = copy.deepcopy(work.model) if sharded and team.is_main else work.model
+    if config.gradient_checkpointing or sharded:
+        from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 
-        if config.recompute:
-            compute_again(model)
+        if config.gradient_checkpointing:
+            enable_gradient_checkpointing(model)
         if sharded:
-            shard(model, team, device=device)
+            shard_model(model, team, device=device)
     if config.compile:
-        compile_network(model, device=device, asked=config.compile)
+        compile_model(model, device=device, mode=config.compile)
     last = config.length.count if isinstance(config.length, Epochs) else None
-    return Run(
+    return TrainingState(
         model=model,
-        judged=work.model if model is not work.model else None,
-        optimiser=build_optimiser(
-            config.optimiser, model, products=large_products(config.precision, device), team=team
+        validation_model=work.model if model is not work.model else None,
+        optimizer=build_optimizer(
+            config.optimizer, model, matmul_dtype=output_matmul_dtype(config.precision, device), workers=team
         ),
-        stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
-        checkpoints=Checkpoints(folder.checkpoints, keep=config.keep, behind=device.type != "cpu"),
+        stream=PrefetchingStream(work.stream, count=config.grad_accumulation + 1, epochs=last),
+        checkpoints=CheckpointStore(folder.checkpoints, keep=config.keep_checkpoints, asynchronous=device.type != "cpu"),
         progress=Progress(),
-        name=work.name,
+        describe_rows=work.describe_rows,
     )
 
 
-def _whole(run: Run[Any], work: Work[Any]) -> Run[Any]:
+def _gather_shards(run: TrainingState[Any], work: TrainingSetup[Any]) -> TrainingState[Any]:
     """A run at its end without shards, which its last checkpoint holds whole."""
-    if run.judged is None:
+    if run.validation_model is None:
         return run
-    last = run.checkpoints.load(run.progress.update)
-    return replace(run, model=work.model, judged=None, average=last.average)
+    last = run.checkpoints.load(run.progress.step)
+    return replace(run, model=work.model, validation_model=None, ema=last.ema)
 
 
 def _write_environment(
-    folder: RunFolder, materials: Materials, *, seed: int, device: torch.device, workers: int
+    folder: RunFolder, materials: TaskData, *, seed: int, device: torch.device, workers: int
 ) -> None:
     """Where the run began; going on elsewhere does not change it."""
     if not folder.environment.exists():
-        facts = environment(
+        facts = collect_environment(
             device=device,
             workers=workers,
             seed=seed,
@@ -190,32 +190,32 @@ def _write_environment(
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 
-def _warn_of_what_is_slower(config: TrainingConfig, device: torch.device) -> None:
+def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> None:
     if config.precision == "bfloat16" and lacks_bfloat16(device):
         warn(
             "training.precision = bfloat16: this processor has no instructions for it; products are computed in "
             "float32, which is faster here",
-            ComputeWarning,
+            ComputeTypeWarning,
         )
     if device.type == "cpu" and cpu_library.is_installed() and (fault := cpu_library.fault()) is not None:
-        warn(f"PyTorch trains alone, and slower: {fault}", ComputeWarning)
+        warn(f"PyTorch trains alone, and slower: {fault}", ComputeTypeWarning)
 
 
-def _leave(run: Run[Any], interrupted: Callable[[], bool]) -> None:
+def _raise_if_interrupted(run: TrainingState[Any], interrupted: Callable[[], bool]) -> None:
     if interrupted():
-        raise InterruptionError(run.progress.update)
+        raise InterruptionError(run.progress.step)
 
 
-def _final_scores(work: Work[Any], *, between: Callable[[], None]) -> dict[str, list[Score]]:
+def _final_scores(work: TrainingSetup[Any], *, between: Callable[[], None]) -> dict[str, list[Score]]:
     scores: dict[str, list[Score]] = {}
     with torch.inference_mode():
-        for name, score in work.scores.items():
+        for name, score in work.scorers.items():
             between()
             scores[name] = list(score())
     return scores
 
 
-def _write_scores(folder: RunFolder, outcome: Outcome) -> None:
+def _write_scores(folder: RunFolder, outcome: TrainingResult) -> None:
     tree = {
         "weights": outcome.chosen,
         "seconds": round(outcome.seconds, 1),

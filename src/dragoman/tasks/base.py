@@ -7,42 +7,42 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching.epochs import Stream
-from dragoman.data.cleaning import Report
+from dragoman.data.batching.epochs import BatchStream
+from dragoman.data.cleaning import CleaningReport
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
-from dragoman.models.quantization import SCALE
+from dragoman.models.quantization import SCALE_SUFFIX
 from dragoman.models.weights import load_tensors, set_weights
 from dragoman.runs.folder import RunFolder
-from dragoman.training.step import B, Objective
-from dragoman.training.trainer import Judge
+from dragoman.training.step import B, LossFunction
+from dragoman.training.trainer import Validator
 
 N = TypeVar("N", bound=nn.Module)
 
 
 @final
 @dataclass(frozen=True)
-class Work(Generic[B]):
+class TrainingSetup(Generic[B]):
     """A network, what it learns from, and how it is judged."""
 
     model: nn.Module
-    stream: Stream[B]
-    objective: Objective[Any, B]
-    judge: Judge
+    stream: BatchStream[B]
+    loss_function: LossFunction[Any, B]
+    validator: Validator
     """How training is watched."""
-    last_judge: Judge
+    final_validator: Validator
     """How the weights are chosen at the end."""
-    scores: Mapping[str, Callable[[], Sequence[Score]]]
+    scorers: Mapping[str, Callable[[], Sequence[Score]]]
     """For each set of examples, a function that scores the network as it then is."""
-    name: Callable[[Sequence[int]], str]
+    describe_rows: Callable[[Sequence[int]], str]
     """Which examples the rows of a batch are, in words."""
-    finished: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
+    export_weights: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
     """The weights of the network as it was trained, as those of the network that is used."""
-    specimen: Callable[[], str] | None = None
+    write_sample: Callable[[], str] | None = None
     """What the network as it then is writes, for the model card."""
 
 
-class Materials(Protocol):
+class TaskData(Protocol):
     """What a run learns from, made ready on disk."""
 
     @property
@@ -54,40 +54,40 @@ class Materials(Protocol):
         ...
 
     @property
-    def report(self) -> Report | None:
+    def cleaning_report(self) -> CleaningReport | None:
         """What cleaning did to the examples, where they are cleaned."""
         ...
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """Sentences to be printed, and to stand in the model card."""
         ...
 
     @property
-    def sizes(self) -> str:
+    def summary(self) -> str:
         """How much there is to learn from and to judge by, in words."""
         ...
 
     @property
-    def tokens(self) -> int:
+    def tokens_per_epoch(self) -> int:
         """Tokens of an epoch, padding aside, for an estimate of the time."""
         ...
 
 
 @final
 @dataclass(frozen=True)
-class Description:
+class TaskDescription:
     """The words of a task, for model cards and for what is printed."""
 
     noun: str
     """What is trained, such as `translation model`."""
-    counted: str
+    loss_unit: str
     """What the loss is the mean over, such as `target tokens`."""
     unit: str
     """The same in a word, for a speed."""
     command: str
     """How to use a run, with `RUN` in its place."""
-    python: str | None
+    python_usage: str | None
     """How to use what `dragoman.load` gives, such as `translate(["…"])`; None where it gives nothing."""
 
 
@@ -98,20 +98,20 @@ class Task(Protocol):
     """
 
     @property
-    def description(self) -> Description: ...
+    def description(self) -> TaskDescription: ...
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Any:
+    def prepare_data(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Any:
         """Read the texts, learn the tokenizer or take the run's own, and turn the texts into ids.
 
         Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
         """
         ...
 
-    def work(self, materials: Any, *, device: torch.device) -> Work[Any]:
+    def setup_training(self, materials: Any, *, device: torch.device) -> TrainingSetup[Any]:
         """The training of a network whose first weights are the same on every device for one seed."""
         ...
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
+    def build_model(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
         """The network of a run with fresh weights, for what the folder holds beside its weights."""
         ...
 
@@ -120,13 +120,13 @@ class Task(Protocol):
         ...
 
 
-def with_weights(model: N, folder: RunFolder) -> N:
+def load_weights(model: N, folder: RunFolder) -> N:
     """The network with the weights of a finished run, in evaluation mode; raises RunError where they do not fit.
 
     Weights that were exported as int8 are given as the float32 that they stand for.
     """
     tensors = load_tensors(folder.weights)
     for name, whole in [(name, tensor) for name, tensor in tensors.items() if tensor.dtype == torch.int8]:
-        tensors[name] = whole * tensors.pop(name + SCALE)[:, None]
+        tensors[name] = whole * tensors.pop(name + SCALE_SUFFIX)[:, None]
     set_weights(model, tensors, where=str(folder.weights))
     return model.eval()

@@ -9,29 +9,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.datasets.labeled import Encode, LabelBatch, LabelledIds, Labels, read_labelled_parts
-from dragoman.data.readers.labeled import Labelled
-from dragoman.data.tokenizers import Bpe, Tokenizer
+from dragoman.data.datasets.labeled import Encode, LabeledBatch, LabeledDataset, Labels, read_labeled_splits
+from dragoman.data.readers.labeled import LabeledText
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
 from dragoman.inference.classifier import BATCH_TOKENS, Classifier
-from dragoman.models.model_with_head import Headed
+from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import build_sequence_head
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import weights_to_begin_with
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import Classification
+from dragoman.runs.init_from import read_initial_weights
+from dragoman.tasks.base import TaskDescription, TrainingSetup, load_weights
+from dragoman.tasks.config import ClassificationConfig
 from dragoman.tasks.encoder_tasks import (
-    Examples,
-    build_reader,
-    own_labels,
-    require_examples,
-    tokenizer_of,
-    without_warnings,
-    work_on,
+    ExampleData,
+    build_model_with_head,
+    load_or_collect_labels,
+    check_not_empty,
+    load_or_train_tokenizer,
+    suppress_length_warnings,
+    setup_head_training,
 )
-from dragoman.tasks.prepared_data import check_same
-from dragoman.training.classification_losses import sequence_labels
+from dragoman.tasks.prepared_data import check_unchanged
+from dragoman.training.losses import sequence_classification_loss
 
 
 @final
@@ -39,82 +39,82 @@ from dragoman.training.classification_losses import sequence_labels
 class ClassificationTask:
     """Labelled texts, a network with a head for them, and how often it finds the label."""
 
-    experiment: Classification
+    experiment: ClassificationConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="text classifier",
-            counted="texts",
+            loss_unit="texts",
             unit="texts",
             command="dragoman classify RUN --input FILE",
-            python='classify(["…"])',
+            python_usage='classify(["…"])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Examples[Labelled, LabelBatch]:
-        experiment, longest = self.experiment, self.experiment.data.longest
+    def prepare_data(self, folder: RunFolder, *, tell: Callable[[str], None]) -> ExampleData[LabeledText, LabeledBatch]:
+        experiment, longest = self.experiment, self.experiment.data.max_length
         tell("reading the corpus")
-        parts = read_labelled_parts(experiment.data, seed=experiment.training.seed)
-        check_same(parts.fingerprints, folder)
-        weights = weights_to_begin_with(experiment.start, experiment.model, folder)
-        tokenizer = tokenizer_of(
-            experiment.start, experiment.tokenizer, folder, lambda: (one.text for one in parts.train), tell=tell
+        parts = read_labeled_splits(experiment.data, seed=experiment.training.seed)
+        check_unchanged(parts.fingerprints, folder)
+        weights = read_initial_weights(experiment.init_from, experiment.model, folder)
+        tokenizer = load_or_train_tokenizer(
+            experiment.init_from, experiment.tokenizer, folder, lambda: (one.text for one in parts.train), tell=tell
         )
-        labels = own_labels(folder, (one.label for one in parts.train))
+        labels = load_or_collect_labels(folder, (one.label for one in parts.train))
         tell("turning texts into tokens")
-        build = partial(LabelledIds.build, labels=labels, longest=longest)
+        build = partial(LabeledDataset.build, labels=labels, max_length=longest)
         train, valid = (build(part, tokenizer.source.encode_batch) for part in (parts.train, parts.valid))
-        require_examples(train, valid)
-        cut = f"{train.cut:,} texts to learn from have more than {longest:,} tokens; their ends are not read"
-        unknown = f"{valid.unknown:,} validation texts have a label that is never learnt; they count as wrong"
-        return Examples(
+        check_not_empty(train, valid)
+        cut = f"{train.num_truncated:,} texts to learn from have more than {longest:,} tokens; their ends are not read"
+        unknown = f"{valid.num_unknown:,} validation texts have a label that is never learnt; they count as wrong"
+        return ExampleData(
             what="texts",
             parts=parts,
             tokenizer=tokenizer,
             train=train,
             valid=valid,
             places=train.lines,
-            notes=(*((cut,) if train.cut else ()), *((unknown,) if valid.unknown else ())),
+            notes=(*((cut,) if train.num_truncated else ()), *((unknown,) if valid.num_unknown else ())),
             labels=labels,
             weights=weights,
             anew=self._anew(partial(build, parts.train), tokenizer),
         )
 
     def _anew(
-        self, build: Callable[[Encode], LabelledIds], tokenizer: Tokenizer
-    ) -> Callable[[int], LabelledIds] | None:
+        self, build: Callable[[Encode], LabeledDataset], tokenizer: Tokenizer
+    ) -> Callable[[int], LabeledDataset] | None:
         """Under BPE dropout, what is learnt from in each epoch."""
         settings, seed = self.experiment.tokenizer, self.experiment.training.seed
-        if not isinstance(settings, Bpe) or not settings.dropout:
+        if not isinstance(settings, BpeConfig) or not settings.dropout:
             return None
         encode = partial(tokenizer.source.encode_with_dropout, probability=settings.dropout)
         return lambda epoch: build(partial(encode, generator=np.random.default_rng([seed, epoch])))
 
-    def work(self, materials: Examples[Labelled, LabelBatch], *, device: torch.device) -> Work[LabelBatch]:
+    def setup_training(self, materials: ExampleData[LabeledText, LabeledBatch], *, device: torch.device) -> TrainingSetup[LabeledBatch]:
         tokenizer, labels = materials.tokenizer, materials.labels
 
-        def score(network: nn.Module, examples: Sequence[Labelled]) -> list[Score]:
+        def score(network: nn.Module, examples: Sequence[LabeledText]) -> list[Score]:
             classifier = self._classifier(network, tokenizer, labels, device=device, batch_tokens=BATCH_TOKENS)
-            with without_warnings():
+            with suppress_length_warnings():
                 found = classifier.classify([one.text for one in examples])
             return classification_scores([one.label for one in found], [one.label for one in examples])
 
-        return work_on(
+        return setup_head_training(
             materials,
             self._build(tokenizer, labels, device=device, weights=materials.weights),
-            sequence_labels,
+            sequence_classification_loss,
             self.experiment.training,
             score=score,
             deciding="accuracy",
             device=device,
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> Headed:
+    def build_model(self, folder: RunFolder, *, device: torch.device) -> ModelWithHead:
         return self._build(folder.read_tokenizer(), Labels.load(folder.labels), device=device)
 
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Classifier:
         tokenizer, labels = folder.read_tokenizer(), Labels.load(folder.labels)
-        model = with_weights(self._build(tokenizer, labels, device=device), folder)
+        model = load_weights(self._build(tokenizer, labels, device=device), folder)
         return self._classifier(model, tokenizer, labels, device=device, batch_tokens=batch_tokens)
 
     def _build(
@@ -124,12 +124,12 @@ class ClassificationTask:
         *,
         device: torch.device,
         weights: Mapping[str, Tensor] | None = None,
-    ) -> Headed:
+    ) -> ModelWithHead:
         config = self.experiment.model
-        return build_reader(
+        return build_model_with_head(
             config,
             tokenizer,
-            lambda: build_sequence_head(self.experiment.head, size=config.size, labels=len(labels)),
+            lambda: build_sequence_head(self.experiment.head, size=config.d_model, labels=len(labels)),
             seed=self.experiment.training.seed,
             device=device,
             weights=weights,
@@ -138,5 +138,5 @@ class ClassificationTask:
     def _classifier(
         self, model: nn.Module, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, batch_tokens: int
     ) -> Classifier:
-        longest = self.experiment.data.longest
+        longest = self.experiment.data.max_length
         return Classifier(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens, longest=longest)

@@ -5,23 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import Tree
-from dragoman.data.config import DataSettings
+from dragoman.data.config import DataConfig
 from dragoman.data.readers import ParallelFiles
-from dragoman.data.tokenizers import Bpe, TokenizerSettings, Unigram
-from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
+from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.sparse import LinformerConfig
 
-Network = TransformerConfig | RecurrentConfig | CausalConfig | EncoderConfig
+ModelConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig
 """Any network that a task may train."""
 
 
-def longest_places(model: Network) -> tuple[int, str] | None:
+def max_positions(model: ModelConfig) -> tuple[int, str] | None:
     """The longest sequence that a network knows, and the key that says so; None where there is no end."""
     if isinstance(model, RecurrentConfig):
         return None
     limits = [
-        (attention.pattern.length, f"model.{role}.pattern.length")
+        (attention.pattern.max_length, f"model.{role}.pattern.length")
         for role, attention, _ in model.self_attentions()
         if isinstance(attention.pattern, LinformerConfig)
     ]
@@ -30,9 +30,9 @@ def longest_places(model: Network) -> tuple[int, str] | None:
     return min(limits, key=lambda limit: limit[0]) if limits else None
 
 
-def require_places(model: Network, longest: int, *, what: str, remedy: str) -> None:
+def check_max_positions(model: ModelConfig, longest: int, *, what: str, remedy: str) -> None:
     """Raises ValueError where the network knows fewer places than the longest sequence has."""
-    limit = longest_places(model)
+    limit = max_positions(model)
     if limit is not None and longest > limit[0]:
         raise ValueError(
             f"{limit[1]} = {limit[0]} is shorter than {what} of {longest} tokens, symbols included; raise it, or "
@@ -40,21 +40,21 @@ def require_places(model: Network, longest: int, *, what: str, remedy: str) -> N
         )
 
 
-def require_one_vocabulary(tokenizer: TokenizerSettings, *, dropout: bool = False) -> None:
+def check_single_vocabulary(tokenizer: TokenizerConfig, *, dropout: bool = False) -> None:
     """Raises ValueError on settings for a second side, and on BPE dropout where no epoch is segmented anew."""
     if not tokenizer.shared:
         raise ValueError("tokenizer.shared = false: there is one network here, with one vocabulary; leave it out")
-    if not dropout and isinstance(tokenizer, Bpe) and tokenizer.dropout:
+    if not dropout and isinstance(tokenizer, BpeConfig) and tokenizer.dropout:
         raise ValueError(
             f"tokenizer.dropout = {tokenizer.dropout} has no effect here, where texts are segmented once; leave it out"
         )
 
 
-def require_start(start: Path | None, *, extend_vocabulary: int, adapters: bool) -> None:
+def check_init_from(start: Path | None, *, extend_vocabulary: int, adapters: bool) -> None:
     """Raises ValueError where something is to be added to the network of another run, and cannot be learnt there."""
     if start is None and (extend_vocabulary or adapters):
         key = f"extend_vocabulary = {extend_vocabulary}" if extend_vocabulary else "training.adapters"
-        raise ValueError(f"{key} is about a network that was trained before; give that run as start, or leave it out")
+        raise ValueError(f"{key} is about a network that was trained before; give that run as init_from, or leave it out")
     if extend_vocabulary and adapters:
         raise ValueError(
             f"extend_vocabulary = {extend_vocabulary}: new entries would learn nothing beside training.adapters, which "
@@ -62,14 +62,14 @@ def require_start(start: Path | None, *, extend_vocabulary: int, adapters: bool)
         )
 
 
-def require_trees(data: DataSettings, tokenizer: TokenizerSettings, *, structural: bool) -> None:
+def check_source_trees(data: DataConfig, tokenizer: TokenizerConfig, *, structural: bool) -> None:
     """Raises ValueError where a network with structural positions lacks trees, and where others are given any."""
-    if structural and data.beside:
+    if structural and data.extra_corpora:
         raise ValueError(
-            "data.beside has no trees, which model.positions.kind = structural needs of each source; leave one of them "
+            "data.extra_corpora has no trees, which model.positions.kind = structural needs of each source; leave one of them "
             "out"
         )
-    beside = [(f"beside.{number}.corpus", one.corpus) for number, one in enumerate(data.beside)]
+    beside = [(f"extra_corpora.{number}.corpus", one.corpus) for number, one in enumerate(data.extra_corpora)]
     for name, corpus in [("train", data.train), *beside, ("valid", data.valid), ("test", data.test)]:
         trees = corpus.source_trees if isinstance(corpus, ParallelFiles) else None
         if structural and corpus is not None and trees is None:
@@ -88,12 +88,12 @@ def require_trees(data: DataSettings, tokenizer: TokenizerSettings, *, structura
             "them out"
         )
     if structural:
-        _require_words(tokenizer)
+        _check_tree_tokenizer(tokenizer)
 
 
-def _require_words(tokenizer: TokenizerSettings) -> None:
+def _check_tree_tokenizer(tokenizer: TokenizerConfig) -> None:
     """Raises ValueError where tokens do not tell which word of a tree they are of."""
-    if not isinstance(tokenizer, Bpe | Unigram):
+    if not isinstance(tokenizer, BpeConfig | UnigramConfig):
         raise ValueError(
             f"tokenizer.kind = {tokenizer.kind} does not go with structural positions: its pieces do not tell, known "
             "or unknown, where the words of a tree begin; choose bpe or unigram"
@@ -103,13 +103,13 @@ def _require_words(tokenizer: TokenizerSettings) -> None:
             "tokenizer.whitespace = keep does not go with structural positions: its words do not begin with a space, "
             "which tells where the words of a tree begin; choose collapse"
         )
-    if tokenizer.normalisation == "nfkc":
+    if tokenizer.normalization == "nfkc":
         raise ValueError(
-            "tokenizer.normalisation = nfkc does not go with structural positions: it may put spaces into the words of "
+            "tokenizer.normalization = nfkc does not go with structural positions: it may put spaces into the words of "
             "a tree; choose nfc or none"
         )
 
 
-def with_white_space(tree: Mapping[str, Any]) -> Tree:
+def keep_whitespace(tree: Mapping[str, Any]) -> Tree:
     """The settings of a tokenizer that keeps white space unless told otherwise; one of words cannot."""
     return {"whitespace": "keep", **tree} if tree.get("kind") != "words" else dict(tree)

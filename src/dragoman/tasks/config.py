@@ -7,59 +7,59 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.config import DataSettings
-from dragoman.data.datasets.labeled import LabelledData
-from dragoman.data.datasets.qa import QuestionData
-from dragoman.data.datasets.tagged import TaggedData
-from dragoman.data.datasets.text import TextData
-from dragoman.data.masking import Masking
-from dragoman.data.tokenizers import Bpe, TokenizerSettings
+from dragoman.data.config import DataConfig
+from dragoman.data.datasets.labeled import LabeledDataConfig
+from dragoman.data.datasets.qa import QuestionDataConfig
+from dragoman.data.datasets.tagged import TaggedDataConfig
+from dragoman.data.datasets.text import TextDataConfig
+from dragoman.data.masking import MaskingConfig
+from dragoman.data.tokenizers import BpeConfig, TokenizerConfig
 from dragoman.decoding import SamplingSettings, SearchSettings
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.inference.chat import ChatTemplate
 from dragoman.inference.question_answerer import AnswerSettings
-from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.tasks.compatibility import (
-    require_one_vocabulary,
-    require_places,
-    require_start,
-    require_trees,
-    with_white_space,
+    check_single_vocabulary,
+    check_max_positions,
+    check_init_from,
+    check_source_trees,
+    keep_whitespace,
 )
-from dragoman.training.config import TrainingConfig, TranslationTraining
+from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 
-Seq2SeqConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="kind")]
-ReaderConfig = Annotated[EncoderConfig | CausalConfig, Field(discriminator="kind")]
-Start = Annotated[
+Seq2SeqModelConfig = Annotated[EncoderDecoderConfig | RecurrentConfig, Field(discriminator="kind")]
+ReaderModelConfig = Annotated[EncoderOnlyConfig | DecoderOnlyConfig, Field(discriminator="kind")]
+InitFrom = Annotated[
     Path | None,
     Field(description="run of language or masked modelling to begin with its tokenizer and weights; none: from zero"),
 ]
 
 
-class Translation(Config):
+class TranslationConfig(Config):
     """From one text to another: a translation, or a summary."""
 
     task: Literal["translation"] = "translation"
-    start: Path | None = None
+    init_from: Path | None = None
     """A finished run of translation to begin with its tokenizer and weights; none: from zero."""
 
-    data: DataSettings
+    data: DataConfig
     extend_vocabulary: int = Field(0, ge=0, le=1_000_000)
-    """Entries that are learnt from this corpus and put behind the vocabulary of `start`."""
+    """Entries that are learnt from this corpus and put behind the vocabulary of `init_from`."""
 
-    tokenizer: TokenizerSettings = Bpe()
-    model: Seq2SeqConfig = TransformerConfig()
-    training: TranslationTraining = TranslationTraining()
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: Seq2SeqModelConfig = EncoderDecoderConfig()
+    training: TranslationTrainingConfig = TranslationTrainingConfig()
     decoding: SearchSettings = SearchSettings()
     metrics: tuple[Metric, ...] = Field(
         (Bleu(), Chrf()), min_length=1, description="scores of translations; the first decides in validation"
     )
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        if self.model.tie == "all" and not self.tokenizer.shared:
+    def _check_consistency(self) -> Self:
+        if self.model.tie_embeddings == "all" and not self.tokenizer.shared:
             raise ValueError(
                 "model.tie = all needs one vocabulary for both sides; set tokenizer.shared=true or model.tie=target"
             )
@@ -68,116 +68,116 @@ class Translation(Config):
                 f"decoding.best = {self.decoding.best} has no effect in training, which scores the best translation; "
                 "leave it out, and ask dragoman translate for more by --n-best"
             )
-        longest = max(self.data.longest_source, self.data.longest_target) + 1
-        remedy = "lower data.longest_source and data.longest_target"
-        require_places(self.model, longest, what="the longest example", remedy=remedy)
-        require_trees(self.data, self.tokenizer, structural=self.reads_trees)
-        require_start(self.start, extend_vocabulary=self.extend_vocabulary, adapters=self.training.adapters is not None)
+        longest = max(self.data.max_source_length, self.data.max_target_length) + 1
+        remedy = "lower data.max_source_length and data.max_target_length"
+        check_max_positions(self.model, longest, what="the longest example", remedy=remedy)
+        check_source_trees(self.data, self.tokenizer, structural=self.needs_trees)
+        check_init_from(self.init_from, extend_vocabulary=self.extend_vocabulary, adapters=self.training.lora is not None)
         return self
 
     @property
-    def reads_trees(self) -> bool:
+    def needs_trees(self) -> bool:
         """Whether the network needs the tree of each source."""
-        return isinstance(self.model, TransformerConfig) and self.model.positions.kind == "structural"
+        return isinstance(self.model, EncoderDecoderConfig) and self.model.positions.kind == "structural"
 
 
-class RunningText(TextData):
+class PlainTextConfig(TextDataConfig):
     """Running text, whose every token is predicted from those before it."""
 
     kind: Literal["text"] = "text"
 
 
-class Prompts(DataSettings):
+class PromptConfig(DataConfig):
     """Pairs of a prompt and its continuation, which alone is learnt."""
 
     kind: Literal["pairs"] = "pairs"
 
     @model_validator(mode="after")
     def _one_corpus(self) -> Self:
-        if self.beside:
+        if self.extra_corpora:
             raise ValueError("beside is for translation; put all prompts into one corpus")
-        if self.prepared is not None:
+        if self.prepared_folder is not None:
             raise ValueError("a prepared folder is for translation; name the texts themselves")
         return self
 
     @property
-    def context(self) -> int:
+    def context_length(self) -> int:
         """Tokens of the longest pair, with the symbol between prompt and continuation."""
-        return self.longest_source + self.longest_target + 1
+        return self.max_source_length + self.max_target_length + 1
 
 
-LanguageData = Annotated[RunningText | Prompts, Field(discriminator="kind")]
+LanguageDataConfig = Annotated[PlainTextConfig | PromptConfig, Field(discriminator="kind")]
 
 
-class LanguageModelling(Config):
+class LanguageModelingConfig(Config):
     """The next token, of running text or of continuations of prompts."""
 
-    task: Literal["language_modelling"] = "language_modelling"
-    data: LanguageData
-    tokenizer: TokenizerSettings = Bpe(whitespace="keep")
-    model: CausalConfig = CausalConfig()
+    task: Literal["language_modeling"] = "language_modeling"
+    data: LanguageDataConfig
+    tokenizer: TokenizerConfig = BpeConfig(whitespace="keep")
+    model: DecoderOnlyConfig = DecoderOnlyConfig()
     training: TrainingConfig = TrainingConfig()
     generation: SamplingSettings = SamplingSettings()
     """How the specimen in the model card is drawn."""
 
-    template: ChatTemplate | None = None
+    chat_template: ChatTemplate | None = None
     """How conversations are written out for a network that has learnt from texts of this form."""
 
     @model_validator(mode="before")
     @classmethod
-    def _text_as_it_is(cls, tree: Any) -> Any:
+    def _set_defaults(cls, tree: Any) -> Any:
         """Running text is meant where no kind of data is named, and its white space is part of it."""
         if not isinstance(tree, Mapping):
             return tree
         data, tokenizer = tree.get("data"), tree.get("tokenizer")
         filled = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
         if isinstance(tokenizer, Mapping):
-            filled["tokenizer"] = with_white_space(tokenizer)
+            filled["tokenizer"] = keep_whitespace(tokenizer)
         return {**tree, **filled}
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        pairs = isinstance(self.data, Prompts)
-        require_one_vocabulary(self.tokenizer, dropout=pairs)
-        if isinstance(self.data, Prompts):
-            require_trees(self.data, self.tokenizer, structural=False)
-        remedy = "lower data.longest_source and data.longest_target" if pairs else "lower data.context"
-        require_places(self.model, self.data.context, what="a context", remedy=remedy)
+    def _check_consistency(self) -> Self:
+        pairs = isinstance(self.data, PromptConfig)
+        check_single_vocabulary(self.tokenizer, dropout=pairs)
+        if isinstance(self.data, PromptConfig):
+            check_source_trees(self.data, self.tokenizer, structural=False)
+        remedy = "lower data.max_source_length and data.max_target_length" if pairs else "lower data.context_length"
+        check_max_positions(self.model, self.data.context_length, what="a context", remedy=remedy)
         return self
 
 
-class MaskedModelling(Config):
+class MaskedLMConfig(Config):
     """Words that are hidden in running text: what an encoder learns before it reads for another task."""
 
-    task: Literal["masked_modelling"] = "masked_modelling"
-    data: TextData
-    masking: Masking = Masking()
-    tokenizer: TokenizerSettings = Bpe()
-    model: EncoderConfig = EncoderConfig()
+    task: Literal["masked_lm"] = "masked_lm"
+    data: TextDataConfig
+    masking: MaskingConfig = MaskingConfig()
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: EncoderOnlyConfig = EncoderOnlyConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(self.model, self.data.context, what="a context", remedy="lower data.context")
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(self.model, self.data.context_length, what="a context", remedy="lower data.context_length")
         return self
 
 
-class Classification(Config):
+class ClassificationConfig(Config):
     """A label for a whole text."""
 
     task: Literal["classification"] = "classification"
-    start: Start = None
-    data: LabelledData
-    tokenizer: TokenizerSettings = Bpe()
-    model: ReaderConfig = EncoderConfig()
+    init_from: InitFrom = None
+    data: LabeledDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: ReaderModelConfig = EncoderOnlyConfig()
     head: SequenceHeadConfig = SequenceHeadConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer, dropout=True)
-        require_places(self.model, self.data.longest, what="the longest text", remedy="lower data.longest")
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer, dropout=True)
+        check_max_positions(self.model, self.data.max_length, what="the longest text", remedy="lower data.max_length")
         if self.model.kind == "causal" and self.head.pooling == "first":
             raise ValueError(
                 "head.pooling = first knows nothing of a text that model.kind = causal reads, where no token sees a "
@@ -186,32 +186,32 @@ class Classification(Config):
         return self
 
 
-class Tagging(Config):
+class TaggingConfig(Config):
     """A label for every word."""
 
     task: Literal["tagging"] = "tagging"
-    start: Start = None
-    data: TaggedData
-    tokenizer: TokenizerSettings = Bpe()
-    model: ReaderConfig = EncoderConfig()
+    init_from: InitFrom = None
+    data: TaggedDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: ReaderModelConfig = EncoderOnlyConfig()
     head: TokenHeadConfig = TokenHeadConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(self.model, self.data.longest, what="the longest sentence", remedy="lower data.longest")
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(self.model, self.data.max_length, what="the longest sentence", remedy="lower data.max_length")
         return self
 
 
-class Answering(Config):
+class QuestionAnsweringConfig(Config):
     """The place in a text that answers a question."""
 
-    task: Literal["answering"] = "answering"
-    start: Start = None
-    data: QuestionData
-    tokenizer: TokenizerSettings = Bpe()
-    model: EncoderConfig = EncoderConfig(segments=2)
+    task: Literal["question_answering"] = "question_answering"
+    init_from: InitFrom = None
+    data: QuestionDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: EncoderOnlyConfig = EncoderOnlyConfig(num_segments=2)
     head: SpanHeadConfig = SpanHeadConfig()
     training: TrainingConfig = TrainingConfig()
     answers: AnswerSettings = AnswerSettings()
@@ -219,21 +219,21 @@ class Answering(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _two_texts(cls, tree: Any) -> Any:
+    def _set_default_segments(cls, tree: Any) -> Any:
         """A network is meant that tells question and context apart."""
         if isinstance(tree, Mapping) and isinstance(model := tree.get("model"), Mapping):
             return {**tree, "model": {"segments": 2, **model}}
         return tree
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(
-            self.model, self.data.windows.longest, what="the longest window", remedy="lower data.windows.longest"
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(
+            self.model, self.data.windows.max_length, what="the longest window", remedy="lower data.windows.max_length"
         )
-        if self.model.segments < 2:
+        if self.model.num_segments < 2:
             raise ValueError(
-                f"model.segments = {self.model.segments} leaves a question and its text alike; set model.segments=2"
+                f"model.segments = {self.model.num_segments} leaves a question and its text alike; set model.segments=2"
             )
         if self.answers.best > 1:
             raise ValueError(

@@ -6,34 +6,34 @@ from dragoman.runs.config import Experiment
 from dragoman.tasks.base import Task
 from dragoman.tasks.classification import ClassificationTask
 from dragoman.tasks.config import (
-    Answering,
-    Classification,
-    LanguageModelling,
-    MaskedModelling,
-    Tagging,
-    Translation,
+    QuestionAnsweringConfig,
+    ClassificationConfig,
+    LanguageModelingConfig,
+    MaskedLMConfig,
+    TaggingConfig,
+    TranslationConfig,
 )
-from dragoman.tasks.language_modeling import LanguageModellingTask
-from dragoman.tasks.masked_lm import MaskedModellingTask
-from dragoman.tasks.question_answering import AnsweringTask
+from dragoman.tasks.language_modeling import LanguageModelingTask
+from dragoman.tasks.masked_lm import MaskedLMTask
+from dragoman.tasks.question_answering import QuestionAnsweringTask
 from dragoman.tasks.tagging import TaggingTask
 from dragoman.tasks.translation import TranslationTask
 
 
-def task_of(experiment: Experiment) -> Task:
+def build_task(experiment: Experiment) -> Task:
     """What is read, learnt and judged, as the experiment says."""
     match experiment:
-        case Translation():
+        case TranslationConfig():
             return TranslationTask(experiment)
-        case LanguageModelling():
-            return LanguageModellingTask(experiment)
-        case MaskedModelling():
-            return MaskedModellingTask(experiment)
-        case Classification():
+        case LanguageModelingConfig():
+            return LanguageModelingTask(experiment)
+        case MaskedLMConfig():
+            return MaskedLMTask(experiment)
+        case ClassificationConfig():
             return ClassificationTask(experiment)
-        case Tagging():
+        case TaggingConfig():
             return TaggingTask(experiment)
-        case Answering():
-            return AnsweringTask(experiment)
+        case QuestionAnsweringConfig():
+            return QuestionAnsweringTask(experiment)
         case _:
             assert_never(experiment)

@@ -7,7 +7,7 @@ from typing import final
 
 import torch
 
-from dragoman.data.batching.epochs import Stream
+from dragoman.data.batching.epochs import BatchStream
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
 from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TextStore, TokenStore
@@ -15,28 +15,28 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.inference.backends.decoder_only import Predicting
 from dragoman.inference.generator import BATCH_TOKENS, Generator
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.factory import build_causal
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.factory import build_decoder_only
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import LanguageModelling, Prompts, RunningText
-from dragoman.tasks.parallel_data import Limits, Pairs, gather_pairs, store_by_epoch
-from dragoman.tasks.prepared_data import listed
-from dragoman.tasks.text_data import Part, Texts, gather_texts
-from dragoman.tasks.validation import by_loss, likelihood
-from dragoman.training.language_modeling_losses import next_token
-from dragoman.training.seeding import seeded
+from dragoman.tasks.base import TaskDescription, TrainingSetup, load_weights
+from dragoman.tasks.config import LanguageModelingConfig, PromptConfig, PlainTextConfig
+from dragoman.tasks.parallel_data import LengthLimits, ParallelData, prepare_parallel_data, epoch_store
+from dragoman.tasks.prepared_data import format_list
+from dragoman.tasks.text_data import TextPart, TextCorpus, prepare_text_data
+from dragoman.tasks.validation import loss_validator, measure_likelihood
+from dragoman.training.losses import causal_lm_loss
+from dragoman.training.step import seeded_rng
 
-SPECIMEN = 200
+SAMPLE_TOKENS = 200
 """Most tokens of the specimen in the model card."""
 
 
 @final
 @dataclass(frozen=True)
-class _Supply:
+class _Batches:
     """What differs between running text and pairs."""
 
-    stream: Stream[TextBatch]
+    stream: BatchStream[TextBatch]
     sets: Mapping[str, Callable[[], Iterable[TextBatch]]]
     """All batches of each held-out set, once."""
     characters: Mapping[str, Callable[[], int]]
@@ -50,28 +50,28 @@ class _Supply:
 
 @final
 @dataclass(frozen=True)
-class LanguageModellingTask:
+class LanguageModelingTask:
     """Text, a decoder-only network, and how well it predicts."""
 
-    experiment: LanguageModelling
+    experiment: LanguageModelingConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="language model",
-            counted="predicted tokens",
+            loss_unit="predicted tokens",
             unit="tokens",
             command="dragoman generate RUN --prompt TEXT",
-            python='generate(["…"])',
+            python_usage='generate(["…"])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Texts | Pairs:
+    def prepare_data(self, folder: RunFolder, *, tell: Callable[[str], None]) -> TextCorpus | ParallelData:
         experiment, data = self.experiment, self.experiment.data
-        if isinstance(data, RunningText):
-            return gather_texts(data, experiment.tokenizer, folder, tell=tell)
-        limits = Limits(data.longest_source, data.longest_target)
+        if isinstance(data, PlainTextConfig):
+            return prepare_text_data(data, experiment.tokenizer, folder, tell=tell)
+        limits = LengthLimits(data.max_source_length, data.max_target_length)
         seed = experiment.training.seed
-        return gather_pairs(
+        return prepare_parallel_data(
             data,
             folder,
             learn=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
@@ -81,49 +81,49 @@ class LanguageModellingTask:
             tell=tell,
         )
 
-    def work(self, materials: Texts | Pairs, *, device: torch.device) -> Work[TextBatch]:
+    def setup_training(self, materials: TextCorpus | ParallelData, *, device: torch.device) -> TrainingSetup[TextBatch]:
         config, tokenizer = self.experiment.training, materials.tokenizer
-        model = build_network(self.experiment, tokenizer, device=device)
-        generator = generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
-        supply = self._of_texts(materials) if isinstance(materials, Texts) else self._of_pairs(materials)
-        judge = by_loss(supply.sets["valid"], next_token(), device=device)
+        model = build_language_model(self.experiment, tokenizer, device=device)
+        generator = build_generator(self.experiment, model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
+        supply = self._of_texts(materials) if isinstance(materials, TextCorpus) else self._of_pairs(materials)
+        judge = loss_validator(supply.sets["valid"], causal_lm_loss(), device=device)
 
         def scores(name: str) -> list[Score]:
-            found = likelihood(model, supply.sets[name](), next_token(), device=device)
+            found = measure_likelihood(model, supply.sets[name](), causal_lm_loss(), device=device)
             facts = f"tokens:{found.predictions}|{supply.way}|tokenizer:{tokenizer.fingerprint[:8]}"
             characters = supply.characters[name]() if name in supply.characters else None
-            return found.scores(facts=facts, detail=f"(context {self.experiment.data.context})", characters=characters)
+            return found.scores(facts=facts, detail=f"(context {self.experiment.data.context_length})", characters=characters)
 
-        return Work(
+        return TrainingSetup(
             model=model,
             stream=supply.stream,
-            objective=next_token(config.label_smoothing, precision=config.precision),
-            judge=judge,
-            last_judge=judge,
-            scores={name: partial(scores, name) for name in supply.sets},
-            name=supply.name,
-            specimen=lambda: _specimen(generator, supply.prompt, self.experiment),
+            loss_function=causal_lm_loss(config.label_smoothing, precision=config.precision),
+            validator=judge,
+            final_validator=judge,
+            scorers={name: partial(scores, name) for name in supply.sets},
+            describe_rows=supply.name,
+            write_sample=lambda: _write_sample(generator, supply.prompt, self.experiment),
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> CausalTransformer:
-        return build_network(self.experiment, folder.read_tokenizer(), device=device)
+    def build_model(self, folder: RunFolder, *, device: torch.device) -> DecoderOnlyTransformer:
+        return build_language_model(self.experiment, folder.read_tokenizer(), device=device)
 
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Generator:
         tokenizer = folder.read_tokenizer()
-        model = with_weights(build_network(self.experiment, tokenizer, device=device), folder)
-        return generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=batch_tokens)
+        model = load_weights(build_language_model(self.experiment, tokenizer, device=device), folder)
+        return build_generator(self.experiment, model, tokenizer, device=device, batch_tokens=batch_tokens)
 
-    def _of_texts(self, materials: Texts) -> _Supply:
-        config, context = self.experiment.training, self.experiment.data.context
-        cut = {"context": context, "budget": config.budget}
+    def _of_texts(self, materials: TextCorpus) -> _Batches:
+        config, context = self.experiment.training, self.experiment.data.context_length
+        cut = {"context_length": context, "budget": config.token_budget}
 
-        def once(part: Part) -> Iterable[TextBatch]:
+        def once(part: TextPart) -> Iterable[TextBatch]:
             return windows_in_order(part.store.texts, **cut)
 
         def name(rows: Sequence[int]) -> str:
-            return f"{listed([f'{row:,}' for row in rows], what='the windows from tokens')} of the training text on"
+            return f"{format_list([f'{row:,}' for row in rows], what='the windows from tokens')} of the training text on"
 
-        return _Supply(
+        return _Batches(
             stream=window_stream(materials.train.store.texts, **cut, seed=config.seed),
             sets={name: partial(once, part) for name, part in materials.held_out.items()},
             characters={
@@ -134,21 +134,21 @@ class LanguageModellingTask:
             prompt="",
         )
 
-    def _of_pairs(self, materials: Pairs) -> _Supply:
+    def _of_pairs(self, materials: ParallelData) -> _Batches:
         experiment, texts = self.experiment, materials.texts
         config = experiment.training
-        assert isinstance(experiment.data, Prompts)
+        assert isinstance(experiment.data, PromptConfig)
 
         def once(store: TokenStore) -> Iterable[TextBatch]:
-            return prompts_in_order(store, budget=config.budget)
+            return prompts_in_order(store, budget=config.token_budget)
 
         def of_test(test: TextStore) -> Iterable[TextBatch]:
             return once(materials.judged.within(test, materials.tokenizer))
 
         sets = {"valid": partial(once, materials.valid)}
-        store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=config.seed)
-        return _Supply(
-            stream=prompt_stream(store, budget=config.budget, seed=config.seed),
+        store = epoch_store(materials, experiment.data, experiment.tokenizer, seed=config.seed)
+        return _Batches(
+            stream=prompt_stream(store, budget=config.token_budget, seed=config.seed),
             sets=sets if texts.test is None else {**sets, "test": partial(of_test, texts.test)},
             characters={},
             way="continuations:alone",
@@ -157,16 +157,16 @@ class LanguageModellingTask:
         )
 
 
-def build_network(experiment: LanguageModelling, tokenizer: Tokenizer, *, device: torch.device) -> CausalTransformer:
+def build_language_model(experiment: LanguageModelingConfig, tokenizer: Tokenizer, *, device: torch.device) -> DecoderOnlyTransformer:
     """The network with its first weights, the same on every device for one seed."""
-    with seeded(experiment.training.seed, device=torch.device("cpu")):
-        model = build_causal(experiment.model, vocabulary=len(tokenizer.source))
+    with seeded_rng(experiment.training.seed, device=torch.device("cpu")):
+        model = build_decoder_only(experiment.model, vocabulary=len(tokenizer.source))
     return model.to(device)
 
 
-def generator_of(
-    experiment: LanguageModelling,
-    model: CausalTransformer | Predicting,
+def build_generator(
+    experiment: LanguageModelingConfig,
+    model: DecoderOnlyTransformer | Predicting,
     tokenizer: Tokenizer,
     *,
     device: torch.device,
@@ -177,14 +177,14 @@ def generator_of(
         model,
         tokenizer,
         device=device,
-        context=experiment.data.context,
-        pairs=isinstance(experiment.data, Prompts),
-        template=experiment.template,
+        context=experiment.data.context_length,
+        pairs=isinstance(experiment.data, PromptConfig),
+        template=experiment.chat_template,
         batch_tokens=batch_tokens,
     )
 
 
-def _specimen(generator: Generator, prompt: str, experiment: LanguageModelling) -> str:
+def _write_sample(generator: Generator, prompt: str, experiment: LanguageModelingConfig) -> str:
     """What the network writes, from the prompt on."""
-    [completion] = generator.generate([prompt], experiment.generation, tokens=SPECIMEN)
+    [completion] = generator.generate([prompt], experiment.generation, tokens=SAMPLE_TOKENS)
     return f"{completion.prompt}{completion.text}"

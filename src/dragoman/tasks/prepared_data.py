@@ -8,17 +8,17 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
 from dragoman.runs.folder import RunFolder
 
-MOST_NAMED = 5
+MAX_LISTED = 5
 
 
-def cache_folder() -> Path:
+def cache_dir() -> Path:
     """Where stores are kept that are built once per corpus and tokenizer: `DRAGOMAN_CACHE`, or the user's cache."""
     if chosen := os.environ.get("DRAGOMAN_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman"
 
 
-def own_tokenizer(folder: RunFolder, learn: Callable[[], Tokenizer], *, tell: Callable[[str], None]) -> Tokenizer:
+def load_or_create_tokenizer(folder: RunFolder, learn: Callable[[], Tokenizer], *, tell: Callable[[str], None]) -> Tokenizer:
     """The run's tokenizer, or the one that `learn` gives, which from then on is the run's."""
     if folder.tokenizer.exists():
         return folder.read_tokenizer()
@@ -28,7 +28,7 @@ def own_tokenizer(folder: RunFolder, learn: Callable[[], Tokenizer], *, tell: Ca
     return tokenizer
 
 
-def check_same(fingerprints: Mapping[str, str], folder: RunFolder) -> None:
+def check_unchanged(fingerprints: Mapping[str, str], folder: RunFolder) -> None:
     """Raises RunError where a corpus, by path, is not what the run began with; the files may lie elsewhere."""
     began_with = folder.read_environment().get("corpora")
     if began_with is None:
@@ -41,6 +41,6 @@ def check_same(fingerprints: Mapping[str, str], folder: RunFolder) -> None:
             )
 
 
-def listed(places: Sequence[object], *, what: str = "lines") -> str:
+def format_list(places: Sequence[object], *, what: str = "lines") -> str:
     """The first of some places in words, such as `lines 3, 5, …`."""
-    return f"{what} {', '.join(map(str, places[:MOST_NAMED]))}{', …' if len(places) > MOST_NAMED else ''}"
+    return f"{what} {', '.join(map(str, places[:MAX_LISTED]))}{', …' if len(places) > MAX_LISTED else ''}"

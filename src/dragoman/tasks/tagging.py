@@ -9,29 +9,29 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.datasets.labeled import Labels
-from dragoman.data.datasets.tagged import TagBatch, TaggedIds, read_tagged_parts
-from dragoman.data.readers.tagged import Tagged
+from dragoman.data.datasets.tagged import TaggedBatch, TaggedDataset, read_tagged_splits
+from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
 from dragoman.inference.tagger import BATCH_TOKENS, Tagger
-from dragoman.models.model_with_head import Headed
+from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import build_token_head
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import weights_to_begin_with
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import Tagging
+from dragoman.runs.init_from import read_initial_weights
+from dragoman.tasks.base import TaskDescription, TrainingSetup, load_weights
+from dragoman.tasks.config import TaggingConfig
 from dragoman.tasks.encoder_tasks import (
-    Examples,
-    build_reader,
-    own_labels,
-    require_examples,
-    tokenizer_of,
-    without_warnings,
-    work_on,
+    ExampleData,
+    build_model_with_head,
+    load_or_collect_labels,
+    check_not_empty,
+    load_or_train_tokenizer,
+    suppress_length_warnings,
+    setup_head_training,
 )
-from dragoman.tasks.prepared_data import check_same
-from dragoman.training.classification_losses import token_labels
+from dragoman.tasks.prepared_data import check_unchanged
+from dragoman.training.losses import token_classification_loss
 
 
 @final
@@ -39,76 +39,76 @@ from dragoman.training.classification_losses import token_labels
 class TaggingTask:
     """Sentences, a network with a head for their words, and how often it finds the label of a word."""
 
-    experiment: Tagging
+    experiment: TaggingConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="tagger",
-            counted="words",
+            loss_unit="words",
             unit="words",
             command="dragoman classify RUN --input FILE",
-            python='tag([["…", "…"]])',
+            python_usage='tag([["…", "…"]])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Examples[Tagged, TagBatch]:
-        experiment, longest = self.experiment, self.experiment.data.longest
+    def prepare_data(self, folder: RunFolder, *, tell: Callable[[str], None]) -> ExampleData[TaggedSentence, TaggedBatch]:
+        experiment, longest = self.experiment, self.experiment.data.max_length
         tell("reading the corpus")
-        parts = read_tagged_parts(experiment.data, seed=experiment.training.seed)
-        check_same(parts.fingerprints, folder)
-        weights = weights_to_begin_with(experiment.start, experiment.model, folder)
-        tokenizer = tokenizer_of(
-            experiment.start,
+        parts = read_tagged_splits(experiment.data, seed=experiment.training.seed)
+        check_unchanged(parts.fingerprints, folder)
+        weights = read_initial_weights(experiment.init_from, experiment.model, folder)
+        tokenizer = load_or_train_tokenizer(
+            experiment.init_from,
             experiment.tokenizer,
             folder,
             lambda: map(" ".join, (one.words for one in parts.train)),
             tell=tell,
         )
-        labels = own_labels(folder, (label for one in parts.train for label in one.labels))
+        labels = load_or_collect_labels(folder, (label for one in parts.train for label in one.labels))
         tell("turning texts into tokens")
-        encode = partial(TaggedIds.build, side=tokenizer.source, labels=labels, longest=longest)
+        encode = partial(TaggedDataset.build, side=tokenizer.source, labels=labels, max_length=longest)
         train, valid = encode(parts.train), encode(parts.valid)
-        require_examples(train, valid)
-        cut = f"{train.cut:,} sentences to learn from have more than {longest:,} tokens; their ends are not read"
-        unknown = f"{valid.unknown:,} validation words have a label that is never learnt; they count as wrong"
-        return Examples(
+        check_not_empty(train, valid)
+        cut = f"{train.num_truncated:,} sentences to learn from have more than {longest:,} tokens; their ends are not read"
+        unknown = f"{valid.num_unknown:,} validation words have a label that is never learnt; they count as wrong"
+        return ExampleData(
             what="sentences",
             parts=parts,
             tokenizer=tokenizer,
             train=train,
             valid=valid,
             places=train.lines,
-            notes=(*((cut,) if train.cut else ()), *((unknown,) if valid.unknown else ())),
+            notes=(*((cut,) if train.num_truncated else ()), *((unknown,) if valid.num_unknown else ())),
             labels=labels,
             weights=weights,
         )
 
-    def work(self, materials: Examples[Tagged, TagBatch], *, device: torch.device) -> Work[TagBatch]:
+    def setup_training(self, materials: ExampleData[TaggedSentence, TaggedBatch], *, device: torch.device) -> TrainingSetup[TaggedBatch]:
         tokenizer, labels = materials.tokenizer, materials.labels
 
-        def score(network: nn.Module, examples: Sequence[Tagged]) -> list[Score]:
+        def score(network: nn.Module, examples: Sequence[TaggedSentence]) -> list[Score]:
             tagger = self._tagger(network, tokenizer, labels, device=device, batch_tokens=BATCH_TOKENS)
-            with without_warnings():
+            with suppress_length_warnings():
                 found = tagger.tag([one.words for one in examples])
             predicted = [tag.label for sentence in found for tag in sentence]
             return classification_scores(predicted, [label for one in examples for label in one.labels])
 
-        return work_on(
+        return setup_head_training(
             materials,
             self._build(tokenizer, labels, device=device, weights=materials.weights),
-            token_labels,
+            token_classification_loss,
             self.experiment.training,
             score=score,
             deciding="accuracy",
             device=device,
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> Headed:
+    def build_model(self, folder: RunFolder, *, device: torch.device) -> ModelWithHead:
         return self._build(folder.read_tokenizer(), Labels.load(folder.labels), device=device)
 
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Tagger:
         tokenizer, labels = folder.read_tokenizer(), Labels.load(folder.labels)
-        model = with_weights(self._build(tokenizer, labels, device=device), folder)
+        model = load_weights(self._build(tokenizer, labels, device=device), folder)
         return self._tagger(model, tokenizer, labels, device=device, batch_tokens=batch_tokens)
 
     def _build(
@@ -118,12 +118,12 @@ class TaggingTask:
         *,
         device: torch.device,
         weights: Mapping[str, Tensor] | None = None,
-    ) -> Headed:
+    ) -> ModelWithHead:
         config = self.experiment.model
-        return build_reader(
+        return build_model_with_head(
             config,
             tokenizer,
-            lambda: build_token_head(self.experiment.head, size=config.size, labels=len(labels)),
+            lambda: build_token_head(self.experiment.head, size=config.d_model, labels=len(labels)),
             seed=self.experiment.training.seed,
             device=device,
             weights=weights,
@@ -132,5 +132,5 @@ class TaggingTask:
     def _tagger(
         self, model: nn.Module, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, batch_tokens: int
     ) -> Tagger:
-        longest = self.experiment.data.longest
+        longest = self.experiment.data.max_length
         return Tagger(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens, longest=longest)

@@ -5,35 +5,35 @@ from dataclasses import dataclass
 from typing import final
 
 from dragoman.data.datasets.documents import DocumentStore
-from dragoman.data.datasets.text import Documents, PreparedText, TextData, prepare_text, segment_text
-from dragoman.data.tokenizers import Tokenizer, TokenizerSettings
+from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.prepared_data import cache_folder, check_same, listed, own_tokenizer
+from dragoman.tasks.prepared_data import cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """One part of a corpus, as text and as ids."""
 
-    texts: Documents
+    texts: DocumentRange
     store: DocumentStore
 
     def characters(self, tokenizer: Tokenizer) -> int:
         """How long the text is, as the tokenizer normalises it."""
-        return sum(len(tokenizer.source.normalise(text)) for text in self.texts.texts())
+        return sum(len(tokenizer.source.normalize(text)) for text in self.texts.texts())
 
 
 @final
 @dataclass(frozen=True)
-class Texts:
+class TextCorpus:
     """The text of a run."""
 
     prepared: PreparedText
     tokenizer: Tokenizer
-    train: Part
-    valid: Part
-    test: Part | None
+    train: TextPart
+    valid: TextPart
+    test: TextPart | None
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
@@ -59,37 +59,37 @@ class Texts:
         return self.train.store.tokens + len(self.train.store)
 
     @property
-    def held_out(self) -> dict[str, Part]:
+    def held_out(self) -> dict[str, TextPart]:
         """What is scored at the end, by name."""
         return {"valid": self.valid} | ({"test": self.test} if self.test is not None else {})
 
     def name_documents(self, rows: Sequence[int]) -> str:
         """Which documents these are, in words."""
         lines = [int(self.train.store.origins[row]) for row in rows]
-        return f"the documents at {listed(list(dict.fromkeys(lines)))} of the training text"
+        return f"the documents at {format_list(list(dict.fromkeys(lines)))} of the training text"
 
 
-def gather_texts(
-    data: TextData,
-    tokenizer_settings: TokenizerSettings,
+def prepare_text_data(
+    data: TextDataConfig,
+    tokenizer_settings: TokenizerConfig,
     folder: RunFolder,
     *,
     tell: Callable[[str], None],
-) -> Texts:
+) -> TextCorpus:
     """Read, learn the tokenizer or take the run's own, and segment.
 
     Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
     """
-    cache = cache_folder()
+    cache = cache_dir()
     tell("reading the text")
     prepared = prepare_text(data)
-    check_same(prepared.fingerprints, folder)
+    check_unchanged(prepared.fingerprints, folder)
     train = prepared.train.texts
-    tokenizer = own_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, tokenizer_settings), tell=tell)
+    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, tokenizer_settings), tell=tell)
     tell("turning text into tokens")
 
-    def part(documents: Documents) -> Part:
-        return Part(documents, segment_text(documents, tokenizer, cache))
+    def part(documents: DocumentRange) -> TextPart:
+        return TextPart(documents, tokenize_documents(documents, tokenizer, cache))
 
     test = None if prepared.test is None else part(prepared.test)
-    return Texts(prepared, tokenizer, part(prepared.train), part(prepared.valid), test)
+    return TextCorpus(prepared, tokenizer, part(prepared.train), part(prepared.valid), test)

@@ -18,25 +18,25 @@ from dragoman.decoding import SearchSettings
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
 from dragoman.inference.translator import TranslationWarning, Translator
-from dragoman.nn.lora import merged
+from dragoman.nn.lora import merge_lora
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.compatibility import longest_places
-from dragoman.tasks.config import Translation
+from dragoman.tasks.base import TaskDescription, TrainingSetup, load_weights
+from dragoman.tasks.compatibility import max_positions
+from dragoman.tasks.config import TranslationConfig
 from dragoman.tasks.initialization import (
-    begin_network,
-    first_tokenizer,
-    first_weights,
-    teachers_of,
-    translation_network,
+    build_initial_model,
+    initial_tokenizer,
+    initial_weights,
+    load_teachers,
+    build_translation_model,
 )
-from dragoman.tasks.parallel_data import Limits, Pairs, gather_pairs, store_by_epoch
-from dragoman.tasks.validation import likelihood
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import Judge
-from dragoman.training.translation_loss import build_objective
+from dragoman.tasks.parallel_data import LengthLimits, ParallelData, prepare_parallel_data, epoch_store
+from dragoman.tasks.validation import measure_likelihood
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.trainer import Validator
+from dragoman.training.losses import build_translation_loss
 
-LONGEST_JUDGED = 2048
+MAX_VALID_LENGTH = 2048
 """Tokens of a side above which a validation pair is left out of the loss, whose memory grows with their square."""
 
 
@@ -45,78 +45,78 @@ LONGEST_JUDGED = 2048
 class TranslationTask:
     """Pairs of texts, an encoder-decoder network, and scores of what it writes."""
 
-    experiment: Translation
+    experiment: TranslationConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="translation model",
-            counted="target tokens",
+            loss_unit="target tokens",
             unit="tokens",
             command="dragoman translate RUN --input FILE",
-            python='translate(["…"])',
+            python_usage='translate(["…"])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Pairs:
-        experiment, limit = self.experiment, longest_places(self.experiment.model)
-        longest = LONGEST_JUDGED if limit is None else min(LONGEST_JUDGED, limit[0] - 1)
-        pairs = gather_pairs(
+    def prepare_data(self, folder: RunFolder, *, tell: Callable[[str], None]) -> ParallelData:
+        experiment, limit = self.experiment, max_positions(self.experiment.model)
+        longest = MAX_VALID_LENGTH if limit is None else min(MAX_VALID_LENGTH, limit[0] - 1)
+        pairs = prepare_parallel_data(
             experiment.data,
             folder,
-            learn=partial(first_tokenizer, experiment),
+            learn=partial(initial_tokenizer, experiment),
             seed=experiment.training.seed,
-            judged=Limits(longest, longest),
+            judged=LengthLimits(longest, longest),
             tell=tell,
         )
-        start = experiment.start
+        start = experiment.init_from
         begun = () if start is None else (f"begins with the weights and the tokenizer of {start.resolve().name}",)
-        weights = first_weights(experiment, pairs.tokenizer, folder)
+        weights = initial_weights(experiment, pairs.tokenizer, folder)
         return replace(pairs, weights=weights, notes=(*pairs.notes, *begun))
 
-    def work(self, materials: Pairs, *, device: torch.device) -> Work[Batch]:
+    def setup_training(self, materials: ParallelData, *, device: torch.device) -> TrainingSetup[Batch]:
         experiment, config = self.experiment, self.experiment.training
-        model = begin_network(experiment, materials.tokenizer, materials.weights, device=device)
+        model = build_initial_model(experiment, materials.tokenizer, materials.weights, device=device)
         translator = Translator(model, materials.tokenizer, device=device)
-        score = partial(translation_scores, translator, metrics=experiment.metrics, settings=experiment.decoding)
+        score = partial(score_translations, translator, metrics=experiment.metrics, settings=experiment.decoding)
         sets = {"valid": materials.texts.valid, "test": materials.texts.test}
-        return Work(
+        return TrainingSetup(
             model=model,
             stream=build_stream(experiment, materials),
-            objective=build_objective(
-                config.objective,
+            loss_function=build_translation_loss(
+                config.loss,
                 smoothing=config.label_smoothing,
                 precision=config.precision,
-                teachers=teachers_of(experiment, materials.tokenizer, device=device),
+                teachers=load_teachers(experiment, materials.tokenizer, device=device),
             ),
-            judge=_build_judge(experiment, materials, device, beam=config.validation_beam),
-            last_judge=_build_judge(experiment, materials, device, beam=experiment.decoding.beam),
-            scores={
+            validator=_build_validator(experiment, materials, device, beam=config.validation_beam_size),
+            final_validator=_build_validator(experiment, materials, device, beam=experiment.decoding.beam),
+            scorers={
                 name: partial(score, texts, trees=materials.trees.get(name))
                 for name, texts in sets.items()
                 if texts is not None
             },
-            name=materials.name,
-            finished=partial(merged, config=config.adapters) if config.adapters is not None else dict,
+            describe_rows=materials.name,
+            export_weights=partial(merge_lora, config=config.lora) if config.lora is not None else dict,
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
-        return translation_network(self.experiment, folder.read_tokenizer(), device=device)
+    def build_model(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
+        return build_translation_model(self.experiment, folder.read_tokenizer(), device=device)
 
     def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
-        model = with_weights(translation_network(self.experiment, tokenizer, device=device), folder)
+        model = load_weights(build_translation_model(self.experiment, tokenizer, device=device), folder)
         return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens, settings=self.experiment.decoding)
 
 
-def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch]:
+def build_stream(experiment: TranslationConfig, materials: ParallelData) -> EpochStream[Batch]:
     """The batches of a training."""
     seed = experiment.training.seed
-    store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=seed)
+    store = epoch_store(materials, experiment.data, experiment.tokenizer, seed=seed)
     trees = materials.trees.get("train")
-    return pair_stream(store, budget=experiment.training.budget, seed=seed, trees=trees, times=materials.times)
+    return pair_stream(store, budget=experiment.training.token_budget, seed=seed, trees=trees, weights=materials.times)
 
 
-def translation_scores(
+def score_translations(
     translator: Translator,
     texts: TextStore,
     *,
@@ -128,7 +128,7 @@ def translation_scores(
 
     `trees` are those of the sources.
     """
-    rows, targets = _with_references(texts)
+    rows, targets = _group_references(texts)
     sources = [texts.pair(row)[0] for row in rows]
     heads = None if trees is None else [trees.heads(row) for row in rows]
     with warnings.catch_warnings():
@@ -136,12 +136,12 @@ def translation_scores(
         warnings.simplefilter("ignore", TranslationWarning)
         found = translator.hypotheses(sources, settings, trees=heads)
     outputs = [translations[0].text for translations in found]
-    normalise = translator.tokenizer.target.normalise
+    normalise = translator.tokenizer.target.normalize
     references = [[normalise(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
 
 
-def _with_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
+def _group_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
     """The first row of each source, and its targets: those that stand on one line of the corpus have one source."""
     rows: list[int] = []
     targets: list[list[str]] = []
@@ -155,24 +155,24 @@ def _with_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
     return rows, targets
 
 
-def _build_judge(experiment: Translation, materials: Pairs, device: torch.device, *, beam: int) -> Judge:
+def _build_validator(experiment: TranslationConfig, materials: ParallelData, device: torch.device, *, beam: int) -> Validator:
     """Judge by the loss, and by the first metric of translations found with a beam where they are wanted."""
-    metric = experiment.metrics[0] if experiment.training.translate else None
-    budget = experiment.training.budget
+    metric = experiment.metrics[0] if experiment.training.validate_bleu else None
+    budget = experiment.training.token_budget
     chosen = experiment.decoding.model_copy(update={"beam": beam, "best": 1})
     settings = SearchSettings.model_validate(chosen.model_dump())
     trees = materials.trees.get("valid")
 
     def validate(model: nn.Module) -> Mapping[str, float]:
         batches = batches_in_order(materials.valid, budget=budget, trees=trees)
-        scores = {"loss": likelihood(model, batches, teacher_forced(0.0), device=device).loss}
+        scores = {"loss": measure_likelihood(model, batches, cross_entropy_loss(0.0), device=device).loss}
         if metric is not None:
             translator = Translator(model, materials.tokenizer, device=device, batch_tokens=budget)
             texts = materials.texts.valid
-            scored = translation_scores(translator, texts, metrics=[metric], settings=settings, trees=trees)
+            scored = score_translations(translator, texts, metrics=[metric], settings=settings, trees=trees)
             scores[metric.kind] = scored[0].value
         return scores
 
     if metric is None:
-        return Judge(validate, deciding="loss", higher_is_better=False)
-    return Judge(validate, deciding=metric.kind, higher_is_better=higher_is_better(metric))
+        return Validator(validate, metric="loss", higher_is_better=False)
+    return Validator(validate, metric=metric.kind, higher_is_better=higher_is_better(metric))

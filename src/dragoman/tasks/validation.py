@@ -8,8 +8,8 @@ from typing import Any, final
 import torch
 
 from dragoman.evaluation import Score, perplexity
-from dragoman.training.step import B, Objective
-from dragoman.training.trainer import Judge
+from dragoman.training.step import B, LossFunction
+from dragoman.training.trainer import Validator
 
 
 @final
@@ -47,7 +47,7 @@ class Likelihood:
         return found
 
 
-def likelihood(model: Any, batches: Iterable[B], objective: Objective[Any, B], *, device: torch.device) -> Likelihood:
+def measure_likelihood(model: Any, batches: Iterable[B], objective: LossFunction[Any, B], *, device: torch.device) -> Likelihood:
     """What the predictions of all batches cost; raises ValueError where there is none."""
     nats, count = 0.0, 0
     for batch in batches:
@@ -58,11 +58,11 @@ def likelihood(model: Any, batches: Iterable[B], objective: Objective[Any, B], *
     return Likelihood(nats, count)
 
 
-def by_loss(batches: Callable[[], Iterable[B]], objective: Objective[Any, B], *, device: torch.device) -> Judge:
+def loss_validator(batches: Callable[[], Iterable[B]], objective: LossFunction[Any, B], *, device: torch.device) -> Validator:
     """Judge by the loss on the batches that `batches()` gives, and tell the perplexity too."""
 
     def validate(model: torch.nn.Module) -> dict[str, float]:
-        found = likelihood(model, batches(), objective, device=device)
+        found = measure_likelihood(model, batches(), objective, device=device)
         return {"loss": found.loss, "perplexity": found.perplexity}
 
-    return Judge(validate, deciding="loss", higher_is_better=False)
+    return Validator(validate, metric="loss", higher_is_better=False)
