@@ -79,7 +79,7 @@ def described(run: Path) -> dict[str, Any]:
 def by_road(road: str, run: Path) -> Translator:
     if road == "PyTorch":
         return load_torch_model(run, device="cpu")
-    return load(run, device="cpu", compute="int8" if road.endswith("int8") else "float32")
+    return load(run, device="cpu", compute_type="int8" if road.endswith("int8") else "float32")
 
 
 def in_turns(

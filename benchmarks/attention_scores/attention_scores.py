@@ -1,10 +1,9 @@
-"""Runs that differ in what queries and keys are compared by: BLEU, the time of an update and its memory, in one table.
+"""Compare runs that differ in their attention score: BLEU, time of a step and memory of a step.
 
-    python benchmarks/scores/compare.py dot=runs/dot scaled_dot=runs/scaled_dot …
+    python -m benchmarks.attention_scores.attention_scores dot=runs/dot scaled_dot=runs/scaled_dot …
 
-BLEU is that of the run. Time and memory are measured here, on one batch of random words, in processes of their own
-that take turns: the median of all updates, and the peak of resident memory above that of the network at rest (Linux).
-Writes results.json and README.md beside this file.
+BLEU is that of the run. Time and memory are measured on one batch of random tokens, in alternating processes: the
+median of all steps, and the peak of resident memory above that of the model at rest (Linux). Writes results.json.
 """
 
 import argparse
@@ -20,40 +19,41 @@ from typing import Any
 
 import torch
 
+from benchmarks.collect_runs import update_results
 from dragoman.data.batching.token_batches import Batch
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 from dragoman.training.optimizers import build_optimizer
-from dragoman.training.step import apply_gradients, compute_gradients, cross_entropy_loss
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.step import apply_gradients, compute_gradients
 
 HERE = Path(__file__).parent
 SENTENCES, WORDS = 128, 16
-"""A batch of this corpus."""
+"""Size of a typical batch of Multi30k."""
 WARMING, TIMED, ROUNDS = 2, 8, 3
 
 
 def main() -> None:
-    arguments = parse()
+    arguments = parse_arguments()
     if arguments.measure is not None:
-        print(json.dumps(measured(arguments.measure, threads=arguments.threads)))
+        print(json.dumps(measure_steps(arguments.measure, threads=arguments.threads)))
         return
     rounds = [
-        {name: in_its_own_process(folder, threads=arguments.threads) for name, folder in arguments.runs}
+        {name: measure_in_process(folder, threads=arguments.threads) for name, folder in arguments.runs}
         for _ in range(ROUNDS)
     ]
     tree = {
         "date": datetime.now(UTC).date().isoformat(),
         "threads": arguments.threads,
         "batch": {"sentences": SENTENCES, "words": WORDS},
-        "runs": [row(name, folder, [one[name] for one in rounds]) for name, folder in arguments.runs],
+        "comparison": [row(name, folder, [one[name] for one in rounds]) for name, folder in arguments.runs],
     }
-    (HERE / "results.json").write_text(json.dumps(tree, indent=2) + "\n")
-    (HERE / "README.md").write_text(page(tree))
-    print(table(tree))
+    update_results(HERE / "results.json", tree)
+    print(format_table(tree))
 
 
-def parse() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=lambda text: tuple(text.split("=", 1)), metavar="NAME=RUN")
     parser.add_argument("--threads", type=int, default=2)
@@ -61,29 +61,29 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def in_its_own_process(folder: str, *, threads: int) -> dict[str, Any]:
+def measure_in_process(folder: str, *, threads: int) -> dict[str, Any]:
     command = [sys.executable, __file__, "--measure", folder, "--threads", str(threads)]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    measurement: dict[str, Any] = json.loads(found.stdout)
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    measurement: dict[str, Any] = json.loads(result.stdout)
     return measurement
 
 
-def measured(folder: Path, *, threads: int) -> dict[str, Any]:
-    """Seconds of each timed update of the run's network, and MiB that updates need above the network at rest."""
+def measure_steps(folder: Path, *, threads: int) -> dict[str, Any]:
+    """Return the seconds of each timed step, and the MiB above those of the model at rest."""
     torch.set_num_threads(threads)
     run = RunFolder(folder)
     experiment = run.read_config()
     model = build_task(experiment).build_model(run, device=torch.device("cpu")).train()
-    optimiser = build_optimizer(experiment.training.optimiser, model)
+    optimizer = build_optimizer(experiment.training.optimizer, model)
     objective = cross_entropy_loss(experiment.training.label_smoothing, precision=experiment.training.precision)
     batch = random_batch(len(run.read_tokenizer().target))
     at_rest = peak_mib()
     seconds = []
     for number in range(WARMING + TIMED):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         compute_gradients(model, [batch], objective, seeds=(1, number), precision=experiment.training.precision)
-        apply_gradients(model, optimiser, max_grad_norm=experiment.training.clip)
-        seconds.append(time.perf_counter() - begun)
+        apply_gradients(model, optimizer, max_grad_norm=experiment.training.max_grad_norm)
+        seconds.append(time.perf_counter() - start)
     return {"seconds": seconds[WARMING:], "mib": peak_mib() - at_rest}
 
 
@@ -118,7 +118,7 @@ def row(name: str, folder: str, measurements: list[dict[str, Any]]) -> dict[str,
     [valid] = [one for one in scores["scores"]["valid"] if one["metric"] == "BLEU"]
     return {
         "name": name,
-        "parameters": sum(one.numel() for one in network_of(run).parameters()),
+        "parameters": sum(one.numel() for one in build_model(run).parameters()),
         "updates": scores["updates"],
         "valid_bleu": round(valid["value"], 2),
         "test_bleu": round(bleu["value"], 2),
@@ -128,36 +128,19 @@ def row(name: str, folder: str, measurements: list[dict[str, Any]]) -> dict[str,
     }
 
 
-def network_of(run: RunFolder) -> torch.nn.Module:
+def build_model(run: RunFolder) -> torch.nn.Module:
     return build_task(run.read_config()).build_model(run, device=torch.device("cpu"))
 
 
-def table(tree: dict[str, Any]) -> str:
-    base = next((one["milliseconds"] for one in tree["runs"] if one["name"] == "scaled_dot"), None)
-    rows = [["score", "parameters", "BLEU, validation", "BLEU, test", "ms an update", "ratio", "MiB an update"]]
+def format_table(tree: dict[str, Any]) -> str:
+    base = next((one["milliseconds"] for one in tree["comparison"] if one["name"] == "scaled_dot"), None)
+    rows = [["score", "parameters", "BLEU, validation", "BLEU, test", "ms a step", "ratio", "MiB a step"]]
     rows.append(["---", *["---:"] * (len(rows[0]) - 1)])
-    for one in tree["runs"]:
+    for one in tree["comparison"]:
         ratio = "" if base is None else f"{one['milliseconds'] / base:.2f}"
         cells = [f"{one['parameters']:,}", f"{one['valid_bleu']:.2f}", f"{one['test_bleu']:.2f}"]
         rows.append([one["name"], *cells, f"{one['milliseconds']:.0f}", ratio, f"{one['mib']:,}"])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def page(tree: dict[str, Any]) -> str:
-    updates = tree["runs"][0]["updates"]
-    return f"""# Six scores in one Transformer
-
-Multi30k English to German, lower-cased and tokenised; the Transformer `tiny` with one score in all three kinds of
-attention, {updates:,} updates each ([recipe](../../examples/multi30k_en_de_scores.yaml)). BLEU with beam 5:
-`{tree["runs"][0]["signature"]}`. An update is that of {SENTENCES} sentences of {WORDS} words on {tree["threads"]}
-thread, measured in turns, {tree["date"]}; memory is what updates need above the network at rest.
-
-{table(tree)}
-
-```sh
-python benchmarks/scores/compare.py NAME=RUN …
-```
-"""
 
 
 if __name__ == "__main__":

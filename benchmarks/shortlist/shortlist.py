@@ -85,7 +85,7 @@ def compared(translators: dict[str, Translator], texts: Texts, *, beam: int, rou
 
 def on_a_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, lines: int | None) -> dict[str, Any]:
     experiment = RunFolder(run).read_config()
-    full: Translator = dragoman.load(run, device="cpu", compute="int8")
+    full: Translator = dragoman.load(run, device="cpu", compute_type="int8")
     pairs = list(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train.pairs())
     translators, candidates = {FULL: full}, {}
     sets = {

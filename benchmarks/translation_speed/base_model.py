@@ -70,7 +70,7 @@ def write_run(folder: RunFolder, sizes: Sizes, weights: Arrays) -> None:
     model = {key: value for key, value in configuration(sizes).items() if not key.endswith("_vocabulary")}
     corpus = {"kind": "files", "source": "random.en", "target": "random.de"}
     tree = {"tokenizer": TOKENIZER.model_dump(mode="json"), "model": model, "data": {"train": corpus}}
-    folder.begin()
+    folder.create()
     folder.write_config(parse_experiment(tree))
     known = list(words(sizes))[4:]
     Tokenizer.train(lambda: [(" ".join(known), known[0])], TOKENIZER).save(folder.tokenizer)

@@ -14,7 +14,7 @@ COMPUTES = ("float32", "int8")
 def convert(run: Path, folder: Path) -> None:
     """Models in the folder, those made that are not there already."""
     opened = RunFolder(run)
-    model, weights = opened.read_plain_config()["model"], load_arrays(opened.weights)
+    model, weights = opened.read_raw_config()["model"], load_arrays(opened.weights)
     folder.mkdir(parents=True, exist_ok=True)
     for compute in COMPUTES:
         if not (ours := folder / f"dragoman-{compute}").exists():

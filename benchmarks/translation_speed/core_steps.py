@@ -39,11 +39,11 @@ def configuration(sizes: Sizes) -> dict[str, Any]:
     """The paper's base model, normed before each sublayer."""
     attention = {"score": {"kind": "scaled_dot"}, "pattern": {"kind": "full"}}
     return {
-        "kind": "transformer",
-        "size": sizes.size,
-        "heads": sizes.heads,
-        "key_value_heads": None,
-        "feed_forward": sizes.feed_forward,
+        "kind": "encoder_decoder",
+        "d_model": sizes.size,
+        "num_heads": sizes.heads,
+        "num_kv_heads": None,
+        "d_ff": sizes.feed_forward,
         "activation": "relu",
         "gated": False,
         "norm": "layer",
@@ -56,7 +56,7 @@ def configuration(sizes: Sizes) -> dict[str, Any]:
         "encoder_layers": sizes.layers,
         "decoder_layers": sizes.layers,
         "attention": {"encoder": attention, "decoder": attention, "cross": {"score": {"kind": "scaled_dot"}}},
-        "tie": "all",
+        "tie_embeddings": "all",
         "source_vocabulary": sizes.vocabulary,
         "target_vocabulary": sizes.vocabulary,
     }

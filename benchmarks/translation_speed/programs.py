@@ -34,11 +34,11 @@ class Ours:
         from dragoman.decoding import LengthLimit, SearchSettings, search
         from dragoman.models.special_symbols import SpecialSymbols
 
-        network = dragoman.load(self.run, compute=self.compute).network
+        network = dragoman.load(self.run, compute_type=self.compute).network
 
         def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, _scores: bool) -> list[Output]:
             limit = LengthLimit(factor=0, offset=tokens)
-            settings = SearchSettings(beam=beam, minimum_length=tokens, maximum_length=limit)
+            settings = SearchSettings(beam=beam, minimum_length=tokens, max_length=limit)
             limits = np.full(len(sources), tokens)
             memory = network.encode([source[:-1] for source in sources])
             found = search(network, memory, limits=limits, settings=settings, symbols=SpecialSymbols())
