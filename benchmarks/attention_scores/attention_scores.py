@@ -24,8 +24,8 @@ from dragoman.data.batching.token_batches import Batch
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
-from dragoman.training.optimizers import build_optimizer
 from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.optimizers import build_optimizer
 from dragoman.training.step import apply_gradients, compute_gradients
 
 HERE = Path(__file__).parent
