@@ -23,12 +23,12 @@ RECIPE = HERE.parents[1] / "examples" / "multi30k_en_de.yaml"
 
 ROWS: dict[str, list[str]] = {
     "recipe": [],
-    "R-Drop": ["training.objective={kind: r_drop, weight: 5.0}"],
+    "R-Drop": ["training.loss={kind: r_drop, weight: 5.0}"],
     # Half the epochs, since R-Drop computes every batch twice.
-    "R-Drop, half the epochs": ["training.objective={kind: r_drop, weight: 5.0}", "training.max_epochs=18"],
+    "R-Drop, half the epochs": ["training.loss={kind: r_drop, weight: 5.0}", "training.max_epochs=18"],
     "Muon": ["training.optimizer={kind: muon, learning_rate: 0.003}"],
     "R-Drop and Muon": [
-        "training.objective={kind: r_drop, weight: 5.0}",
+        "training.loss={kind: r_drop, weight: 5.0}",
         "training.optimizer={kind: muon, learning_rate: 0.003}",
     ],
     "noise": ["data.noise={capitals: 0.05, lower: 0.05, no_end_mark: 0.1, typing: 0.03}"],

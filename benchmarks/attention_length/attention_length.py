@@ -65,17 +65,17 @@ class Setting:
 class FusedLook:
     """All patterns but the reference look by the fused kernels."""
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, allowed: Tensor | None, **place: Any) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **place: Any) -> Tensor:
         assert not place["causal"]
-        return fused_attention(query, key, value, allowed=allowed)
+        return fused_attention(query, key, value, mask=mask)
 
 
 class ReferenceLook:
     """The equation as it is written, which holds all weights."""
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, allowed: Tensor | None, **place: Any) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **place: Any) -> Tensor:
         assert not place["causal"]
-        return reference_attention(query, key, value, allowed=allowed)
+        return reference_attention(query, key, value, mask=mask)
 
 
 def pattern_of(kind: str, setting: Setting, length: int) -> AttentionPattern:

@@ -23,7 +23,7 @@ from dragoman.evaluation import Bleu, corpus_score
 from dragoman.runs.folder import RunFolder
 
 HERE = Path(__file__).parent
-LORA = ("training.adapters={rank: 16, alpha: 32}", "training.optimiser.learning_rate=0.004")
+LORA = ("training.lora={rank: 16, alpha: 32}", "training.optimizer.learning_rate=0.004")
 """LoRA trains at a higher learning rate than all weights."""
 SETS = {"captions": "multi30k/test_2016_flickr", "everyday": "tatoeba/deu-eng/test"}
 

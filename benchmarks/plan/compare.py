@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
 RESULTS = HERE / "results.json"
 CASES = {
-    "transformer": ("multi30k_en_de.yaml", "training.length.count=2", "training.schedule.warmup=200"),
-    "lstm": ("multi30k_en_de_lstm.yaml", "training.length.count=400"),
-    "language model": ("shakespeare.yaml", "training.length.count=800"),
+    "transformer": ("multi30k_en_de.yaml", "training.max_epochs=2", "training.schedule.warmup=200"),
+    "lstm": ("multi30k_en_de_lstm.yaml", "training.max_epochs=400"),
+    "language model": ("shakespeare.yaml", "training.max_epochs=800"),
 }
 
 

@@ -31,8 +31,8 @@ from dragoman.evaluation import corpus_score
 from dragoman.evaluation.metrics import Bleu
 from dragoman.inference import Translator
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.shortlist import apply_shortlist
-from dragoman.tasks.prepared_data import cache_dir
+from dragoman.runs.load import apply_shortlist
+from dragoman.tasks.base import cache_dir
 
 FULL = "all words"
 Texts = list[tuple[str, str]]

@@ -36,8 +36,8 @@ WORDS = {
 }
 PAIRS, SHORTEST, LONGEST = 5_000, 2, 9
 TRAINING = (
-    *("--set", "preset=nano", "--set", "training.length={kind: updates, count: 400}"),
-    *("--set", "training.interval={kind: updates, count: 200}", "--set", "training.batch_tokens=1024"),
+    *("--set", "preset=nano", "--set", "training.max_steps=400"),
+    *("--set", "training.validate_every=200", "--set", "training.batch_tokens=1024"),
 )
 MEBIBYTE = 2**20
 

@@ -1,55 +1,66 @@
-"""Trains by `dragoman train`, stops it, and writes what the run reported.
+"""Train with `dragoman train`, stop at a step, and write the logged speeds and losses.
 
-    python with_dragoman.py FOLDER --updates 60 --out reports.json [--set training.precision=bfloat16]
+    python train_with_dragoman.py FOLDER --steps 60 --out reports.json [--set training.precision=bfloat16]
 
-FOLDER is what `speed.py` makes; of it only `settings.json` is read: this program segments its texts itself.
+`training_speed.py` writes FOLDER; of its files this script reads `settings.json`, because the command tokenizes itself.
 """
 
 import argparse
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from workers import RECIPE, stop_after
+RECIPE = Path(__file__).parents[2] / "examples" / "multi30k_en_de.yaml"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--updates", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", action="append", default=[], help="another setting, as for dragoman train")
-    asked = parser.parse_args()
-    same = json.loads((asked.folder / "settings.json").read_text(encoding="utf-8"))
+    arguments = parser.parse_args()
+    shared = json.loads((arguments.folder / "settings.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        options = [part for one in [*settings(same), *asked.set] for part in ("--set", one)]
-        command = [sys.executable, "-m", "dragoman", "train", RECIPE, "--data", same["data"], "--out", run, *options]
-        stop_after(list(map(str, command)), dict(os.environ), updates=asked.updates)
+        options = [part for one in [*settings(shared), *arguments.set] for part in ("--set", one)]
+        command = [sys.executable, "-m", "dragoman", "train", RECIPE, "--data", shared["data"], "--out", run, *options]
+        stop_after(list(map(str, command)), dict(os.environ), steps=arguments.steps)
         lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    asked.out.write_text(json.dumps(reports(list(map(json.loads, lines)), asked.updates)), encoding="utf-8")
+    arguments.out.write_text(
+        json.dumps(parse_events([json.loads(line) for line in lines], arguments.steps)), encoding="utf-8"
+    )
 
 
-def settings(same: dict[str, Any]) -> list[str]:
-    """Where the recipe differs from what all programs do here."""
+def settings(shared: dict[str, Any]) -> list[str]:
+    """Return the settings in which the recipe differs from the shared ones."""
     return [
-        *(f"model.dropout.{place}={same['dropout']}" for place in ("embedding", "residual", "feed_forward")),
-        f"training.batch_tokens={same['batch_tokens']}",
-        "training.moving_average=null",
-        f"training.report={same['report']}",
+        *(f"model.dropout.{place}={shared['dropout']}" for place in ("embedding", "residual", "feed_forward")),
+        f"training.batch_tokens={shared['batch_tokens']}",
+        "training.ema_decay=null",
+        f"training.log_every={shared['log_every']}",
     ]
 
 
-def reports(events: list[dict[str, Any]], updates: int) -> list[dict[str, float]]:
-    """Speeds and losses; a training goes some updates further before it stops."""
-    wanted = ("update", "loss", "tokens_per_second")
+def stop_after(command: list[str], environment: dict[str, str], *, steps: int) -> None:
+    """Run a training, and stop it when it logs the step."""
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(f"step {steps:,}/"):
+                process.send_signal(signal.SIGTERM)
+
+
+def parse_events(events: list[dict[str, Any]], steps: int) -> list[dict[str, float]]:
+    """Return speeds and losses up to the last step; a training runs some steps more before it stops."""
+    keys = ("step", "loss", "tokens_per_second")
     return [
-        {key: event[key] for key in wanted}
-        for event in events
-        if event["event"] == "updated" and event["update"] <= updates
+        {key: event[key] for key in keys} for event in events if "tokens_per_second" in event and event["step"] <= steps
     ]
 
 

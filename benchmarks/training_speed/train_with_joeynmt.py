@@ -1,8 +1,8 @@
-"""Trains by JoeyNMT, in its own environment, and writes what its log says.
+"""Train with JoeyNMT, in its own environment, and write the speeds and losses of its log.
 
-    python with_joeynmt.py FOLDER --updates 60 --out reports.json
+    python train_with_joeynmt.py FOLDER --steps 60 --out reports.json
 
-FOLDER is what `speed.py` makes: segmented texts, their vocabulary and `settings.json`.
+`training_speed.py` writes FOLDER: tokenized texts, their vocabulary and `settings.json`.
 """
 
 import argparse
@@ -22,21 +22,21 @@ SPECIALS = ("unk", "pad", "bos", "eos")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--updates", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args()
-    vocabulary = asked.folder / "vocabulary.txt"
-    settings = json.loads((asked.folder / "settings.json").read_text(encoding="utf-8"))
+    arguments = parser.parse_args()
+    vocabulary = arguments.folder / "vocabulary.txt"
+    settings = json.loads((arguments.folder / "settings.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as run:
         log = Path(run) / "train.log"
-        train(configuration(asked.folder, Path(run), settings, updates=asked.updates), log)
+        train(configuration(arguments.folder, Path(run), settings, steps=arguments.steps), log)
         words = len(vocabulary.read_text(encoding="utf-8").splitlines()) + len(SPECIALS)
         entropy = entropy_of_target(settings["label_smoothing"], words)
-        found = reports(log.read_text(encoding="utf-8"), every=settings["report"], entropy=entropy)
-    asked.out.write_text(json.dumps(found), encoding="utf-8")
+        found = parse_log(log.read_text(encoding="utf-8"), every=settings["log_every"], entropy=entropy)
+    arguments.out.write_text(json.dumps(found), encoding="utf-8")
 
 
-def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int) -> dict[str, Any]:
+def configuration(folder: Path, run: Path, shared: dict[str, Any], *, steps: int) -> dict[str, Any]:
     sides = {
         side: {"lang": name, "level": "word", "voc_file": str(folder / "vocabulary.txt")}
         for side, name in (("src", "source"), ("trg", "target"))
@@ -45,12 +45,12 @@ def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int
     symbols |= {f"{name}_token": f"<{name}>" for name in SPECIALS}
     stack = {
         "type": "transformer",
-        "num_layers": same["layers"],
-        "num_heads": same["heads"],
-        "embeddings": {"embedding_dim": same["size"], "scale": True, "dropout": same["dropout"]},
-        "hidden_size": same["size"],
-        "ff_size": same["feed_forward"],
-        "dropout": same["dropout"],
+        "num_layers": shared["layers"],
+        "num_heads": shared["heads"],
+        "embeddings": {"embedding_dim": shared["size"], "scale": True, "dropout": shared["dropout"]},
+        "hidden_size": shared["size"],
+        "ff_size": shared["feed_forward"],
+        "dropout": shared["dropout"],
         "layer_norm": "pre",
     }
     return {
@@ -63,20 +63,21 @@ def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int
         "testing": {},
         "training": {
             "optimizer": "adam",
-            "adam_betas": same["betas"],
-            # Noam's rate with this factor is that of the others; the first update comes before the schedule.
+            "adam_betas": shared["betas"],
+            # With this factor Noam's learning rate equals that of the other programs. The first step precedes the
+            # schedule.
             "scheduling": "noam",
-            "learning_rate": same["learning_rate"] / same["warmup"],
-            "learning_rate_factor": same["learning_rate"] * (same["size"] * same["warmup"]) ** 0.5,
-            "learning_rate_warmup": same["warmup"],
+            "learning_rate": shared["learning_rate"] / shared["warmup"],
+            "learning_rate_factor": shared["learning_rate"] * (shared["size"] * shared["warmup"]) ** 0.5,
+            "learning_rate_warmup": shared["warmup"],
             "learning_rate_min": 0.0,
-            "label_smoothing": same["label_smoothing"],
-            "clip_grad_norm": same["clip"],
+            "label_smoothing": shared["label_smoothing"],
+            "clip_grad_norm": shared["clip"],
             "normalization": "tokens",
-            "batch_size": same["batch_tokens"],
+            "batch_size": shared["batch_tokens"],
             "batch_type": "token",
             "epochs": 1000,
-            "updates": updates,
+            "updates": steps,
             "logging_freq": 1,
             "validation_freq": 10**9,
         },
@@ -84,7 +85,7 @@ def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int
             "tied_embeddings": True,
             "tied_softmax": True,
             "embed_initializer": "normal",
-            "embed_init_weight": same["size"] ** -0.5,
+            "embed_init_weight": shared["size"] ** -0.5,
             "encoder": stack,
             "decoder": stack,
         },
@@ -92,13 +93,13 @@ def configuration(folder: Path, run: Path, same: dict[str, Any], *, updates: int
 
 
 def train(tree: dict[str, Any], log: Path) -> None:
-    """As `python -m joeynmt train --skip-test` does, which reads the same tree from a file."""
+    """Train as `python -m joeynmt train --skip-test` does, with the configuration as a dictionary."""
     import joeynmt.training
     from joeynmt.helpers_for_ddp import get_logger
     from joeynmt.transformer_layers import MultiHeadedAttention
 
     class WithoutAttentionDropout(joeynmt.training.TrainManager):  # type: ignore[misc]
-        """The others drop no attention weights, and JoeyNMT has no key for it."""
+        """Trainer without attention dropout, for which JoeyNMT has no option."""
 
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
@@ -112,14 +113,14 @@ def train(tree: dict[str, Any], log: Path) -> None:
 
 
 def entropy_of_target(smoothing: float, words: int) -> float:
-    """Of the distribution that it learns: a share for the word, the rest spread over all but that and padding."""
+    """Return the entropy of the smoothed target: the smoothing is spread over all tokens but the target and padding."""
     return -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / (words - 2))
 
 
-def reports(log: str, *, every: int, entropy: float) -> list[dict[str, float]]:
-    """Speeds and losses of stretches of updates, from the lines of the single ones and the times between them.
+def parse_log(log: str, *, every: int, entropy: float) -> list[dict[str, float]]:
+    """Return speeds and losses of stretches of steps, from the log lines of single steps and the times between them.
 
-    Its loss is a divergence from the smoothed target; with the entropy of that it is the cross-entropy of the others.
+    JoeyNMT's loss is the divergence from the smoothed target; adding the entropy of the target gives the cross-entropy.
     """
     lines = [found.groups() for found in map(LINE.match, log.splitlines()) if found]
     times = [datetime.strptime(line[0], "%Y-%m-%d %H:%M:%S,%f").timestamp() for line in lines]
@@ -130,7 +131,7 @@ def reports(log: str, *, every: int, entropy: float) -> list[dict[str, float]]:
         spent = sum(seconds[place - 1] for place in stretch)
         tokens = sum(float(lines[place][3]) * seconds[place - 1] for place in stretch)
         loss = sum(float(lines[place][2]) for place in range(end - every, end)) / every
-        found.append({"update": end, "loss": loss + entropy, "tokens_per_second": tokens / spent})
+        found.append({"step": end, "loss": loss + entropy, "tokens_per_second": tokens / spent})
     return found
 
 
