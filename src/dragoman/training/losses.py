@@ -59,7 +59,7 @@ class TrainableEncoderOnly(Protocol):
 
     def hidden(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch places size"]: ...
 
-    def before_unembedding(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]: ...
+    def mlm_hidden(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]: ...
 
 
 def build_translation_loss(
@@ -119,7 +119,7 @@ def masked_lm_loss(
     """Predict the original token at every selected position (Devlin et al., 2019, section 3.1)."""
 
     def loss(model: TrainableEncoderOnly, batch: TextBatch) -> Loss:
-        hidden = model.before_unembedding(model.hidden(batch.tokens, batch.lengths)[batch.loss_mask])
+        hidden = model.mlm_hidden(model.hidden(batch.tokens, batch.lengths)[batch.loss_mask])
         labels = batch.labels[batch.loss_mask]
         return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
 

@@ -30,7 +30,7 @@ from dragoman.typing import Float, Int
 CompileMode = Literal["cuda_graphs"] | bool
 """Whether `torch.compile` compiles the model, and whether CUDA graphs replay its kernels."""
 
-FORWARD_METHODS: Final = ("hidden", "before_unembedding")
+FORWARD_METHODS: Final = ("hidden", "mlm_hidden")
 """Methods by which losses call a model; a model with neither is called by `forward`."""
 
 _INDEX_BITS: Final = 40
