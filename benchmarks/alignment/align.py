@@ -30,7 +30,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from dragoman.data.readers import read_lines
-from dragoman.evaluation import GoldAlignment, agreement, alignment_scores, read_gold
+from dragoman.evaluation import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
 from dragoman.interpret.forward_pass import watched
@@ -120,7 +120,7 @@ def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
 def read_links(arguments: argparse.Namespace, number: int) -> list[GoldAlignment] | None:
     if arguments.gold is None:
         return None
-    gold = read_gold((line for _, line in read_lines(arguments.gold)), name=str(arguments.gold))[:number]
+    gold = read_gold_alignments((line for _, line in read_lines(arguments.gold)), name=str(arguments.gold))[:number]
     return [GoldAlignment(turned(one.sure), turned(one.possible)) for one in gold] if arguments.swap else gold
 
 
@@ -218,7 +218,7 @@ def both_directions(forward: Found, backward: Found) -> tuple[Found, dict[str, A
     """Of two networks, the looks that agree most with each other, which takes no gold; and their links joined."""
     back = {name: [turned(links) for links in found] for name, found in backward.items() if "both ways" not in name}
     value, mine, theirs = max(
-        (agreement(links, others), name, other)
+        (alignment_agreement(links, others), name, other)
         for name, links in forward.items()
         if name.startswith("layer") and "both ways" not in name
         for other, others in back.items()
@@ -252,7 +252,7 @@ def judged(
     if gold is not None:
         row |= asdict(alignment_scores(links, gold))
     if statistical is not None:
-        row["agreement"] = agreement(links, statistical)
+        row["agreement"] = alignment_agreement(links, statistical)
     return row
 
 

@@ -27,8 +27,8 @@ from matplotlib.patches import Rectangle
 
 from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
-from dragoman.decoding import SearchSettings
-from dragoman.evaluation import Bleu, compare, corpus_score
+from dragoman.decoding import DecodingConfig
+from dragoman.evaluation import Bleu, compare_systems, corpus_score
 from dragoman.inference import Translator
 from dragoman.interpret.attention_heads import Gates, ablation, heads_by_kind
 from dragoman.interpret.head_pruning import ROLES
@@ -110,7 +110,7 @@ def significant_changes(
 
     def differs(other: list[str]) -> bool:
         systems = {"whole": whole, "without": other}
-        return compare(systems, [references], [metric], trials=2000)[1].verdict(level=LEVEL) != "no difference"
+        return compare_systems(systems, [references], [metric], trials=2000)[1].verdict(level=LEVEL) != "no difference"
 
     return {kind: [[differs(next(found)) for _ in row] for row in table] for kind, table in changes.items()}
 
@@ -162,11 +162,11 @@ def prune(arguments: argparse.Namespace) -> None:
     for backend in BACKENDS:
         translators = {name: load_backend(backend, run) for name, run in runs.items()}
         outputs, seconds = alternate(translators, sources, settings, rounds=arguments.rounds)
-        paired = compare(outputs, [references], [Bleu(tokenize=arguments.tokenize)])
+        paired = compare_systems(outputs, [references], [Bleu(tokenize=arguments.tokenize)])
         for one in paired:
             rows[one.system][backend] = {
                 "bleu": one.score,
-                "p": one.p_randomisation,
+                "p": one.p_randomization,
                 "seconds": statistics.median(seconds[one.system]),
                 "all_seconds": seconds[one.system],
             }
@@ -193,7 +193,7 @@ def load_backend(backend: str, run: Path) -> Translator:
 
 
 def alternate(
-    translators: dict[str, Translator], sources: list[str], settings: SearchSettings, *, rounds: int
+    translators: dict[str, Translator], sources: list[str], settings: DecodingConfig, *, rounds: int
 ) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
     """Return the outputs of each run, and the processor seconds of each round after a warm-up round."""
     outputs: dict[str, list[str]] = {}

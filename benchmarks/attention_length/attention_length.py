@@ -84,12 +84,12 @@ def pattern_of(kind: str, setting: Setting, length: int) -> AttentionPattern:
         case "full_fused" | "full_reference":
             return FullAttention(causal=False)
         case "window":
-            return SlidingWindow(reach=setting.reach, causal=False)
+            return SlidingWindow(window=setting.reach, causal=False)
         case "bigbird":
             draw = partial(sample_random_blocks, random=setting.random, seed=0)
-            return BigBird(block=setting.block, random=setting.random, draw=draw)
+            return BigBird(block_size=setting.block, num_random_blocks=setting.random, sampler=draw)
         case "linformer":
-            return Linformer(width=setting.width, length=length)
+            return Linformer(projected_length=setting.width, max_length=length)
         case _:
             raise ValueError(f"{kind}: no such kind; choose one of {', '.join(LABELS)}")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.data.readers import read_lines
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.inference import TranslationWarning
 from tests.batch_invariance import everywhere
 
@@ -40,7 +40,7 @@ def main() -> int:
         "beam": given.beam,
         "results": results,
     }
-    for result in everywhere(given.run, texts, SearchSettings(beam=given.beam)):
+    for result in everywhere(given.run, texts, DecodingConfig(beam_size=given.beam)):
         print(json.dumps(result), flush=True)
         results.append(result)
         if given.output is not None:

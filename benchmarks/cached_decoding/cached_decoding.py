@@ -23,14 +23,14 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.readers import read_lines
-from dragoman.decoding import Hypothesis, SearchSettings
+from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
 from dragoman.inference.length_batches import batches_by_length
 from dragoman.models.special_symbols import SpecialSymbols
 from tests.plain_beam_search import plain_beam_search
 
 
-def plain_translations(translator: Translator, texts: list[str], settings: SearchSettings) -> list[Hypothesis]:
+def plain_translations(translator: Translator, texts: list[str], settings: DecodingConfig) -> list[Hypothesis]:
     """The best hypothesis for each text by the plain loop, in the batches that the translator makes."""
     symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
@@ -94,7 +94,7 @@ def main() -> None:
     from dragoman.runs.load import load_torch_model
 
     translator = load_torch_model(asked.run, device=asked.device)
-    settings = SearchSettings(beam=asked.beam)
+    settings = DecodingConfig(beam_size=asked.beam)
     texts = [text for _, text in islice(read_lines(asked.source), asked.lines) if text.strip()]
     roads = {
         "cached": lambda: [found[0].hypothesis for found in translator.hypotheses(texts, settings)],

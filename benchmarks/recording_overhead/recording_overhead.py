@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from dragoman.data.readers import read_lines
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
 from dragoman.interpret import record
 from dragoman.runs.load import load_torch_model
@@ -80,7 +80,7 @@ def timed(
     """The translations, and the processor's seconds that they took."""
     with watched():
         start = time.process_time()
-        outputs = [best.text for best, *_ in translator.hypotheses(texts, SearchSettings(beam=5))]
+        outputs = [best.text for best, *_ in translator.hypotheses(texts, DecodingConfig(beam_size=5))]
         return outputs, time.process_time() - start
 
 

@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 
 import dragoman
 from dragoman.data.readers import read_lines
-from dragoman.decoding import Normalisation, Raw, SearchSettings
+from dragoman.decoding import DecodingConfig, Normalisation, Raw
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference import Translation, Translator
 from dragoman.runs.folder import RunFolder
@@ -111,7 +111,7 @@ def judged(
 
 
 def searched(translator: Translator, sources: list[str], ranking: Normalisation, width: int) -> list[Translation]:
-    settings = SearchSettings(beam=width, normalisation=ranking)
+    settings = DecodingConfig(beam_size=width, normalisation=ranking)
     return [best for best, *_ in translator.hypotheses(sources, settings)]
 
 

@@ -26,7 +26,7 @@ from benchmarks.translation_speed import core_steps
 from dragoman.data.preprocessing.prepare import prepare_data
 from dragoman.data.readers import read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import corpus_score
 from dragoman.evaluation.metrics import Bleu
 from dragoman.inference import Translator
@@ -43,14 +43,14 @@ def settings_of(size: str) -> ShortlistConfig:
     return ShortlistConfig(frequent=int(frequent), per_token=int(each))
 
 
-def timed(translator: Translator, texts: Texts, settings: SearchSettings) -> tuple[float, list[str]]:
+def timed(translator: Translator, texts: Texts, settings: DecodingConfig) -> tuple[float, list[str]]:
     """Seconds, and the translations."""
     began = time.process_time()
     found = translator.hypotheses([source for source, _ in texts], settings)
     return time.process_time() - began, [row[0].text for row in found]
 
 
-def one_by_one(translator: Translator, texts: Texts, settings: SearchSettings) -> float:
+def one_by_one(translator: Translator, texts: Texts, settings: DecodingConfig) -> float:
     """Seconds for texts that come one after the other."""
     began = time.process_time()
     for source, _ in texts:
@@ -60,7 +60,7 @@ def one_by_one(translator: Translator, texts: Texts, settings: SearchSettings) -
 
 def compared(translators: dict[str, Translator], texts: Texts, *, beam: int, rounds: int) -> dict[str, dict[str, Any]]:
     """BLEU, agreement with all words, and seconds (the median of rounds in turn) of each."""
-    settings = SearchSettings(beam=beam)
+    settings = DecodingConfig(beam_size=beam)
     seconds: dict[str, list[float]] = {name: [] for name in translators}
     alone: dict[str, list[float]] = {name: [] for name in translators}
     outputs: dict[str, list[str]] = {}
@@ -133,7 +133,7 @@ def on_random_weights(size: str, *, rounds: int, tiny: bool) -> dict[str, Any]:
     sizes = core_steps.TINY if tiny else core_steps.Sizes()
     settings = settings_of(size)
     number = min(settings.frequent + settings.per_token * core_steps.SOURCE, sizes.vocabulary)
-    model = cpu.Model(core_steps.configuration(sizes), core_steps.random_weights(sizes), compute="int8")
+    model = cpu.Model(core_steps.build_config(sizes), core_steps.random_weights(sizes), compute="int8")
     rows = []
     for sentences, beam in ((1, 1), (1, 4), (32, 1), (32, 4), (64, 4)):
         times: dict[int | None, list[float]] = {None: [], number: []}

@@ -8,6 +8,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def stop_after(command: list[str], environment: dict[str, str], *, steps: int) -
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith(f"step {steps:,}/"):
+            if re.match(rf"\w+ {steps:,}/", line):
                 process.send_signal(signal.SIGTERM)
 
 

@@ -1,10 +1,10 @@
-"""Times the pieces of the compiled core on a model of random weights: reading sources, steps by rows.
+"""Time the encoder and the decoder steps of the CPU library on a model with random weights.
 
-    python benchmarks/decode/core_steps.py --compute int8 --threads 2
+    python -m benchmarks.translation_speed.core_steps --compute int8 --threads 2
 
-The model is `base` (6+6 layers, 512/2048, 32,000 words) unless `--tiny` asks for one that only checks that this runs.
-Every number is the median over all steps of some decodings, in milliseconds; a decoding is 24 source and 32 target
-tokens, the work that the peers are compared on.
+The model is `base` (6 + 6 layers, 512/2048, vocabulary of 32,000); `--tiny` tests the script. Every number is a
+median in milliseconds over all steps of some decodings of 24 source and 32 target tokens, the work of the comparison
+with peers.
 """
 
 import argparse
@@ -35,8 +35,8 @@ class Sizes:
 TINY = Sizes(size=32, heads=4, feed_forward=64, layers=1, vocabulary=99)
 
 
-def configuration(sizes: Sizes) -> dict[str, Any]:
-    """The paper's base model, normed before each sublayer."""
+def build_config(sizes: Sizes) -> dict[str, Any]:
+    """Return the configuration of `base`, pre-norm."""
     attention = {"score": {"kind": "scaled_dot"}, "pattern": {"kind": "full"}}
     return {
         "kind": "encoder_decoder",
@@ -63,7 +63,7 @@ def configuration(sizes: Sizes) -> dict[str, Any]:
 
 
 def random_weights(sizes: Sizes) -> Weights:
-    """At the scale of a model as training begins."""
+    """Return random weights at the scale of initialization."""
     generator = np.random.default_rng(0)
     weights: Weights = {"source_embedding.tokens.weight": matrix(generator, sizes.vocabulary, sizes.size)}
     weights["unembedding.bias"] = np.zeros(sizes.vocabulary, np.float32)
@@ -92,10 +92,10 @@ def norm(name: str, size: int) -> Weights:
     return {f"{name}.weight": np.ones(size, np.float32), f"{name}.bias": np.zeros(size, np.float32)}
 
 
-def best_by_logits(
+def top_k_of_logits(
     model: cpu.Model, tokens: np.ndarray, memory: cpu.Memory, state: cpu.State, k: int
 ) -> tuple[np.ndarray, np.ndarray, cpu.State]:
-    """What `Model.best` gives, found by numpy in all logits."""
+    """Return the result of the library's top k, computed by numpy from all logits."""
     logits, after = model.step(tokens, memory, state)
     most = logits.max(axis=-1, keepdims=True)
     normaliser = most + np.log(np.exp(logits - most).sum(axis=-1, keepdims=True))
@@ -106,37 +106,37 @@ def best_by_logits(
     return log_probs, np.take_along_axis(some, order, axis=-1), after
 
 
-def decoded(model: cpu.Model, sentences: int, beam: int, *, steps: int, logits: bool) -> tuple[float, list[float]]:
-    """Milliseconds of reading the sources, and of each step; hypotheses change places as in a search."""
-    best_of = partial(best_by_logits, model) if logits else model.best
+def decode(model: cpu.Model, sentences: int, beam: int, *, steps: int, logits: bool) -> tuple[float, list[float]]:
+    """Return the milliseconds of the encoder and of each decoder step; beams are reordered as in a search."""
+    top_k_tokens = partial(top_k_of_logits, model) if logits else model.best
     generator = np.random.default_rng(1)
     ids = generator.integers(4, model.vocabulary, size=(sentences, SOURCE), dtype=np.int32)
-    began = time.perf_counter()
+    start = time.perf_counter()
     memory = model.encode(ids, np.full(sentences, SOURCE))
-    read = time.perf_counter() - began
+    encoding = time.perf_counter() - start
     state = model.start(memory, beam)
     tokens = np.full((sentences, beam), 2, np.int32)
     parents = generator.integers(beam, size=(sentences, beam), dtype=np.int32)
     times = []
     for _ in range(steps):
-        began = time.perf_counter()
-        _, best, state = best_of(tokens, memory, state, 2 * beam if beam > 1 else 1)
+        start = time.perf_counter()
+        _, best, state = top_k_tokens(tokens, memory, state, 2 * beam if beam > 1 else 1)
         if beam > 1:
             state = state.select(parents)
-        times.append(1e3 * (time.perf_counter() - began))
+        times.append(1e3 * (time.perf_counter() - start))
         tokens = np.ascontiguousarray(best[:, :, 0])
-    return 1e3 * read, times
+    return 1e3 * encoding, times
 
 
-def measured(
+def measure(
     model: cpu.Model, sentences: int, beam: int, *, steps: int, rounds: int, logits: bool = False
 ) -> dict[str, Any]:
-    decoded(model, sentences, beam, steps=2, logits=logits)
-    runs = [decoded(model, sentences, beam, steps=steps, logits=logits) for _ in range(rounds)]
+    decode(model, sentences, beam, steps=2, logits=logits)
+    runs = [decode(model, sentences, beam, steps=steps, logits=logits) for _ in range(rounds)]
     return {
         "sentences": sentences,
         "beam": beam,
-        "encode_ms": round(statistics.median(read for read, _ in runs), 3),
+        "encode_ms": round(statistics.median(encoding for encoding, _ in runs), 3),
         "step_ms": round(statistics.median(one for _, times in runs for one in times), 3),
         "decoder_ms": round(statistics.median(sum(times) for _, times in runs), 2),
         "least_decoder_ms": round(min(sum(times) for _, times in runs), 2),
@@ -151,21 +151,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--least-sentences", type=int, default=1)
     parser.add_argument("--most-sentences", type=int, default=64)
-    parser.add_argument("--logits", action="store_true", help="search all logits, instead of asking for the best")
-    parser.add_argument("--tiny", action="store_true", help="a tiny model, to see that this runs")
-    given = parser.parse_args()
-    sizes = TINY if given.tiny else Sizes()
+    parser.add_argument("--logits", action="store_true", help="search all logits in numpy instead of calling top k")
+    parser.add_argument("--tiny", action="store_true", help="a tiny model, to test the script")
+    arguments = parser.parse_args()
+    sizes = TINY if arguments.tiny else Sizes()
     model = cpu.Model(
-        configuration(sizes),
+        build_config(sizes),
         random_weights(sizes),
-        compute=given.compute,
-        threads=given.threads,
-        instruction_set=given.instruction_set,
+        compute=arguments.compute,
+        threads=arguments.threads,
+        instruction_set=arguments.instruction_set,
     )
-    print(json.dumps({"compute": given.compute, "threads": model.threads, "instruction_set": model.instruction_set}))
+    print(
+        json.dumps({"compute": arguments.compute, "threads": model.threads, "instruction_set": model.instruction_set})
+    )
     for sentences, beam in WORK:
-        if given.least_sentences <= sentences <= given.most_sentences:
-            found = measured(model, sentences, beam, steps=TARGET, rounds=given.rounds, logits=given.logits)
+        if arguments.least_sentences <= sentences <= arguments.most_sentences:
+            found = measure(model, sentences, beam, steps=TARGET, rounds=arguments.rounds, logits=arguments.logits)
             print(json.dumps(found), flush=True)
 
 

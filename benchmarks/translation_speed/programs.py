@@ -1,4 +1,4 @@
-"""Programs that translate ids with the same weights, each in a process of its own with threads of its own."""
+"""Programs that translate token ids with the same weights, each in a process of its own."""
 
 import json
 import multiprocessing
@@ -13,16 +13,16 @@ from types import TracebackType
 from typing import Any, Self, final
 
 Output = tuple[list[int], float | None]
-"""Ids, and the mean of their log-probabilities where the program gives it."""
+"""Token ids, and the mean log-probability if the program returns it."""
 Translate = Callable[[Sequence[Sequence[int]], int, int, bool], list[Output]]
-"""Sources with their end symbols, beam, tokens of each output, and whether scores are wanted."""
+"""Arguments: sources with EOS, beam size, tokens of each output, and whether to return scores."""
 PAUSE = 0.3
-"""Seconds between two turns: OpenMP's threads look for work for 0.2 before they sleep, on cores that others need."""
+"""Seconds between two calls: threads of OpenMP spin for 0.2 seconds before they sleep."""
 
 
 @dataclass(frozen=True)
-class Ours:
-    """The compiled core, as `dragoman.load` gives it."""
+class Dragoman:
+    """Dragoman's CPU backend, as `dragoman.load` returns it."""
 
     run: Path
     compute: str
@@ -31,17 +31,16 @@ class Ours:
         import numpy as np
 
         import dragoman
-        from dragoman.decoding import LengthLimit, SearchSettings, search
-        from dragoman.models.special_symbols import SpecialSymbols
+        from dragoman.decoding import DecodingConfig, LengthLimit, search
 
         network = dragoman.load(self.run, compute_type=self.compute).network
 
         def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, _scores: bool) -> list[Output]:
             limit = LengthLimit(factor=0, offset=tokens)
-            settings = SearchSettings(beam=beam, minimum_length=tokens, max_length=limit)
+            settings = DecodingConfig(beam_size=beam, min_length=tokens, max_length=limit)
             limits = np.full(len(sources), tokens)
             memory = network.encode([source[:-1] for source in sources])
-            found = search(network, memory, limits=limits, settings=settings, symbols=SpecialSymbols())
+            found = search(network, memory, limits=limits, config=settings)
             return [(list(best.tokens), best.score) for best, *_ in found]
 
         return translate
@@ -49,7 +48,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class CTranslate2:
-    """CTranslate2 with a number of translators side by side, and of threads for each."""
+    """CTranslate2 with a number of translators, and a number of threads for each."""
 
     model: Path
     compute: str
@@ -116,17 +115,17 @@ class HuggingFace:
         return translate
 
 
-Program = Ours | CTranslate2 | HuggingFace
+Program = Dragoman | CTranslate2 | HuggingFace
 
 
 @final
-class Running:
-    """A program in a process of its own, which waits for work."""
+class RunningProgram:
+    """A program in a process of its own, which waits for requests."""
 
     def __init__(self, program: Program) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=partial(_work, theirs, program), daemon=True)
+        self._pipe, child = context.Pipe()
+        self._process = context.Process(target=partial(_serve, child, program), daemon=True)
         self._process.start()
 
     def __enter__(self) -> Self:
@@ -139,39 +138,39 @@ class Running:
         self._process.join()
 
     def wait(self) -> None:
-        """Until it is loaded."""
-        self._ask(None)
+        """Wait until the model is loaded."""
+        self._request(None)
 
     def __call__(
         self, sources: Sequence[Sequence[int]], *, beam: int, tokens: int, scores: bool = False, calls: int = 1
     ) -> tuple[float, list[Output]]:
-        """Seconds that the program took, the median of so many calls, and what it found."""
-        answer: tuple[float, list[Output]] = self._ask((calls, sources, beam, tokens, scores))
+        """Return the median seconds of some calls, and the outputs."""
+        answer: tuple[float, list[Output]] = self._request((calls, sources, beam, tokens, scores))
         time.sleep(PAUSE)
         return answer
 
-    def _ask(self, what: Any) -> Any:
-        self._pipe.send(what)
+    def _request(self, message: Any) -> Any:
+        self._pipe.send(message)
         answer = self._pipe.recv()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
-def _work(pipe: Connection, program: Program) -> None:
+def _serve(pipe: Connection, program: Program) -> None:
     try:
         translate = program.load()
     except Exception as error:
         pipe.send(error)
         raise
     while True:
-        if (asked := pipe.recv()) is None:
+        if (request := pipe.recv()) is None:
             pipe.send(None)
             continue
-        calls, *work = asked
+        calls, *work = request
         seconds = []
         for _ in range(calls):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             found = translate(*work)
-            seconds.append(time.perf_counter() - begun)
+            seconds.append(time.perf_counter() - start)
         pipe.send((statistics.median(seconds), found))

@@ -1,8 +1,8 @@
-"""Translates a file by CTranslate2, text to text, as a short script of its users does.
+"""Translate a file with CTranslate2, as a short script of its users does.
 
-    python benchmarks/decode/with_ctranslate2.py MODEL TOKENIZER INPUT OUTPUT --compute int8 --threads 1
+    python translate_with_ctranslate2.py MODEL TOKENIZER INPUT OUTPUT --compute int8 --threads 1
 
-The tokenizer is that of the run that the model was made from.
+The tokenizer is that of the run from which the model was converted.
 """
 
 import argparse
@@ -25,20 +25,27 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--beam", type=int, default=5)
-    asked = parser.parse_args()
-    tokenizer = Tokenizer.load(asked.tokenizer)
+    arguments = parser.parse_args()
+    tokenizer = Tokenizer.load(arguments.tokenizer)
     model = ctranslate2.Translator(
-        str(asked.model), compute_type=asked.compute, inter_threads=asked.translators, intra_threads=asked.threads
+        str(arguments.model),
+        compute_type=arguments.compute,
+        inter_threads=arguments.translators,
+        intra_threads=arguments.threads,
     )
-    words = json.loads((asked.model / "shared_vocabulary.json").read_text(encoding="utf-8"))
+    words = json.loads((arguments.model / "shared_vocabulary.json").read_text(encoding="utf-8"))
     numbers = {word: number for number, word in enumerate(words)}
-    texts = asked.input.read_text(encoding="utf-8").splitlines()
+    texts = arguments.input.read_text(encoding="utf-8").splitlines()
     sources = [[*(words[number] for number in ids), words[3]] for ids in tokenizer.source.encode_batch(texts)]
-    found = model.translate_batch(
-        sources, beam_size=asked.beam, batch_type="tokens", max_batch_size=asked.batch_tokens, max_decoding_length=512
+    results = model.translate_batch(
+        sources,
+        beam_size=arguments.beam,
+        batch_type="tokens",
+        max_batch_size=arguments.batch_tokens,
+        max_decoding_length=512,
     )
-    lines = [tokenizer.target.decode([numbers[word] for word in one.hypotheses[0]]) for one in found]
-    asked.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    lines = [tokenizer.target.decode([numbers[word] for word in result.hypotheses[0]]) for result in results]
+    arguments.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

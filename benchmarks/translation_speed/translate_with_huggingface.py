@@ -1,8 +1,6 @@
-"""Translates a file by Hugging Face, text to text, as a short script of its users does.
+"""Translate a file with Hugging Face's Pegasus and the weights of a run, as a short script of its users does.
 
-    python benchmarks/decode/with_huggingface.py RUN TOKENIZER INPUT OUTPUT
-
-The network is Pegasus, with the weights of the run.
+python -m benchmarks.translation_speed.translate_with_huggingface RUN TOKENIZER INPUT OUTPUT
 """
 
 import argparse
@@ -26,18 +24,20 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32)
-    asked = parser.parse_args()
-    tokenizer = Tokenizer.load(asked.tokenizer)
-    config = yaml.safe_load((asked.run / "config.yaml").read_text(encoding="utf-8"))
-    model = pegasus(config["model"], load_arrays(asked.run / "model.safetensors"))
-    texts = asked.input.read_text(encoding="utf-8").splitlines()
+    arguments = parser.parse_args()
+    tokenizer = Tokenizer.load(arguments.tokenizer)
+    config = yaml.safe_load((arguments.run / "config.yaml").read_text(encoding="utf-8"))
+    model = pegasus(config["model"], load_arrays(arguments.run / "model.safetensors"))
+    texts = arguments.input.read_text(encoding="utf-8").splitlines()
     lines = []
-    for first in range(0, len(texts), asked.batch):
-        rows = [torch.tensor([*ids, 3]) for ids in tokenizer.source.encode_batch(texts[first : first + asked.batch])]
+    for first in range(0, len(texts), arguments.batch):
+        rows = [
+            torch.tensor([*ids, 3]) for ids in tokenizer.source.encode_batch(texts[first : first + arguments.batch])
+        ]
         ids = pad_sequence(rows, batch_first=True)
-        found = model.generate(ids, attention_mask=(ids != 0).long(), num_beams=asked.beam, max_new_tokens=512)
-        lines += [tokenizer.target.decode([one for one in row if one > 3]) for row in found.tolist()]
-    asked.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        outputs = model.generate(ids, attention_mask=(ids != 0).long(), num_beams=arguments.beam, max_new_tokens=512)
+        lines += [tokenizer.target.decode([one for one in row if one > 3]) for row in outputs.tolist()]
+    arguments.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
