@@ -14,63 +14,65 @@ from typing import Any
 
 import dragoman
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.decoding import Average, SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.cpu_backend import instruction_sets
 from dragoman.inference.engine import Engine, Request
 
-COMPUTES = ("float32", "int8")
+COMPUTE_TYPES = ("float32", "int8")
 CALLERS = 3
 """Threads that share an engine."""
-ROOM = 331
-"""Source tokens in an engine's batch: few, so that sentences come and go all the time."""
+MAX_TOKENS = 331
+"""Source tokens in an engine's batch: few, so that requests join and leave at every step."""
 Row = tuple[str, tuple[str, ...], float, float, tuple[float, ...]]
-"""The text of a translation, its tokens, its score and log-probability, and those of its tokens."""
+"""Text, tokens, score, log-probability and token log-probabilities of a translation."""
 
 
-def in_batches(translator: Translator, texts: Sequence[str], settings: SearchSettings, *, size: int) -> list[Row]:
-    """Translated `size` at a time, in their order; with a size of 1 every sentence is alone."""
-    chunks = [texts[begin : begin + size] for begin in range(0, len(texts), size)]
+def in_batches(translator: Translator, texts: Sequence[str], settings: DecodingConfig, *, size: int) -> list[Row]:
+    """Translate in batches of `size`, in order; with a size of 1 every sentence is alone."""
+    chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
     return [_row(found[0]) for chunk in chunks for found in translator.hypotheses(chunk, settings)]
 
 
-def in_random_order(translator: Translator, texts: Sequence[str], settings: SearchSettings) -> list[Row]:
-    """Translated all at once, in another order."""
+def in_random_order(translator: Translator, texts: Sequence[str], settings: DecodingConfig) -> list[Row]:
+    """Translate all at once, in random order."""
     order = random.Random(2).sample(range(len(texts)), len(texts))
-    found = translator.hypotheses([texts[place] for place in order], settings)
-    rows = {place: _row(translations[0]) for place, translations in zip(order, found, strict=True)}
-    return [rows[place] for place in range(len(texts))]
+    found = translator.hypotheses([texts[index] for index in order], settings)
+    rows = {index: _row(translations[0]) for index, translations in zip(order, found, strict=True)}
+    return [rows[index] for index in range(len(texts))]
 
 
-def through_an_engine(translator: Translator, texts: Sequence[str], settings: SearchSettings) -> list[Row]:
-    """Asked for by several callers in small portions, while another asks for more and takes half of it back."""
+def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingConfig) -> list[Row]:
+    """Translate by several threads that share an engine, while another thread submits and cancels requests."""
     found: dict[int, Row] = {}
-    with Engine(translator.network, room=ROOM) as engine:
+    with Engine(translator.network, room=MAX_TOKENS) as engine:
         shared = Translator(translator.model, translator.tokenizer, engine=engine)
 
         def call(number: int) -> None:
             generator = random.Random(number)
-            mine = generator.sample(range(number, len(texts), CALLERS), len(range(number, len(texts), CALLERS)))
-            while mine:
-                portion = [mine.pop() for _ in range(min(len(mine), generator.randint(1, 13)))]
-                translated = shared.hypotheses([texts[place] for place in portion], settings)
-                found.update({place: _row(one[0]) for place, one in zip(portion, translated, strict=True)})
+            own = generator.sample(range(number, len(texts), CALLERS), len(range(number, len(texts), CALLERS)))
+            while own:
+                batch = [own.pop() for _ in range(min(len(own), generator.randint(1, 13)))]
+                translated = shared.hypotheses([texts[index] for index in batch], settings)
+                found.update({index: _row(one[0]) for index, one in zip(batch, translated, strict=True)})
 
         callers = [threading.Thread(target=call, args=(number,)) for number in range(CALLERS)]
         for caller in callers:
             caller.start()
-        _disturb(engine, translator, texts, while_=lambda: any(caller.is_alive() for caller in callers))
-    return [found[place] for place in range(len(texts))]
+        _submit_and_cancel(engine, translator, texts, running=lambda: any(caller.is_alive() for caller in callers))
+    return [found[index] for index in range(len(texts))]
 
 
-def _disturb(engine: Engine, translator: Translator, texts: Sequence[str], *, while_: Callable[[], bool]) -> None:
-    """Ask for sentences by searches of other kinds, and take every second one back a little later."""
+def _submit_and_cancel(
+    engine: Engine, translator: Translator, texts: Sequence[str], *, running: Callable[[], bool]
+) -> None:
+    """Submit requests with other decoding options, and cancel every second one."""
     generator = random.Random(5)
-    others = [SearchSettings(beam=1), SearchSettings(beam=3, best=2)]
+    options = [DecodingConfig(beam_size=1), DecodingConfig(beam_size=3, n_best=2)]
     ids = translator.tokenizer.source.encode_batch([text for text in texts if text][:97])
-    while while_():
+    while running():
         requests = [
-            Request(one, generator.choice(others), generator.randint(1, 31)) for one in generator.sample(ids, 5)
+            Request(one, generator.choice(options), generator.randint(1, 31)) for one in generator.sample(ids, 5)
         ]
         answers = [engine.submit(request) for request in requests]
         time.sleep(0.001)
@@ -80,15 +82,15 @@ def _disturb(engine: Engine, translator: Translator, texts: Sequence[str], *, wh
             answer.result()
 
 
-def from_file(run: Path, texts: Sequence[str], settings: SearchSettings, *, compute: str) -> list[Row]:
-    """Translated by `dragoman translate` from file to file; the process has this one's environment."""
+def from_file(run: Path, texts: Sequence[str], settings: DecodingConfig, *, compute_type: str) -> list[Row]:
+    """Translate by `dragoman translate` from file to file, in a process with the environment of this one."""
+    penalty = settings.penalty
     with tempfile.TemporaryDirectory() as name:
         source, target = Path(name, "source.txt"), Path(name, "target.jsonl")
         source.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
-        options = ["--compute", compute, "--beam", settings.beam, "--device", "cpu", "--format", "jsonl"]
-        options += ["--max-length-factor", settings.maximum_length.factor]
-        assert isinstance(settings.normalisation, Average), "a run's own may be another"
-        options += ["--normalisation", "average", "--length-penalty", settings.normalisation.alpha]
+        options = ["--compute-type", compute_type, "--beam", settings.beam_size, "--device", "cpu", "--format", "jsonl"]
+        options += ["--max-length-ratio", settings.max_length_ratio]
+        options += ["--length-penalty-kind", penalty.kind, "--length-penalty", penalty.alpha]
         command = [sys.executable, "-m", "dragoman", "translate", run, "-i", source, "-o", target, *options]
         subprocess.run([str(part) for part in command], check=True)
         best = [json.loads(line)["translations"][0] for line in target.read_text(encoding="utf-8").splitlines()]
@@ -98,34 +100,36 @@ def from_file(run: Path, texts: Sequence[str], settings: SearchSettings, *, comp
     ]
 
 
-def compared(run: Path, texts: Sequence[str], settings: SearchSettings, *, compute: Any) -> dict[str, int]:
-    """For every way, how many sentences are translated otherwise than alone, or with other numbers."""
-    translator = dragoman.load(run, device="cpu", compute=compute)
+def count_differences(
+    run: Path, texts: Sequence[str], settings: DecodingConfig, *, compute_type: Any
+) -> dict[str, int]:
+    """Return for every way how many sentences differ from the sentence alone, in text or numbers."""
+    translator = dragoman.load(run, device="cpu", compute_type=compute_type)
     alone = in_batches(translator, texts, settings, size=1)
-    ways = {
+    found = {
         "in batches of 7": in_batches(translator, texts, settings, size=7),
         "in batches of 64": in_batches(translator, texts, settings, size=64),
         "in random order": in_random_order(translator, texts, settings),
-        "as others join and leave": through_an_engine(translator, texts, settings),
+        "by an engine with concurrent requests": in_engine(translator, texts, settings),
         "streamed": [_row(found[0]) for found in translator.stream(texts, settings, chunk=97)],
-        "from file to file": from_file(run, texts, settings, compute=compute),
+        "from file to file": from_file(run, texts, settings, compute_type=compute_type),
     }
-    return {way: sum(one != other for one, other in zip(alone, rows, strict=True)) for way, rows in ways.items()}
+    return {way: sum(one != other for one, other in zip(alone, rows, strict=True)) for way, rows in found.items()}
 
 
-def everywhere(run: Path, texts: Sequence[str], settings: SearchSettings) -> Iterator[dict[str, Any]]:
-    """What `compared` gives in each precision, by each instruction set of this processor."""
-    before = os.environ.get(INSTRUCTION_SET)
+def compare_everywhere(run: Path, texts: Sequence[str], settings: DecodingConfig) -> Iterator[dict[str, Any]]:
+    """Yield `count_differences` for each compute type and each instruction set of this processor."""
+    previous = os.environ.get(INSTRUCTION_SET)
     try:
-        for compute in COMPUTES:
+        for compute_type in COMPUTE_TYPES:
             for name in instruction_sets():
                 os.environ[INSTRUCTION_SET] = name
-                different = compared(run, texts, settings, compute=compute)
-                yield {"compute": compute, "instruction_set": name, "different": different}
+                different = count_differences(run, texts, settings, compute_type=compute_type)
+                yield {"compute_type": compute_type, "instruction_set": name, "different": different}
     finally:
         os.environ.pop(INSTRUCTION_SET)
-        if before is not None:
-            os.environ[INSTRUCTION_SET] = before
+        if previous is not None:
+            os.environ[INSTRUCTION_SET] = previous
 
 
 def _row(one: Translation) -> Row:

@@ -12,7 +12,7 @@ pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers import read_lines
-from dragoman.decoding import LengthLimit, SearchSettings
+from dragoman.decoding import LengthLimit, DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import THREADS, instruction_sets
@@ -21,7 +21,7 @@ from tests import batch_invariance
 from tests.corpora import corpora
 
 STORED = Path(__file__).parents[1] / "golden" / "run-1"
-SHORT = SearchSettings(beam=5, maximum_length=LengthLimit(factor=0.5))
+SHORT = DecodingConfig(beam_size=5, max_length_ratio=0.5)
 WAYS = 6
 
 
@@ -57,9 +57,9 @@ def real(count: int) -> list[str]:
 
 
 def test_sentences_are_translated_the_same_in_any_company(sharp):
-    results = list(batch_invariance.everywhere(sharp, [*made_up(43), *real(25)], SHORT))
-    assert [(one["compute"], one["instruction_set"]) for one in results] == [
-        (compute, name) for compute in ("float32", "int8") for name in instruction_sets()
+    results = list(batch_invariance.compare_everywhere(sharp, [*made_up(43), *real(25)], SHORT))
+    assert [(one["compute_type"], one["instruction_set"]) for one in results] == [
+        (compute_type, name) for compute_type in ("float32", "int8") for name in instruction_sets()
     ]
     for result in results:
         assert len(result["different"]) == WAYS
@@ -83,7 +83,7 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
     for found in (
         batch_invariance.in_batches(translator, texts, SHORT, size=7),
         batch_invariance.in_random_order(translator, texts, SHORT),
-        batch_invariance.through_an_engine(translator, texts, SHORT),
+        batch_invariance.in_engine(translator, texts, SHORT),
     ):
         assert sum(one != other for one, other in zip(alone, found, strict=True)) > len(texts) // 2
 
