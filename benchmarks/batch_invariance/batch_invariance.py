@@ -1,10 +1,9 @@
-"""Whether a sentence's translation depends on its company: every sentence alone and in all the ways there are.
+"""Count the sentences whose translation depends on the batch, in every compute type and instruction set.
 
-    python benchmarks/decode/company.py RUN --source FILE --output company.json
+    python -m benchmarks.batch_invariance.batch_invariance RUN --source FILE --name zen4
 
-What is compared with the sentence alone, to the last bit of every log-probability: batches, any order, an engine whose
-other callers join, leave and take requests back meanwhile, and the command from file to file as a process of its own;
-in each precision, by each instruction set that the processor has. Needs the compiled core.
+Every sentence is translated alone, in batches, in random order, by an engine with concurrent requests, streamed, and
+by the command from file to file. All log-probabilities must be the same to the last bit. Needs the CPU library.
 """
 
 import argparse
@@ -17,10 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import TranslationWarning
-from tests.batch_invariance import everywhere
+from tests.batch_invariance import compare_everywhere
 
 
 def main() -> int:
@@ -28,23 +28,22 @@ def main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    texts = [text for _, text in read_lines(given.source)]
+    parser.add_argument("--name", required=True, help="entry of results.json")
+    arguments = parser.parse_args()
+    texts = [text for _, text in read_lines(arguments.source)]
     warnings.simplefilter("ignore", TranslationWarning)
     results: list[dict[str, Any]] = []
     report = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "sentences": len(texts),
-        "beam": given.beam,
+        "beam": arguments.beam,
         "results": results,
     }
-    for result in everywhere(given.run, texts, DecodingConfig(beam_size=given.beam)):
+    for result in compare_everywhere(arguments.run, texts, DecodingConfig(beam_size=arguments.beam)):
         print(json.dumps(result), flush=True)
         results.append(result)
-        if given.output is not None:
-            given.output.write_text(json.dumps(report, indent=2) + "\n")
+        update_results(Path(__file__).parent / "results.json", {arguments.name: report})
     return int(any(count for result in results for count in result["different"].values()))
 
 

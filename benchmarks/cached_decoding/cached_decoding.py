@@ -1,9 +1,9 @@
-"""Beam search as a plain loop that decodes every prefix anew: the slow twin of `dragoman.decoding`.
+"""Time beam search with a key-value cache and a plain loop without one, on the same sentences.
 
-No cache, no tensors of hypotheses: lists, sorted. The tests hold it to give the same hypotheses; run as a program it
-times both on the same sentences in the same batches, in turn, and writes JSON:
+    python -m benchmarks.cached_decoding.cached_decoding RUN --source FILE --lines 1000 --beam 5
 
-    python benchmarks/decode_twin.py RUN --source FILE --lines 1000 --beam 5 --output timings.json
+The plain loop is the reference beam search of the tests. Both and `dragoman translate` alternate on the same batches.
+Writes results.json.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
@@ -31,7 +32,7 @@ from tests.plain_beam_search import plain_beam_search
 
 
 def plain_translations(translator: Translator, texts: list[str], settings: DecodingConfig) -> list[Hypothesis]:
-    """The best hypothesis for each text by the plain loop, in the batches that the translator makes."""
+    """Return the best hypothesis for each text by the plain loop, in the batches of the translator."""
     symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
     best: dict[int, Hypothesis] = {}
@@ -41,7 +42,7 @@ def plain_translations(translator: Translator, texts: list[str], settings: Decod
             translator.model,
             pad_sequence(sources, batch_first=True, padding_value=symbols.pad).to(translator.device),
             torch.tensor([len(source) for source in sources], device=translator.device),
-            limits=[settings.limit(len(ids[row])) for row in rows],
+            limits=[settings.output_limit(len(ids[row])) for row in rows],
             settings=settings,
             symbols=symbols,
         )
@@ -49,15 +50,15 @@ def plain_translations(translator: Translator, texts: list[str], settings: Decod
     return [best[row] for row in range(len(texts))]
 
 
-def timed(task: Callable[[], list[Hypothesis]]) -> tuple[float, list[Hypothesis]]:
-    """Seconds, and what the task returned."""
+def time_task(task: Callable[[], list[Hypothesis]]) -> tuple[float, list[Hypothesis]]:
+    """Return the seconds and the result of a task."""
     start = time.perf_counter()
     result = task()
     return time.perf_counter() - start, result
 
 
-def timed_command(run: Path, texts: list[str], beam: int, device: str | None) -> float:
-    """Seconds of `dragoman translate` as a process of its own, from the start of Python to the last line on disk."""
+def time_command(run: Path, texts: list[str], beam: int, device: str | None) -> float:
+    """Return the seconds of `dragoman translate`, from the start of Python to the last line on disk."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "source.txt"
         source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
@@ -69,8 +70,8 @@ def timed_command(run: Path, texts: list[str], beam: int, device: str | None) ->
         return time.perf_counter() - start
 
 
-def row(seconds: list[float], hypotheses: list[Hypothesis]) -> dict[str, object]:
-    """The result of one road: the seconds of every round, and the tokens a second of the fastest."""
+def summarize(seconds: list[float], hypotheses: list[Hypothesis]) -> dict[str, object]:
+    """Return the seconds of every round, and the tokens a second of the fastest."""
     tokens = sum(one.length for one in hypotheses)
     return {
         "seconds": [round(one, 3) for one in seconds],
@@ -80,7 +81,7 @@ def row(seconds: list[float], hypotheses: list[Hypothesis]) -> dict[str, object]
 
 
 def main() -> None:
-    """Time both roads on the same sentences, in turn, and print or write the result."""
+    """Time the programs on the same sentences, alternating, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
@@ -88,26 +89,25 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device")
-    parser.add_argument("--output", type=Path)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
 
     from dragoman.runs.load import load_torch_model
 
-    translator = load_torch_model(asked.run, device=asked.device)
-    settings = DecodingConfig(beam_size=asked.beam)
-    texts = [text for _, text in islice(read_lines(asked.source), asked.lines) if text.strip()]
-    roads = {
+    translator = load_torch_model(arguments.run, device=arguments.device)
+    settings = DecodingConfig(beam_size=arguments.beam)
+    texts = [text for _, text in islice(read_lines(arguments.source), arguments.lines) if text.strip()]
+    programs = {
         "cached": lambda: [found[0].hypothesis for found in translator.hypotheses(texts, settings)],
         "plain": lambda: plain_translations(translator, texts, settings),
     }
-    translator.translate(texts[:17], beam=asked.beam)  # the first call of each kernel is slower
+    translator.translate(texts[:17], beam=arguments.beam)  # the first call of each kernel is slower
     seconds: dict[str, list[float]] = {"cached": [], "plain": [], "command": []}
     hypotheses: dict[str, list[Hypothesis]] = {}
-    for _ in range(asked.rounds):
-        for name, road in roads.items():
-            took, hypotheses[name] = timed(road)
+    for _ in range(arguments.rounds):
+        for name, program in programs.items():
+            took, hypotheses[name] = time_task(program)
             seconds[name].append(took)
-        seconds["command"].append(timed_command(asked.run, texts, asked.beam, asked.device))
+        seconds["command"].append(time_command(arguments.run, texts, arguments.beam, arguments.device))
     same = sum(a.tokens == b.tokens for a, b in zip(hypotheses["cached"], hypotheses["plain"], strict=True))
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,17 +116,15 @@ def main() -> None:
         "torch": torch.__version__,
         "load_average": os.getloadavg(),
         "sentences": len(texts),
-        "beam": asked.beam,
+        "beam": arguments.beam,
         "same_output": same,
-        "cached": row(seconds["cached"], hypotheses["cached"]),
-        "plain": row(seconds["plain"], hypotheses["plain"]),
-        "command": row(seconds["command"], hypotheses["cached"]),
+        "cached": summarize(seconds["cached"], hypotheses["cached"]),
+        "plain": summarize(seconds["plain"], hypotheses["plain"]),
+        "command": summarize(seconds["command"], hypotheses["cached"]),
         "times_faster": round(min(seconds["plain"]) / min(seconds["cached"]), 2),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    if asked.output is not None:
-        asked.output.write_text(text + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=2))
+    update_results(Path(__file__).parent / "results.json", result)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""What recording leaves behind, in time: a network that was never recorded beside one that was, in turn.
+"""Measure the overhead that a recording leaves behind, and that of recording itself.
 
-    python benchmarks/recording/unchanged.py RUN --source test.en.gz
+    python -m benchmarks.recording_overhead.recording_overhead RUN --source test.en.gz
 
-Two copies of one run, in one process and by PyTorch. One is recorded during a whole translation first, and let go
-again. Then both translate the same sentences, one after the other, the first being another each round. The ratio is
-that of the times of a round, its interval that of the median of all rounds. Also said is what recording costs while it
-lasts. Time is that of the processor on one thread, so that other work on the machine counts as little as it can. Writes
-results.json beside this file.
+Two copies of one run are loaded in PyTorch. One is recorded during a whole translation. Then both translate the same
+sentences, alternating, in an order that changes from round to round. The ratio is the median of all rounds, with a
+bootstrap interval. Times are processor seconds on one thread. Writes results.json.
 """
 
 import argparse
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
@@ -30,25 +29,25 @@ from dragoman.interpret import record
 from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
-WARMING = 2
-DRAWN = 10_000
+WARMUP_ROUNDS = 2
+BOOTSTRAP_SAMPLES = 10_000
 SEED = 1
 
 
 def main() -> None:
-    arguments = parse()
+    arguments = parse_arguments()
     torch.set_num_threads(1)
     texts = [line for _, line in islice(read_lines(arguments.source), arguments.sentences)]
     never, once = (load_torch_model(arguments.run, device="cpu") for _ in range(2))
-    expected, _ = timed(never, texts)
-    during, slow = timed(once, texts, lambda: record(once.model))
+    expected, _ = time_translation(never, texts)
+    during, slow = time_translation(once, texts, lambda: record(once.model))
     seconds: dict[str, list[float]] = {"never": [], "once": []}
-    for number in range(WARMING + arguments.rounds):
+    for number in range(WARMUP_ROUNDS + arguments.rounds):
         order = [("never", never), ("once", once)]
         for name, translator in order if number % 2 else reversed(order):
-            outputs, took = timed(translator, texts)
+            outputs, took = time_translation(translator, texts)
             assert outputs == expected == during, "recording must change no output"
-            if number >= WARMING:
+            if number >= WARMUP_ROUNDS:
                 seconds[name].append(took)
     ratios = [after / before for before, after in zip(seconds["never"], seconds["once"], strict=True)]
     tree = {
@@ -57,15 +56,15 @@ def main() -> None:
         "sentences": len(texts),
         "rounds": arguments.rounds,
         "ratio": statistics.median(ratios),
-        "interval": interval(ratios),
+        "interval": bootstrap_interval(ratios),
         "while_recording": slow / statistics.median(seconds["never"]),
         "seconds": seconds,
     }
-    (HERE / "results.json").write_text(json.dumps(tree, indent=1) + "\n")
+    update_results(HERE / "results.json", tree)
     print(json.dumps({key: value for key, value in tree.items() if key != "seconds"}))
 
 
-def parse() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
@@ -74,19 +73,19 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def timed(
-    translator: Translator, texts: list[str], watched: Callable[[], AbstractContextManager[Any]] = nullcontext
+def time_translation(
+    translator: Translator, texts: list[str], recording: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> tuple[list[str], float]:
-    """The translations, and the processor's seconds that they took."""
-    with watched():
+    """Return the translations and their processor seconds."""
+    with recording():
         start = time.process_time()
         outputs = [best.text for best, *_ in translator.hypotheses(texts, DecodingConfig(beam_size=5))]
         return outputs, time.process_time() - start
 
 
-def interval(ratios: list[float]) -> tuple[float, float]:
-    """Of 95 %, of the median, by drawing rounds anew."""
-    drawn = np.random.default_rng(SEED).choice(ratios, size=(DRAWN, len(ratios)))
+def bootstrap_interval(ratios: list[float]) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the median."""
+    drawn = np.random.default_rng(SEED).choice(ratios, size=(BOOTSTRAP_SAMPLES, len(ratios)))
     low, high = np.quantile(np.median(drawn, axis=1), [0.025, 0.975])
     return float(low), float(high)
 
