@@ -31,7 +31,7 @@ ROWS: dict[str, list[str]] = {
         "training.loss={kind: r_drop, weight: 5.0}",
         "training.optimizer={kind: muon, learning_rate: 0.003}",
     ],
-    "noise": ["data.noise={capitals: 0.05, lower: 0.05, no_end_mark: 0.1, typing: 0.03}"],
+    "noise": ["data.noise={uppercase: 0.05, lowercase: 0.05, no_final_punctuation: 0.1, typos: 0.03}"],
 }
 """Settings of each variant, as for `--set`."""
 

@@ -24,6 +24,7 @@ import dragoman
 from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
 from dragoman.decoding import DecodingConfig, LengthPenalty
+from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference import Translation, Translator
 from dragoman.runs.folder import RunFolder
@@ -88,7 +89,8 @@ def measure(
     """Return the errors of each beam size with one length penalty."""
     found = {beam_size: translate(translator, sentences.sources, penalty, beam_size) for beam_size in BEAM_SIZES}
     scores = {beam_size: [one.hypothesis.score for one in outputs] for beam_size, outputs in found.items()}
-    references = [one.score for one in translator.score(sentences.sources, sentences.references, normalisation=ranking)]
+    scored = translator.score(sentences.sources, sentences.references)
+    references = [hypothesis_score(one.log_prob, one.length, penalty) for one in scored]
     best = [max(each) for each in zip(*scores.values(), strict=True)]
     return {
         "name": name,

@@ -120,11 +120,11 @@ def decode(model: cpu.Model, sentences: int, beam: int, candidates: int | None) 
     if candidates is not None:
         lists = [np.sort(generator.permutation(model.vocabulary)[:candidates]) for _ in range(sentences)]
     start = time.process_time()
-    memory = model.encode(ids, np.full(sentences, core_steps.SOURCE), candidates=lists)
+    memory = model.encode(ids, np.full(sentences, core_steps.SOURCE), shortlists=lists)
     state = model.start(memory, beam)
     tokens = np.full((sentences, beam), 2, np.int32)
     for _ in range(core_steps.TARGET):
-        _, best, state = model.best(tokens, memory, state, 2 * beam if beam > 1 else 1)
+        _, best, state = model.top_k(tokens, memory, state, 2 * beam if beam > 1 else 1)
         tokens = np.ascontiguousarray(best[:, :, 0])
     return 1e3 * (time.process_time() - start)
 
@@ -133,7 +133,7 @@ def measure_random_model(size: str, *, rounds: int, tiny: bool) -> dict[str, Any
     sizes = core_steps.TINY if tiny else core_steps.Sizes()
     settings = parse_size(size)
     number = min(settings.frequent + settings.per_token * core_steps.SOURCE, sizes.vocabulary)
-    model = cpu.Model(core_steps.build_config(sizes), core_steps.random_weights(sizes), compute="int8")
+    model = cpu.Model(core_steps.build_config(sizes), core_steps.random_weights(sizes), compute_type="int8")
     rows = []
     for sentences, beam in ((1, 1), (1, 4), (32, 1), (32, 4), (64, 4)):
         times: dict[int | None, list[float]] = {None: [], number: []}
@@ -148,7 +148,7 @@ def measure_random_model(size: str, *, rounds: int, tiny: bool) -> dict[str, Any
             "shortlist_ms": round(short, 2),
         }
         rows.append(row | {"times_faster": round(full / short, 2)})
-    return {"words": sizes.vocabulary, "candidates": number, "threads": model.threads, "results": rows}
+    return {"words": sizes.vocabulary, "candidates": number, "threads": model.num_threads, "results": rows}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Time the encoder and the decoder steps of the CPU library on a model with random weights.
 
-    python -m benchmarks.translation_speed.core_steps --compute int8 --threads 2
+    python -m benchmarks.translation_speed.core_steps --compute-type int8 --threads 2
 
 The model is `base` (6 + 6 layers, 512/2048, vocabulary of 32,000); `--tiny` tests the script. Every number is a
 median in milliseconds over all steps of some decodings of 24 source and 32 target tokens, the work of the comparison
@@ -96,19 +96,19 @@ def top_k_of_logits(
     model: cpu.Model, tokens: np.ndarray, memory: cpu.Memory, state: cpu.State, k: int
 ) -> tuple[np.ndarray, np.ndarray, cpu.State]:
     """Return the result of the library's top k, computed by numpy from all logits."""
-    logits, after = model.step(tokens, memory, state)
-    most = logits.max(axis=-1, keepdims=True)
-    normaliser = most + np.log(np.exp(logits - most).sum(axis=-1, keepdims=True))
-    some = np.argpartition(-logits, k - 1, axis=-1)[..., :k].astype(np.int32)
-    values = np.take_along_axis(logits, some, axis=-1)
+    logits, next_state = model.step(tokens, memory, state)
+    largest = logits.max(axis=-1, keepdims=True)
+    normalizer = largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+    top = np.argpartition(-logits, k - 1, axis=-1)[..., :k].astype(np.int32)
+    values = np.take_along_axis(logits, top, axis=-1)
     order = np.argsort(-values, axis=-1)
-    log_probs = np.take_along_axis(values, order, axis=-1) - normaliser
-    return log_probs, np.take_along_axis(some, order, axis=-1), after
+    log_probs = np.take_along_axis(values, order, axis=-1) - normalizer
+    return log_probs, np.take_along_axis(top, order, axis=-1), next_state
 
 
 def decode(model: cpu.Model, sentences: int, beam: int, *, steps: int, logits: bool) -> tuple[float, list[float]]:
     """Return the milliseconds of the encoder and of each decoder step; beams are reordered as in a search."""
-    top_k_tokens = partial(top_k_of_logits, model) if logits else model.best
+    top_k_tokens = partial(top_k_of_logits, model) if logits else model.top_k
     generator = np.random.default_rng(1)
     ids = generator.integers(4, model.vocabulary, size=(sentences, SOURCE), dtype=np.int32)
     start = time.perf_counter()
@@ -122,7 +122,7 @@ def decode(model: cpu.Model, sentences: int, beam: int, *, steps: int, logits: b
         start = time.perf_counter()
         _, best, state = top_k_tokens(tokens, memory, state, 2 * beam if beam > 1 else 1)
         if beam > 1:
-            state = state.select(parents)
+            state = state.reorder(parents)
         times.append(1e3 * (time.perf_counter() - start))
         tokens = np.ascontiguousarray(best[:, :, 0])
     return 1e3 * encoding, times
@@ -145,7 +145,7 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--compute", choices=["int8", "bfloat16", "float32"], default="int8")
+    parser.add_argument("--compute-type", choices=["int8", "bfloat16", "float32"], default="int8")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--instruction-set", choices=cpu.instruction_sets())
     parser.add_argument("--rounds", type=int, default=5)
@@ -158,12 +158,18 @@ def main() -> None:
     model = cpu.Model(
         build_config(sizes),
         random_weights(sizes),
-        compute=arguments.compute,
-        threads=arguments.threads,
+        compute_type=arguments.compute_type,
+        num_threads=arguments.threads,
         instruction_set=arguments.instruction_set,
     )
     print(
-        json.dumps({"compute": arguments.compute, "threads": model.threads, "instruction_set": model.instruction_set})
+        json.dumps(
+            {
+                "compute_type": arguments.compute_type,
+                "threads": model.num_threads,
+                "instruction_set": model.instruction_set,
+            }
+        )
     )
     for sentences, beam in WORK:
         if arguments.least_sentences <= sentences <= arguments.most_sentences:

@@ -37,7 +37,7 @@ def run_json(*command: object) -> list[dict[str, Any]]:
 
 def time_steps(compute: str, *, most_sentences: int) -> list[Step]:
     """Return the times of `core_steps` for each batch, after a line about the model."""
-    options = ("--compute", compute, "--threads", THREADS, "--rounds", 3, "--most-sentences", most_sentences)
+    options = ("--compute-type", compute, "--threads", THREADS, "--rounds", 3, "--most-sentences", most_sentences)
     return run_json(sys.executable, "-m", "benchmarks.translation_speed.core_steps", *options)[1:]
 
 
