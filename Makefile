@@ -60,7 +60,7 @@ endif
 bench: $(DEV) ## time beam search with and without cached states (RUN=runs/en-de SOURCE=test.en)
 	@test -n "$(RUN)" && test -n "$(SOURCE)" || { \
 		echo "Name a run and a source text: make bench RUN=runs/en-de SOURCE=test.en" >&2; exit 1; }
-	$(BIN)/python benchmarks/cached_decoding/cached_decoding.py "$(RUN)" --source "$(SOURCE)" $(BENCH)
+	$(BIN)/python -m benchmarks.cached_decoding.cached_decoding "$(RUN)" --source "$(SOURCE)" $(BENCH)
 
 docs: $(DEV) ## write the generated pages of the documentation
 	$(BIN)/python docs/generate.py

@@ -52,7 +52,10 @@ Run = Callable[[], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes; a query attends to 2 `reach` + 1 keys in the window, (5 + `random`) `block` in BigBird, `width` in Linformer."""
+    """Sizes of the attention.
+
+    A query attends to 2 `reach` + 1 keys in the window, (5 + `random`) `block` in BigBird, and `width` in Linformer.
+    """
 
     size: int = 128
     heads: int = 4

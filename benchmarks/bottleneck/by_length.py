@@ -19,7 +19,6 @@ import matplotlib.pyplot as plt
 import dragoman
 from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
-from dragoman.decoding import Average
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.runs.folder import RunFolder
 
@@ -61,7 +60,8 @@ def parse_arguments() -> argparse.Namespace:
 def measure_run(
     name: str, folder: str, sources: list[str], references: list[str], buckets: list[list[int]], metric: Bleu
 ) -> dict[str, Any]:
-    outputs = dragoman.load(folder).translate(sources, beam=5, normalisation=Average())
+    results = dragoman.load(folder).translate(sources, beam_size=5, length_penalty=1.0)
+    outputs = [result.text for result in results]
 
     def bleu(rows: list[int]) -> float:
         return round(corpus_score([outputs[row] for row in rows], [[references[row] for row in rows]], metric).value, 2)

@@ -3,7 +3,6 @@
     python -m benchmarks.cached_decoding.cached_decoding RUN --source FILE --lines 1000 --beam 5
 
 The plain loop is the reference beam search of the tests. Both and `dragoman translate` alternate on the same batches.
-Writes results.json.
 """
 
 import argparse
@@ -26,7 +25,7 @@ from benchmarks.collect_runs import update_results
 from dragoman.data.readers import read_lines
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
-from dragoman.inference.length_batches import batches_by_length
+from dragoman.inference.batching import batch_by_length
 from dragoman.models.special_symbols import SpecialSymbols
 from tests.plain_beam_search import plain_beam_search
 
@@ -36,7 +35,7 @@ def plain_translations(translator: Translator, texts: list[str], settings: Decod
     symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
     best: dict[int, Hypothesis] = {}
-    for rows in batches_by_length([len(row) + 1 for row in ids], budget=translator.batch_tokens):
+    for rows in batch_by_length([len(row) + 1 for row in ids], max_tokens=translator.batch_tokens):
         sources = [torch.tensor([*ids[row], symbols.eos]) for row in rows]
         found = plain_beam_search(
             translator.model,
@@ -89,6 +88,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device")
+    parser.add_argument("--output", type=Path, help="results file to write")
     arguments = parser.parse_args()
 
     from dragoman.runs.load import load_torch_model
@@ -97,10 +97,10 @@ def main() -> None:
     settings = DecodingConfig(beam_size=arguments.beam)
     texts = [text for _, text in islice(read_lines(arguments.source), arguments.lines) if text.strip()]
     programs = {
-        "cached": lambda: [found[0].hypothesis for found in translator.hypotheses(texts, settings)],
+        "cached": lambda: [found[0].hypothesis for found in translator.translate_n_best(texts, settings)],
         "plain": lambda: plain_translations(translator, texts, settings),
     }
-    translator.translate(texts[:17], beam=arguments.beam)  # the first call of each kernel is slower
+    translator.translate(texts[:17], beam_size=arguments.beam)  # the first call of each kernel is slower
     seconds: dict[str, list[float]] = {"cached": [], "plain": [], "command": []}
     hypotheses: dict[str, list[Hypothesis]] = {}
     for _ in range(arguments.rounds):
@@ -124,7 +124,8 @@ def main() -> None:
         "times_faster": round(min(seconds["plain"]) / min(seconds["cached"]), 2),
     }
     print(json.dumps(result, indent=2))
-    update_results(Path(__file__).parent / "results.json", result)
+    if arguments.output is not None:
+        update_results(arguments.output, result)
 
 
 if __name__ == "__main__":

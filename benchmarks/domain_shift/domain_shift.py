@@ -119,7 +119,8 @@ def score_run(run: Path, prefix: Path) -> Any:
     source, reference = (
         [text for _, text in read_lines(prefix.parent / f"{prefix.name}.{side}.gz")] for side in ("en", "de")
     )
-    return corpus_score(dragoman.load(run).translate(source), [reference], Bleu())
+    outputs = [result.text for result in dragoman.load(run).translate(source)]
+    return corpus_score(outputs, [reference], Bleu())
 
 
 def format_table(tree: dict[str, Any]) -> str:

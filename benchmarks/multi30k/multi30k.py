@@ -87,7 +87,7 @@ def translate_with(run: RunFolder, weights: dict[str, Tensor], texts: dict[str, 
         shutil.copytree(run.path, copy, ignore=shutil.ignore_patterns("checkpoints", "cache"))
         save_tensors(RunFolder(copy).weights, weights)
         translator = dragoman.load(copy)
-        return {name: translator.translate(some) for name, some in texts.items()}
+        return {name: [result.text for result in translator.translate(some)] for name, some in texts.items()}
 
 
 def plot(runs: dict[str, dict[str, Any]]) -> None:

@@ -57,7 +57,8 @@ def measure_run(folder: str, texts: dict[str, list[str]], references: list[str])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)  # a failure shows in BLEU
         for name, some in texts.items():
-            scores[name] = corpus_score(translator.translate(some), [references], Bleu(lowercase=True))
+            outputs = [result.text for result in translator.translate(some)]
+            scores[name] = corpus_score(outputs, [references], Bleu(lowercase=True))
     signature = next(iter(scores.values())).signature
     return {"signature": signature, "BLEU": {name: round(score.value, 2) for name, score in scores.items()}}
 

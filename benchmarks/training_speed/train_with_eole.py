@@ -80,7 +80,7 @@ def configuration(folder: Path, run: Path, shared: dict[str, Any], *, steps: int
             "batch_type": "tokens",
             "batch_size": shared["batch_tokens"],
             "bucket_size": shared["pairs"],
-            "num_workers": 0,  # the default of one a core slows training down
+            "num_workers": 0,  # the default, one per core, slows training down
             "log_attention_entropy": False,
             "train_steps": steps,
             "save_checkpoint_steps": 10**9,
