@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.positions.learned import LearnedPositions
-from dragoman.nn.positions.sinusoidal import Sinusoids
-from dragoman.nn.positions.tree import DepthPositions
+from dragoman.nn.positions.sinusoidal import SinusoidalPositions
+from dragoman.nn.positions.tree import DepthEmbedding
 from dragoman.typing import Float, Int
 
 Vectors = Float[Tensor, "rows places size"]
@@ -29,11 +29,11 @@ class TokenEmbedding(nn.Module):
         self,
         *,
         tokens: nn.Embedding,
-        positions: Sinusoids | LearnedPositions | None,
+        positions: SinusoidalPositions | LearnedPositions | None,
         dropout: float,
         scaled: bool = True,
         project: nn.Linear | None = None,
-        depth: DepthPositions | None = None,
+        depth: DepthEmbedding | None = None,
         segments: nn.Embedding | None = None,
         norm: nn.Module | None = None,
     ) -> None:
@@ -48,9 +48,9 @@ class TokenEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """Places that the positions know, or None where they have no end."""
-        return None if self.positions is None else self.positions.maximum_length
+        return None if self.positions is None else self.positions.max_length
 
     def forward(
         self,

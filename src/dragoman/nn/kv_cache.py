@@ -11,7 +11,7 @@ from dragoman.typing import Float, Int
 
 
 @dataclass(frozen=True)
-class KeysValues:
+class KVCache:
     """One row is a sentence (memory) or a hypothesis (cache)."""
 
     keys: Float[Tensor, "rows heads positions width"]
@@ -21,7 +21,7 @@ class KeysValues:
         """These positions with the new ones after them."""
         return type(self)(torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2))
 
-    def take(self, rows: Int[Tensor, " taken"]) -> Self:
+    def select(self, rows: Int[Tensor, " taken"]) -> Self:
         """The given rows, in the given order; a row may be taken more than once."""
         return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
@@ -32,7 +32,7 @@ class KeysValues:
 
     def shift(self, by: Int[Tensor, " rows"]) -> Self:
         """Each row moved `by` so many positions towards the end; what falls off there comes in at the beginning."""
-        width = self.positions
+        width = self.length
         index = (torch.arange(width, device=by.device) - by[:, None]) % max(1, width)
         index = index[:, None, :, None]
 
@@ -41,10 +41,10 @@ class KeysValues:
 
         return type(self)(moved(self.keys), moved(self.values))
 
-    def stack(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         """The rows of the other after these; both hold the same number of positions."""
         return type(self)(torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values]))
 
     @property
-    def positions(self) -> int:
+    def length(self) -> int:
         return self.keys.shape[2]

@@ -11,18 +11,18 @@ Weights = Float[Tensor, "rows heads queries keys"]
 
 
 @runtime_checkable
-class DistanceBias(Protocol):
+class PositionBias(Protocol):
     """Numbers added to the scores, and perhaps vectors added to the values.
 
-    `before` keys stand before the place of the first query.
+    `past_length` keys stand past_length the place of the first query.
     """
 
     adds_values: bool
 
-    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "#rows heads queries {keys}"]:
+    def bias(self, query: MappedQueries, *, keys: int, past_length: int) -> Float[Tensor, "#rows heads queries {keys}"]:
         """What is added to the scores of these queries."""
         ...
 
-    def values(self, weights: Weights, *, before: int) -> Float[Tensor, "rows heads queries value_size"]:
+    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
         """What is added to the attended values; only where `adds_values`."""
         ...

@@ -10,26 +10,26 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.cpu_ops import Turned, core_for
+from dragoman.nn.cpu_ops import CpuRotary, cpu_ops_for
 from dragoman.typing import Float, Int
 
 PerHead = Float[Tensor, "rows heads places head_size"]
 
 
-def rotate(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float) -> PerHead:
+def apply_rotary(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float) -> PerHead:
     """`x` turned by its places."""
     half = x.shape[-1] // 2
     rates = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
     angles = places[:, None, :, None] * rates
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    if core := core_for(x):
-        return Turned.apply(x, cosine[:, 0], sine[:, 0], core)  # type: ignore[no-untyped-call]
+    if core := cpu_ops_for(x):
+        return CpuRotary.apply(x, cosine[:, 0], sine[:, 0], core)  # type: ignore[no-untyped-call]
     left, right = x[..., :half], x[..., half:]
     return torch.cat([left * cosine - right * sine, right * cosine + left * sine], dim=-1)
 
 
 @final
-class Rotary(nn.Module):
+class RotaryPositions(nn.Module):
     """`rotate` as a module without parameters; places may go on without end."""
 
     def __init__(self, *, base: float) -> None:
@@ -37,4 +37,4 @@ class Rotary(nn.Module):
         self.base = base
 
     def forward(self, x: PerHead, places: Int[Tensor, "#rows places"]) -> PerHead:
-        return rotate(x, places, base=self.base)
+        return apply_rotary(x, places, base=self.base)

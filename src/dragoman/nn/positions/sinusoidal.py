@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dragoman.typing import Float, Int
 
 
-def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
+def sinusoidal_positions(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
     """The vector of each position; places may go on without end."""
     rates = 10000.0 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
     angles = positions[..., None] * rates
@@ -16,14 +16,14 @@ def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*p
 
 
 @final
-class Sinusoids(nn.Module):
+class SinusoidalPositions(nn.Module):
     """Sinusoidal positions as a module without parameters."""
 
-    maximum_length = None
+    max_length = None
 
     def __init__(self, *, size: int) -> None:
         super().__init__()
         self.size = size
 
     def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places {self.size}"]:
-        return sinusoids(positions, self.size)
+        return sinusoidal_positions(positions, self.size)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.sinusoidal import sinusoids
+from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.scores import MappedQueries
 from dragoman.shapes import Structure
 from dragoman.typing import Bool, Float, Int
@@ -52,7 +52,7 @@ def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
     r"""$r_{ij}$ above for each pair of words, not yet clipped."""
     depth, above = depths(heads), ancestry(heads)
     own, other = depth[:, :, None], depth[:, None, :]
-    side = distances(heads.shape[1], heads.shape[1], before=0, device=heads.device).sign()
+    side = distances(heads.shape[1], heads.shape[1], past_length=0, device=heads.device).sign()
     return torch.where(above | above.transpose(1, 2), other - own, side * (own + other))
 
 
@@ -68,7 +68,7 @@ def token_relations(structure: Structure) -> Int[Tensor, "rows places places"]:
 
 
 @final
-class DepthPositions(nn.Module):
+class DepthEmbedding(nn.Module):
     r"""$\tanh(W\,[PE(p); PE(d)])$: what is known of a place becomes what is known of it and of a depth."""
 
     def __init__(self, *, size: int, bias: bool) -> None:
@@ -78,30 +78,33 @@ class DepthPositions(nn.Module):
     def forward(
         self, positions: Float[Tensor, "#rows places size"], depth: Int[Tensor, "rows places"]
     ) -> Float[Tensor, "rows places size"]:
-        of_depth = sinusoids(depth, positions.shape[-1]).to(self.join.weight.dtype)
+        of_depth = sinusoidal_positions(depth, positions.shape[-1]).to(self.join.weight.dtype)
         joined: Tensor = self.join(torch.cat([positions.expand_as(of_depth).to(of_depth.dtype), of_depth], dim=-1))
         return joined.tanh()
 
 
 @final
-class TreeRelations(nn.Module):
+class TreeBias(nn.Module):
     """A learnt vector for each relation, shared by the heads of a layer; none is ever held for a pair of tokens."""
 
-    TABLES = ("of_keys",)
+    LOOKUP_PARAMETERS = ("key_embedding",)
 
-    def __init__(self, *, reach: int, head_size: int, scale: float) -> None:
+    def __init__(self, *, max_distance: int, head_size: int, scale: float) -> None:
         """`scale` is that of the score which they join."""
         super().__init__()
-        self.reach = reach
+        self.max_distance = max_distance
         self.scale = scale
-        self.of_keys = nn.Parameter(torch.randn(2 * reach + 1, head_size) * head_size**-0.5)
+        self.key_embedding = nn.Parameter(torch.randn(2 * max_distance + 1, head_size) * head_size**-0.5)
 
     def bias(
-        self, query: MappedQueries, relations: Int[Tensor, "rows places keys"], *, before: int
+        self, query: MappedQueries, relations: Int[Tensor, "rows places keys"], *, past_length: int
     ) -> Float[Tensor, "rows heads queries keys"]:
-        """What is added to the scores of these queries, the first of which stands at the place `before`."""
-        scores = query @ self.of_keys.t() * self.scale
-        own = relations[:, before : before + query.shape[2]].clamp(-self.reach, self.reach) + self.reach
+        """What is added to the scores of these queries, the first of which stands at the place `past_length`."""
+        scores = query @ self.key_embedding.t() * self.scale
+        own = (
+            relations[:, past_length : past_length + query.shape[2]].clamp(-self.max_distance, self.max_distance)
+            + self.max_distance
+        )
         return scores.gather(-1, own[:, None].expand(-1, scores.shape[1], -1, -1))
 
 
