@@ -35,7 +35,7 @@ def plain_translations(translator: Translator, texts: list[str], settings: Decod
     symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
     best: dict[int, Hypothesis] = {}
-    for rows in batch_by_length([len(row) + 1 for row in ids], max_tokens=translator.batch_tokens):
+    for rows in batch_by_length([len(row) + 1 for row in ids], batch_tokens=translator.batch_tokens):
         sources = [torch.tensor([*ids[row], symbols.eos]) for row in rows]
         found = plain_beam_search(
             translator.model,
