@@ -34,7 +34,7 @@ def collect_run(run: Path) -> dict[str, Any]:
     first = {name: value for event in reversed(events) for name, value in event.items()}
     validations = [flat(event) for event in events if "scores" in event]
     return {
-        "parameters": first.get("parameters"),
+        "num_parameters": first.get("num_parameters"),
         **{name: value for name, value in scores.items() if name != "scores"},
         "scores": {part: {row["metric"]: row["value"] for row in rows} for part, rows in scores["scores"].items()},
         "signatures": {row["metric"]: row["signature"] for rows in scores["scores"].values() for row in rows},

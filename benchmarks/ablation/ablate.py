@@ -68,7 +68,7 @@ def train_variant(name: str, changes: list[str], seed: int, arguments: argparse.
     found = folder.read_scores()
     scores = {f"{part} {score['metric']}": score["value"] for part, some in found["scores"].items() for score in some}
     signatures = {score["metric"]: score["signature"] for score in found["scores"]["test"]}
-    known = {key: found[key] for key in ("weights", "seconds", "updates", "target_tokens")}
+    known = {key: found[key] for key in ("weights", "seconds", "steps", "target_tokens")}
     return {**known, "scores": scores, "signatures": signatures}
 
 

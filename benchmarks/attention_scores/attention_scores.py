@@ -119,7 +119,7 @@ def row(name: str, folder: str, measurements: list[dict[str, Any]]) -> dict[str,
     return {
         "name": name,
         "parameters": sum(one.numel() for one in build_model(run).parameters()),
-        "updates": scores["updates"],
+        "steps": scores["steps"],
         "valid_bleu": round(valid["value"], 2),
         "test_bleu": round(bleu["value"], 2),
         "signature": bleu["signature"],

@@ -72,7 +72,7 @@ def measure_run(
         "name": name,
         "bleu": round(whole.value, 2),
         "by_length": [bleu(rows) for rows in buckets],
-        "updates": scores["updates"],
+        "steps": scores["steps"],
         "minutes": round(scores["seconds"] / 60, 1),
         "signature": whole.signature,
     }

@@ -71,7 +71,7 @@ def run_scores(run: RunFolder) -> dict[str, Any]:
     scores = run.read_scores()
     found = {one["metric"]: one for one in scores["scores"]["test"]}
     return {
-        "updates": scores["updates"],
+        "steps": scores["steps"],
         "minutes": round(scores["seconds"] / 60, 1),
         "signature": found["ROUGE-L"]["signature"],
         "scores": {name: round(one["value"], 2) for name, one in found.items()},

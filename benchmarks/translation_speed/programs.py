@@ -31,16 +31,15 @@ class Dragoman:
         import numpy as np
 
         import dragoman
-        from dragoman.decoding import DecodingConfig, LengthLimit, search
+        from dragoman.decoding import DecodingConfig, search
 
-        network = dragoman.load(self.run, compute_type=self.compute).network
+        backend = dragoman.load(self.run, compute_type=self.compute).backend
 
         def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, _scores: bool) -> list[Output]:
-            limit = LengthLimit(factor=0, offset=tokens)
-            settings = DecodingConfig(beam_size=beam, min_length=tokens, max_length=limit)
+            config = DecodingConfig(beam_size=beam, min_length=tokens, max_length=tokens)
             limits = np.full(len(sources), tokens)
-            memory = network.encode([source[:-1] for source in sources])
-            found = search(network, memory, limits=limits, config=settings)
+            memory = backend.encode([source[:-1] for source in sources])
+            found = search(backend, memory, limits=limits, config=config)
             return [(list(best.tokens), best.score) for best, *_ in found]
 
         return translate
