@@ -68,7 +68,7 @@ def train_variant(name: str, changes: list[str], seed: int, arguments: argparse.
     found = folder.read_scores()
     scores = {f"{part} {score['metric']}": score["value"] for part, some in found["scores"].items() for score in some}
     signatures = {score["metric"]: score["signature"] for score in found["scores"]["test"]}
-    known = {key: found[key] for key in ("weights", "seconds", "steps", "target_tokens")}
+    known = {key: found[key] for key in ("weights", "seconds", "steps", "tokens")}
     return {**known, "scores": scores, "signatures": signatures}
 
 
@@ -86,7 +86,7 @@ def format_table(tree: dict[str, Any]) -> str:
         runs = row["runs"]
         valid, test = ([run["scores"][f"{part} BLEU"] for run in runs] for part in ("valid", "test"))
         minutes = mean(run["seconds"] for run in runs) / 60
-        tokens = mean(run["target_tokens"] for run in runs) / 1e6
+        tokens = mean(run["tokens"] for run in runs) / 1e6
         lines.append(
             f"| {name} | {format_scores(valid)} | {format_scores(test)} | {minutes:.0f} | {tokens:.1f} million |"
         )
