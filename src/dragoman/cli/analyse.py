@@ -14,7 +14,7 @@ from dragoman.cli.options import Beam, Device
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.runs.error_analysis import SystemAnalysis
+    from dragoman.runs.evaluate import SystemAnalysis
 
 Systems = Annotated[
     list[Path], typer.Argument(help="Run folders, or files of translations, one per line.", show_default=False)
@@ -50,7 +50,7 @@ def analyse(
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.error_analysis import count_words
     from dragoman.interpret.report import analysis_page, analysis_tree
-    from dragoman.runs.error_analysis import compare_bleu
+    from dragoman.runs.evaluate import compare_bleu
 
     if out is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
@@ -94,9 +94,9 @@ def _analysed(
     """Analyze a run or a file of translations."""
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.evaluation.error_analysis import analyse as analyse_outputs
+    from dragoman.evaluation.error_analysis import analyze_errors as analyse_outputs
     from dragoman.inference import Translator
-    from dragoman.runs.error_analysis import SystemAnalysis, analyse_run
+    from dragoman.runs.evaluate import SystemAnalysis, analyse_run
 
     if path.is_dir():
         return analyse_run(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dragoman.data.readers import ReadWarnings
-    from dragoman.inference import Answer, Answerer, AnswerSettings
+    from dragoman.inference import Answer, AnswerConfig, QuestionAnswerer
 
 Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
@@ -54,7 +54,7 @@ def answer(
     input_: Input = None,
     output: OutputFile = "-",
     n_best: Annotated[int | None, typer.Option(min=1, help="Answers per question.", show_default="1")] = None,
-    longest_answer: LongestAnswer = None,
+    max_answer_length: LongestAnswer = None,
     threshold: Threshold = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
@@ -68,15 +68,15 @@ def answer(
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
     from dragoman.data.readers import ReadWarnings
-    from dragoman.inference import Answerer
+    from dragoman.inference import QuestionAnswerer
 
     repairs = ReadWarnings()
     asked = _asked(question, context, input_, repairs)
-    answerer = load_as(Answerer, model, device=device, batch_tokens=batch_tokens)
-    settings = _settings(answerer, best=n_best, longest_answer=longest_answer, threshold=threshold)
+    answerer = load_as(QuestionAnswerer, model, device=device, batch_tokens=batch_tokens)
+    settings = _settings(answerer, n_best=n_best, max_answer_length=max_answer_length, no_answer_threshold=threshold)
     typed = {"chunk": 1} if input_ == streams.STANDARD and sys.stdin.isatty() else {}
-    found = answerer.stream(asked, settings, **typed)
-    lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, several=settings.best > 1)
+    found = answerer.answer_stream(asked, settings, **typed)
+    lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, several=settings.n_best > 1)
     with closing(streams.counted(lines, "questions", out=output)) as counted, streams.output(output) as stream:
         for line in counted:
             stream.write(line + "\n")
@@ -128,13 +128,13 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _settings(answerer: Answerer, **given: Any) -> AnswerSettings:
+def _settings(answerer: QuestionAnswerer, **given: Any) -> AnswerConfig:
     """Return the run's configuration with the options applied."""
     from dragoman.config import parse
-    from dragoman.inference import AnswerSettings
+    from dragoman.inference import AnswerConfig
 
     chosen = {name: value for name, value in given.items() if value is not None}
-    return parse(AnswerSettings, {**answerer.settings.model_dump(), **chosen}, where="answer")
+    return parse(AnswerConfig, {**answerer.config.model_dump(), **chosen}, where="answer")
 
 
 def _text_lines(found: Iterator[list[Answer]], *, several: bool) -> Iterator[str]:

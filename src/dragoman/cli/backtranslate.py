@@ -85,18 +85,18 @@ def _rewriting(
     """Return a function that back-translates texts, and its options."""
     from dragoman.cli.loading import load_as, load_to_look_into
     from dragoman.config import parse
-    from dragoman.decoding import SamplingSettings
-    from dragoman.inference.sampled_translations import drawn_translations
+    from dragoman.decoding import SamplingConfig
+    from dragoman.inference.sampled_translations import sample_translations
     from dragoman.inference.translator import Translator
     from dragoman.runs.pseudo_data import beam_search_rewriter
 
     if method is MethodName.BEAM:
         translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens, beside=beside)
-        settings = translator.searching(where="backtranslate", **asked)
-        return beam_search_rewriter(translator, settings), {"beam": settings.beam}
-    sampling = parse(SamplingSettings, asked, where="backtranslate")
+        settings = translator.decoding_config(where="backtranslate", **asked)
+        return beam_search_rewriter(translator, settings), {"beam_size": settings.beam_size}
+    sampling = parse(SamplingConfig, asked, where="backtranslate")
     whole = load_to_look_into(Translator, run, device=device, batch_tokens=batch_tokens)
-    return lambda texts: drawn_translations(whole, texts, sampling), asked
+    return lambda texts: sample_translations(whole, texts, sampling), asked
 
 
 def _asked(

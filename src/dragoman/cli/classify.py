@@ -14,7 +14,7 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dragoman.inference import Classified, Classifier, Tag, Tagger
+    from dragoman.inference import Classification, Classifier, Tag, Tagger
 
 Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
@@ -80,19 +80,19 @@ def _lines(
     if isinstance(loaded, Tagger):
         if every:
             raise ConfigError("--all has no effect on a run that labels words; leave it out")
-        tagged = loaded.stream((text.split() for text in texts), **chunk)
+        tagged = loaded.tag_stream((text.split() for text in texts), **chunk)
         return _json_of_words(tagged) if format_ is TextFormat.JSONL else _text_of_words(tagged)
-    found = loaded.stream(texts, **chunk)
+    found = loaded.classify_stream(texts, **chunk)
     return _json_of_texts(found) if format_ is TextFormat.JSONL else _text_of_texts(found, every)
 
 
-def _text_of_texts(found: Iterator[Classified], every: bool) -> Iterator[str]:
+def _text_of_texts(found: Iterator[Classification], every: bool) -> Iterator[str]:
     for one in found:
         shown = one.probabilities if every else {one.label: one.probability}
         yield "\t".join(f"{label}\t{probability:.6f}" for label, probability in shown.items())
 
 
-def _json_of_texts(found: Iterator[Classified]) -> Iterator[str]:
+def _json_of_texts(found: Iterator[Classification]) -> Iterator[str]:
     import json
 
     for number, one in enumerate(found, start=1):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from dragoman.evaluation import Paired
+    from dragoman.evaluation import PairedResult
 
 SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
@@ -61,7 +61,7 @@ def compare(
     outputs = {name: streams.read_all(name) for name in systems}
     for name, sentences in outputs.items():
         evaluation.check_aligned(sentences, references, names=[name, *reference])
-    compared = evaluation.compare(
+    compared = evaluation.compare_systems(
         outputs,
         references,
         chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase),
@@ -105,15 +105,15 @@ def _folders(systems: Sequence[str]) -> list[Path]:
     return [Path(name) for name in systems]
 
 
-def _print_json(compared: Sequence[Paired]) -> None:
+def _print_json(compared: Sequence[PairedResult]) -> None:
     import json
 
-    from dragoman.evaluation import paired_rows
+    from dragoman.evaluation import comparison_rows
 
-    print(json.dumps(paired_rows(compared), ensure_ascii=False, indent=2))
+    print(json.dumps(comparison_rows(compared), ensure_ascii=False, indent=2))
 
 
-def _print_tables(compared: Sequence[Paired]) -> None:
+def _print_tables(compared: Sequence[PairedResult]) -> None:
     from rich.console import Console
 
     console = Console()
@@ -131,7 +131,7 @@ def _print_tables(compared: Sequence[Paired]) -> None:
     )
 
 
-def _table(metric: str, rows: Sequence[Paired]) -> Table:
+def _table(metric: str, rows: Sequence[PairedResult]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -144,10 +144,10 @@ def _table(metric: str, rows: Sequence[Paired]) -> Table:
         table.add_row(
             Text(row.system),
             f"{row.score:.2f}",
-            f"{row.mean:.2f} ± {row.interval:.2f}",
+            f"{row.mean:.2f} ± {row.confidence:.2f}",
             "" if row.difference is None else f"{row.difference:+.2f}",
             _p(row.p_bootstrap),
-            _p(row.p_randomisation),
+            _p(row.p_randomization),
             row.verdict(),
         )
     return table

@@ -55,26 +55,26 @@ def prepare(
         list[str] | None, typer.Option("--set", help="Override a key, as data.valid_size=500. (repeatable)")
     ] = None,
 ) -> None:
-    """Clean a corpus, remove what stands in it twice and turn it into tokens, for any number of trainings.
+    """Clean, deduplicate and tokenize a corpus once, for any number of trainings.
 
-    `dragoman data prepare --source train.en --target train.de --out prepared` writes what `dragoman train --prepared`
-    reads. Memory does not grow with the corpus; a command that was killed goes on where it was.
+    `dragoman data prepare --source train.en --target train.de --output-dir prepared` writes what `dragoman
+    train --prepared` reads. Memory does not grow with the corpus; an interrupted command continues.
     """
-    from dragoman.cli.train import pairs_of
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
     from dragoman.runs.config import read_settings, resolve_corpus_paths
     from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
+    from dragoman.runs.train import corpus_settings
 
     if out is None:
-        raise ConfigError("where should the corpus be written? Give a folder by --out, for example --out prepared")
+        raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir prepared.")
     if workers is not None and engine is EngineName.SINGLE:
         raise ConfigError("--workers is for --engine ray; this process uses all cores where it can. Leave it out")
     tree = read_settings(config, assignments or [])
     tree = merge(
         tree if folder is None else resolve_corpus_paths(tree, folder),
-        pairs_of(source, target, valid_source, valid_target),
+        corpus_settings(source=source, target=target, valid_source=valid_source, valid_target=valid_target),
     )
     if "data" not in tree:
         raise ConfigError("nothing to prepare; give --source and --target, or a configuration file that names a corpus")

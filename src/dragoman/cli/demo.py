@@ -26,7 +26,7 @@ def demo(
         typer.Option("--output-dir", "--out", help="Folder of the run.", show_default="runs/demo-en-LOCALE"),
     ] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.length.count=200. (repeatable)")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.max_epochs=200. (repeatable)")
     ] = None,
     device: Device = None,
 ) -> None:
@@ -36,12 +36,12 @@ def demo(
     finished demo is shown again.
     """
     from dragoman.cli.loading import load_as
-    from dragoman.cli.train import train_in
-    from dragoman.cli.training_display import console
+    from dragoman.cli.training_display import TerminalReporter, console
     from dragoman.inference.translator import Translator
     from dragoman.runs.demo import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
-    from dragoman.runs.device import choose_device
+    from dragoman.runs.environment import choose_device
     from dragoman.runs.folder import RunFolder
+    from dragoman.runs.train import train_in_folder
 
     folder = RunFolder(out or demo_dir(SOURCE, to))
     _refuse_of_another(folder, to, assignments)
@@ -52,7 +52,7 @@ def demo(
             console.print("writing a parallel corpus from the CLDR …")
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))
-        train_in(folder, folder.read_config(), device=choose_device(device))
+        train_in_folder(folder, folder.read_config(), device=choose_device(device), reporter=TerminalReporter())
     _print(translate_held_out(load_as(Translator, folder.path, device=device), folder), folder)
 
 

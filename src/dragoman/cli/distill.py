@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli.options import (
-    BatchTokens,
-    Beam,
-    ChoiceOption,
-    ComputeName,
-    ComputeOption,
-    Device,
-    EnsembleRuns,
-    choice_of,
-)
+from dragoman.cli.options import BatchTokens, ComputeName, ComputeOption, Device, EnsembleRuns, config_options
+from dragoman.decoding.config import DecodingConfig
 
 Out = Annotated[
     Path, typer.Option("--output-dir", "--out", help="Folder of the new corpus; must not exist.", show_default=False)
 ]
 
 
+@config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
 def distill(
     teacher: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
@@ -31,8 +24,7 @@ def distill(
     ],
     out: Out,
     beside: EnsembleRuns = None,
-    beam: Beam = None,
-    choice: ChoiceOption = None,
+    decoding: dict[str, Any],
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
@@ -40,7 +32,7 @@ def distill(
     """Translate text with a teacher, as training data for a student.
 
     Sequence-level distillation (Kim and Rush, 2016). Word-level distillation is the training objective
-    `word_distillation` under `training.objective`.
+    `distillation` under `training.loss`.
     """
     from contextlib import closing
 
@@ -51,7 +43,7 @@ def distill(
     from dragoman.runs.pseudo_data import SOURCE, TARGET, beam_search_rewriter, describe_origin, write_distilled
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
-    settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))
+    settings = translator.decoding_config(where="distill", **decoding)
     repairs = ReadWarnings()
     texts = streams.counted(
         streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
@@ -62,7 +54,7 @@ def distill(
             texts,
             beam_search_rewriter(translator, settings),
             origin=describe_origin(
-                teacher, *(beside or ()), method="beam", beam=settings.beam, choice=settings.choice.kind
+                teacher, *(beside or ()), method="beam", beam_size=settings.beam_size, decoding=settings.method
             ),
         )
     streams.report_repairs(repairs)

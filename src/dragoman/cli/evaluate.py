@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN, ChoiceName, ChoiceOption, EnsembleRuns, SourceTrees, choice_of
+from dragoman.cli.options import EnsembleRuns, SourceTrees, config_options
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ class PerturbationName(StrEnum):
 Perturb = Annotated[
     PerturbationName | None,
     typer.Option(
-        help="Perturb each source sentence before translation: all capitals, no final punctuation, or one typing error.",
+        help="Perturb each source sentence: all capitals, no final punctuation, or one typing error.",
         show_default=False,
     ),
 ]
@@ -60,6 +61,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
+@config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
@@ -68,8 +70,7 @@ def evaluate(
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_trees: SourceTrees = None,
     beside: EnsembleRuns = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam size.", show_default=OWN)] = None,
-    choice: ChoiceOption = None,
+    decoding: dict[str, Any],
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
@@ -89,8 +90,8 @@ def evaluate(
     options = {
         "--source-trees": source_trees,
         "--ensemble": beside,
-        "--beam": beam,
-        "--choice": choice,
+        "--beam-size": decoding.get("beam_size"),
+        "--decoding": decoding.get("method"),
         "--perturb": perturb,
     }
     name = _given(run, hypothesis=hypothesis, source=source, options=options)
@@ -99,7 +100,7 @@ def evaluate(
     if perturb is not None:
         sentences = _perturbed(sentences, perturb)
     trees = None if source_trees is None else _trees(sentences, source_trees, name)
-    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, beam=beam, choice=choice)
+    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, decoding=decoding)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -184,15 +185,14 @@ def _translated(
     trees: list[Sequence[int]] | None,
     *,
     beside: list[Path] | None,
-    beam: int | None,
-    choice: ChoiceName | None,
+    decoding: dict[str, Any],
 ) -> list[str]:
     from dragoman.cli.loading import load_as
     from dragoman.inference.translator import Translator
 
     translator = load_as(Translator, run, beside=beside)
-    settings = translator.searching(where="evaluate", beam=beam, choice=choice_of(choice))
-    return [best.text for best, *_ in translator.hypotheses(sentences, settings, trees=trees)]
+    settings = translator.decoding_config(where="evaluate", **decoding)
+    return [best.text for best, *_ in translator.translate_n_best(sentences, settings, trees=trees)]
 
 
 def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

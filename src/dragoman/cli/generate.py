@@ -15,18 +15,15 @@ from dragoman.cli.options import (
     ComputeOption,
     Device,
     FormatOption,
-    LengthPenalty,
-    NormalisationName,
     OutputFile,
     TextFormat,
-    given,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.inference import Completion, Generator
 
 Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
@@ -43,54 +40,40 @@ Input = Annotated[
 Stop = Annotated[
     list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable). A line break is $'\\n'.")
 ]
-Temperature = Annotated[
-    float | None, typer.Option(min=0, help="Divides the logits. Below 1: more deterministic. 0: greedy.")
-]
-TopK = Annotated[int | None, typer.Option(min=1, help="Sample from the K most probable tokens.")]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="Sample from the smallest set of tokens with this total probability (nucleus sampling)."),
-]
-MinP = Annotated[
-    float | None, typer.Option(help="Sample from tokens with at least this fraction of the highest probability.")
-]
-Typical = Annotated[
-    float | None, typer.Option(help="Sample from the locally typical tokens with this total probability.")
-]
-RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1, repeated tokens become less probable.")]
-NoRepeat = Annotated[int | None, typer.Option(min=1, help="Never repeat an n-gram of this length.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Beam size: search instead of sampling.")]
-Normalisation = Annotated[
-    NormalisationName | None,
-    typer.Option(help="Kind of the length penalty of the beam search.", show_default="average"),
-]
 StreamOption = Annotated[
     bool | None,
     typer.Option("--stream/--no-stream", help="Print tokens as they are generated.", show_default="on a terminal"),
 ]
 
 
+SAMPLING = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "seed",
+)
+
+
+@config_options(SamplingConfig, SAMPLING, into="sampling", default=None)
+@config_options(
+    DecodingConfig, ("beam_size", "length_penalty", "length_penalty_kind"), into="searching", default="no search"
+)
 def generate(
     model: Model,
     *,
     prompt: PromptText = None,
     input_: Input = None,
     output: OutputFile = "-",
-    tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    typical: Typical = None,
-    repetition_penalty: RepetitionPenalty = None,
-    no_repeat_ngram: NoRepeat = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
+    sampling: dict[str, Any],
+    searching: dict[str, Any],
     min_length: Annotated[int, typer.Option(min=0, help="Minimum number of generated tokens.")] = 0,
     stop: Stop = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the sampling.")] = None,
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many texts for each prompt.")] = 1,
-    beam: Beam = None,
-    normalisation: Normalisation = None,
-    length_penalty: LengthPenalty = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Texts per prompt.")] = 1,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamOption = None,
     batch_tokens: BatchTokens = None,
@@ -102,36 +85,30 @@ def generate(
 
     Sample, or search with --beam-size. A generated text may contain line breaks; --format jsonl keeps texts apart.
     """
-    drawing = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "typical": typical,
-        "repetition_penalty": repetition_penalty,
-        "no_repeat_ngram": no_repeat_ngram,
-        "seed": seed,
-    }
-    searching = {"normalisation": normalisation, "length_penalty": length_penalty}
-    settings = _settings(drawing, searching, beam=beam, best=n, minimum_length=min_length)
+    settings = _settings(sampling, searching, n_best=n_best, min_length=min_length)
+    has_search = isinstance(settings, DecodingConfig)
     _refuse_without_effect(prompt, input_, echo=echo, format_=format_)
-    streamed = _is_streamed(stream, single=input_ is None and n == 1 and beam is None, output=output, format_=format_)
+    streamed = _is_streamed(
+        stream, single=input_ is None and n_best == 1 and not has_search, output=output, format_=format_
+    )
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
     from dragoman.data.readers import ReadWarnings
-    from dragoman.decoding import SamplingSettings
+    from dragoman.decoding import SamplingConfig
     from dragoman.inference import Generator
 
     generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     given = prompt or ""
-    if streamed and isinstance(settings, SamplingSettings):
-        _print_pieces(generator, given, settings, tokens=tokens, stop=stop or [], echo=echo)
+    if streamed and isinstance(settings, SamplingConfig):
+        _print_pieces(generator, given, settings, max_new_tokens=max_new_tokens, stop=stop or [], echo=echo)
         return
     repairs = ReadWarnings()
     prompts = iter([given]) if input_ is None else streams.read_lines(input_, repairs)
-    samples = n if beam is None else 1
-    found = generator.completions_of_many(prompts, settings, samples=samples, tokens=tokens, stop=stop or [])
+    samples = 1 if has_search else n_best
+    found = generator.generate_stream(
+        prompts, settings, num_samples=samples, max_new_tokens=max_new_tokens, stop=stop or []
+    )
     lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, echo=echo)
     with closing(streams.counted(lines, "prompts", out=output)) as counted, streams.output(output) as stream_out:
         for line in counted:
@@ -140,32 +117,24 @@ def generate(
 
 
 def _settings(
-    drawing: dict[str, Any], searching: dict[str, Any], *, beam: int | None, best: int, minimum_length: int
-) -> SamplingSettings | SearchSettings:
+    sampling: dict[str, Any], searching: dict[str, Any], *, n_best: int, min_length: int
+) -> SamplingConfig | DecodingConfig:
     """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
     from dragoman.config import parse
-    from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.errors import ConfigError
 
-    drawing, searching = given(**drawing), given(**searching)
-    if beam is None:
+    if "beam_size" not in searching:
         if searching:
-            raise ConfigError(f"{_option(next(iter(searching)))} has no effect without --beam; leave it out")
-        if drawing.get("temperature") == 0 and "seed" in drawing:
-            raise ConfigError("--seed has no effect with --temperature 0, which leaves nothing to chance; leave it out")
-        return parse(SamplingSettings, drawing | {"minimum_length": minimum_length}, where="generate")
-    if drawing:
+            raise ConfigError(f"{_option(next(iter(searching)))} has no effect without --beam-size; leave it out")
+        if sampling.get("temperature") == 0 and "seed" in sampling:
+            raise ConfigError("--seed has no effect with --temperature 0, which is deterministic; leave it out")
+        return parse(SamplingConfig, sampling | {"min_length": min_length}, where="generate")
+    if sampling:
         raise ConfigError(
-            f"{_option(next(iter(drawing)))} has no effect with --beam, which draws nothing; leave it out"
+            f"{_option(next(iter(sampling)))} has no effect with --beam-size, which searches; leave it out"
         )
-    ranking = ranking_of(searching.get("normalisation"), searching.get("length_penalty"))
-    asked = {
-        "beam": beam,
-        "best": best,
-        "normalisation": {"kind": "average"} | ranking,
-        "minimum_length": minimum_length,
-    }
-    return parse(SearchSettings, asked | {"allow_unknown": False}, where="generate")
+    asked = {**searching, "n_best": n_best, "min_length": min_length, "allow_unk": False}
+    return parse(DecodingConfig, asked, where="generate")
 
 
 def _option(name: str) -> str:
@@ -193,11 +162,11 @@ def _is_streamed(wanted: bool | None, *, single: bool, output: str, format_: Tex
 
 
 def _print_pieces(
-    generator: Generator, prompt: str, settings: SamplingSettings, *, tokens: int, stop: list[str], echo: bool
+    generator: Generator, prompt: str, settings: SamplingConfig, *, max_new_tokens: int, stop: list[str], echo: bool
 ) -> None:
     from dragoman.cli import streams
 
-    pieces = generator.stream(prompt, settings, tokens=tokens, stop=stop)
+    pieces = generator.stream_text(prompt, settings, max_new_tokens=max_new_tokens, stop=stop)
     with streams.output(streams.STANDARD) as stream:
         stream.write(generator.tokenizer.source.normalize(prompt) if echo else "")
         for piece in pieces:
@@ -224,7 +193,7 @@ def _json_tree(completion: Completion) -> dict[str, Any]:
     hypothesis = completion.hypothesis
     return {
         "text": completion.text,
-        "ending": completion.ending,
+        "finish_reason": completion.finish_reason,
         "score": hypothesis.score,
         "log_prob": hypothesis.log_prob,
         "tokens": list(completion.tokens),

@@ -28,8 +28,8 @@ def info(
 
     from dragoman.profiling.model_cost import take_inventory
     from dragoman.runs.folder import RunFolder
+    from dragoman.runs.model_card import describe_model
     from dragoman.tasks.factory import build_task
-    from dragoman.tasks.network_description import describe_model
 
     folder = RunFolder(run)
     experiment = folder.read_config()

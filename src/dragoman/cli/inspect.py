@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import BEAM, OWN, Device, SourceTrees
+from dragoman.cli.options import OWN, Device, SourceTrees
 
 if TYPE_CHECKING:
     from dragoman.interpret.report.serialization import System
@@ -45,7 +45,10 @@ def inspect(
     question: Questions = None,
     source_trees: SourceTrees = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help=BEAM, show_default=f"{OWN}; 5 where a language model writes")
+        int | None,
+        typer.Option(
+            min=1, help="Beam size; 1 is greedy search.", show_default=f"{OWN}; 5 where a language model writes"
+        ),
     ] = None,
     tokens: Tokens = 40,
     out: Page = None,

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
-
-class NormalisationName(StrEnum):
-    """Kind of the length penalty."""
-
-    AVERAGE = "average"
-    GNMT = "gnmt"
-    RAW = "raw"
-
-
-class ChoiceName(StrEnum):
-    """Criterion that selects the output from the beam."""
-
-    LIKELIEST = "likeliest"
-    MINIMUM_BAYES_RISK = "minimum-bayes-risk"
+from dragoman.config import Config, alternatives, descriptions
 
 
 class TextFormat(StrEnum):
@@ -56,32 +46,6 @@ BatchTokens = Annotated[
 ]
 OWN = "the run's"
 """Shown as the default of an option whose default is in the run's configuration."""
-NormalisationOption = Annotated[
-    NormalisationName | None,
-    typer.Option(
-        "--normalisation",
-        help="Divide log-probabilities by length^A (average), by ((5+length)/6)^A (gnmt), or by nothing (raw).",
-        show_default=OWN,
-    ),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Exponent A of the length. Larger values favor longer outputs.",
-        show_default="the run's, else 1 (average), 0.6 (gnmt)",
-    ),
-]
-ChoiceOption = Annotated[
-    ChoiceName | None,
-    typer.Option(
-        "--choice",
-        help="Give out what has the best score, or what agrees best with the whole beam, of ten or so (minimum Bayes "
-        "risk).",
-        show_default=OWN,
-    ),
-]
-BEAM = "Beam size; 1 is greedy search."
-Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
 EnsembleRuns = Annotated[
     list[Path] | None,
     typer.Option(
@@ -89,6 +53,9 @@ EnsembleRuns = Annotated[
         help="Average the token probabilities with those of this run of the same tokenizer (repeatable).",
         show_default=False,
     ),
+]
+Beam = Annotated[
+    int | None, typer.Option("--beam-size", "--beam", min=1, help="Beam size; 1 is greedy search.", show_default=OWN)
 ]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 SourceTrees = Annotated[
@@ -113,7 +80,7 @@ RunningText = Annotated[
 ]
 ValidText = Annotated[Path | None, typer.Option(help="Validation text.")]
 Prepared = Annotated[Path | None, typer.Option(help="Folder written by dragoman data prepare, instead of a corpus.")]
-Begin = Annotated[
+InitFrom = Annotated[
     Path | None, typer.Option("--init-from", help="Start from the weights and the tokenizer of this run (fine-tuning).")
 ]
 DataFolder = Annotated[
@@ -124,20 +91,59 @@ OutputFile = Annotated[
 ]
 
 
-def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[str, Any]:
-    """Return the configuration keys of the length penalty options. Raises ConfigError on an option without effect."""
-    from dragoman.errors import ConfigError
-
-    if name is NormalisationName.RAW and exponent is not None:
-        raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
-    return given(kind=None if name is None else name.value, alpha=exponent)
-
-
-def choice_of(name: ChoiceName | None) -> dict[str, Any]:
-    """Return the configuration keys of --choice."""
-    return given(kind=None if name is None else name.value.replace("-", "_"))
-
-
 def given(**options: Any) -> dict[str, Any]:
     """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+_FLAGS = {
+    "beam_size": ("--beam-size", "--beam"),
+    "method": ("--decoding",),
+    "no_repeat_ngram_size": ("--no-repeat-ngram",),
+}
+"""Options whose names differ from those of their configuration keys."""
+
+
+def config_options(
+    config: type[Config], fields: Sequence[str], *, into: str, default: str | None = OWN
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add fields of a configuration model to the options of a verb, with their types, bounds and descriptions.
+
+    The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
+    it. `default` is shown as the default value; None shows the default of the field.
+    """
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def with_values(*arguments: Any, **options: Any) -> None:
+            values = given(**{name: options.pop(name) for name in fields})
+            verb(*arguments, **options, **{into: values})
+
+        signature = inspect.signature(verb, eval_str=True)
+        parameters = [parameter for name, parameter in signature.parameters.items() if name != into]
+        parameters += [_option(config, name, default) for name in fields]
+        vars(with_values)["__signature__"] = signature.replace(parameters=parameters)
+        with_values.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_values
+
+    return decorate
+
+
+def _option(config: type[Config], name: str, default: str | None) -> inspect.Parameter:
+    """Return the option of one field as a keyword-only parameter; None means that it is not given."""
+    field = config.model_fields[name]
+    text = descriptions(config)[name]
+    flags = _FLAGS.get(name, (f"--{name.replace('_', '-')}",))
+    (kind,) = alternatives(field.annotation)
+    extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}."}
+    shown = str(field.default) if default is None and field.default is not None else default
+    extra["show_default"] = shown or False
+    if kind is bool:
+        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
+    elif get_origin(kind) is not Literal:
+        bounds = [bound for bound in field.metadata if getattr(bound, "ge", None) is not None]
+        positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata) and kind is int
+        if bounds or positive:
+            extra["min"] = bounds[0].ge if bounds else 1
+    annotation: Any = Annotated[kind | None, typer.Option(*flags, **extra)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     import torch
 
-    from dragoman.runs.config import Experiment
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.reproduce import ScoreCheck
+    from dragoman.tasks.config import Experiment
 
 DOES_NOT_HOLD = 1
 
@@ -45,7 +45,7 @@ def reproduce(
     Trains once per seed. The exit code is 0 where all expected scores are reached, else 1. Interrupted runs continue,
     and finished runs are not trained again.
     """
-    from dragoman.runs.device import choose_device
+    from dragoman.runs.environment import choose_device
     from dragoman.runs.reproduce import check_scores, read_expected_scores, write_score_checks
 
     expectations = read_expected_scores(recipe)
@@ -69,7 +69,7 @@ def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignmen
     """Return the configuration of each seed."""
     from dragoman.config import override
     from dragoman.runs.config import parse_experiment, read_settings, resolve_corpus_paths
-    from dragoman.runs.init_from import apply_init_from
+    from dragoman.runs.finetune import apply_init_from
 
     tree = apply_init_from(resolve_corpus_paths(read_settings(recipe, assignments), data))
     if not seeds:
@@ -83,10 +83,11 @@ def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignmen
 
 def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFolder:
     """Train and return the run. Raises RunError where the folder holds a run with another configuration."""
-    from dragoman.cli.train import train_in
+    from dragoman.cli.training_display import TerminalReporter
     from dragoman.errors import RunError
+    from dragoman.runs.batch_tokens import is_same_experiment
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.token_budget import is_same_experiment
+    from dragoman.runs.train import train_in_folder
 
     folder = RunFolder(path)
     if folder.config.is_file():
@@ -97,7 +98,7 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
         folder.write_config(experiment)
     if not folder.weights.exists():
         with folder.remove_on_error():
-            train_in(folder, folder.read_config(), device=device)
+            train_in_folder(folder, folder.read_config(), device=device, reporter=TerminalReporter())
     return folder
 
 

@@ -6,7 +6,7 @@ import math
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +17,12 @@ from dragoman.cli.options import (
     Device,
     EnsembleRuns,
     FormatOption,
-    LengthPenalty,
-    NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +63,7 @@ Overlap = Annotated[
 ]
 
 
+@config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
 def score(
     model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
@@ -75,8 +75,7 @@ def score(
     documents: DocumentsOption = None,
     overlap: Overlap = None,
     output: OutputFile = "-",
-    normalisation: NormalisationOption = None,
-    length_penalty: LengthPenalty = None,
+    ranking: dict[str, Any],
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
@@ -87,7 +86,6 @@ def score(
     Each line has the natural log-probability, end symbol included, and the score that `dragoman translate` ranks by,
     separated by a tab. Totals go to standard error. --perplexity evaluates a language model and prints one line.
     """
-    ranking = ranking_of(normalisation, length_penalty)
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
     _refuse_of_translators(perplexity, source_trees, beside)
 
@@ -108,8 +106,8 @@ def score(
         pairs, trees = streams.with_trees(
             _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
         )
-        settings = translator.searching(where="score", normalisation=ranking)
-        scored = translator.score_stream(pairs, normalisation=settings.normalisation, trees=trees)
+        settings = translator.decoding_config(where="score", **ranking)
+        scored = translator.score_stream(pairs, penalty=settings.penalty, trees=trees)
         lines = _lines(totals.counting(scored), format_)
     with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
         for line in counted:
@@ -125,7 +123,7 @@ def _refuse_without_effect(
     from dragoman.errors import ConfigError
 
     if perplexity and ranked:
-        raise ConfigError("--normalisation and --length-penalty have no effect with --perplexity; leave them out")
+        raise ConfigError("--length-penalty and --length-penalty-kind have no effect with --perplexity; leave them out")
     if perplexity and source is not None and documents is not None:
         raise ConfigError(
             "--documents has no effect with --source, whose lines go with those of --target; leave it out"

@@ -13,11 +13,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.training.callbacks import EndEvent, Event, LogEvent, RollbackEvent, SaveEvent, SelectionEvent, StartEvent, ValidationEvent
+from dragoman.cli.signals import on_signals
+from dragoman.training.callbacks import (
+    EndEvent,
+    Event,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    ValidationEvent,
+)
 
 if TYPE_CHECKING:
     from dragoman.data.cleaning import CleaningReport
-    from dragoman.runs.choices import Choice
+    from dragoman.runs.auto_config import Choice
     from dragoman.runs.train import TrainingResult
     from dragoman.tasks.base import TaskData
 
@@ -104,7 +114,7 @@ def show_outcome(outcome: TrainingResult, *, folder: Path, command: str) -> None
             table.add_row(name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
     console.print(table)
     console.print(
-        f"done in {minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
+        f"done in {minutes(outcome.seconds)}; weights: {outcome.selected}. Use it with:\n"
         f"  {command.replace('RUN', str(folder))}",
         markup=False,
         soft_wrap=True,
@@ -203,3 +213,19 @@ def minutes(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class TerminalReporter:
+    """Reporter of a training on standard error."""
+
+    status = staticmethod(status)
+    show_data = staticmethod(show_materials)
+    show_batch_tokens = staticmethod(show_budget)
+    show_estimate = staticmethod(show_estimate)
+    show_num_workers = staticmethod(show_workers)
+    show_environment_changes = staticmethod(show_changes)
+    interruption = staticmethod(on_signals)
+
+    def callback(self, unit: str) -> TrainingDisplay:
+        """Return the display of training events."""
+        return TrainingDisplay(unit=unit)

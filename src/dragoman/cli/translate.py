@@ -11,30 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.options import (
-    OWN,
     BatchTokens,
-    Beam,
-    ChoiceOption,
     ComputeName,
     ComputeOption,
     Device,
     EnsembleRuns,
     FormatOption,
-    LengthPenalty,
-    NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    choice_of,
-    given,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dragoman.inference import Translation
-    from dragoman.inference.sentence_splitting import Split
+    from dragoman.inference.segmentation import Split
 
 ENDS_OF_LINES = {ord("\n"): " ", ord("\r"): " "}
 
@@ -55,16 +49,6 @@ Input = Annotated[
 Scores = Annotated[
     bool, typer.Option("--scores", help="Print score and log-probability before each translation, separated by tabs.")
 ]
-MinimumLength = Annotated[int | None, typer.Option(min=0, help="Minimum number of output tokens.", show_default=OWN)]
-MaximumLength = Annotated[int | None, typer.Option(min=1, help="Maximum number of output tokens.", show_default=OWN)]
-LengthFactor = Annotated[
-    float | None,
-    typer.Option(min=0, help="Maximum output tokens per source token, plus 20.", show_default=OWN),
-]
-AllowUnknown = Annotated[
-    bool | None,
-    typer.Option("--allow-unknown/--no-allow-unknown", help="Allow the unknown symbol in outputs.", show_default=OWN),
-]
 SplitOption = Annotated[
     SplitName | None,
     typer.Option(
@@ -78,6 +62,20 @@ ShortlistOption = Annotated[
 ]
 
 
+DECODING = (
+    "beam_size",
+    "length_penalty",
+    "length_penalty_kind",
+    "method",
+    "min_length",
+    "max_length",
+    "max_length_ratio",
+    "allow_unk",
+)
+
+
+@config_options(DecodingConfig, ("n_best",), into="returned", default="1")
+@config_options(DecodingConfig, DECODING, into="decoding")
 def translate(
     model: Model,
     *,
@@ -87,15 +85,8 @@ def translate(
     split: SplitOption = None,
     language: Language = None,
     output: OutputFile = "-",
-    beam: Beam = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Hypotheses per segment.")] = 1,
-    normalisation: NormalisationOption = None,
-    length_penalty: LengthPenalty = None,
-    choice: ChoiceOption = None,
-    min_length: MinimumLength = None,
-    max_length: MaximumLength = None,
-    max_length_factor: LengthFactor = None,
-    allow_unknown: AllowUnknown = None,
+    decoding: dict[str, Any],
+    returned: dict[str, int],
     batch_tokens: BatchTokens = None,
     shortlist: ShortlistOption = False,
     device: Device = None,
@@ -116,33 +107,25 @@ def translate(
     from dragoman.data.readers import ReadWarnings
 
     collect_seldom()
-    asked = {
-        "beam": beam,
-        "best": n_best,
-        "normalisation": ranking_of(normalisation, length_penalty),
-        "choice": choice_of(choice),
-        "minimum_length": min_length,
-        "maximum_length": given(absolute=max_length, factor=max_length_factor),
-        "allow_unknown": allow_unknown,
-    }
+    n_best = returned.get("n_best", 1)
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
     from dragoman.inference.translator import STREAM_CHUNK, Translator
 
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
-    settings = translator.searching(where="translate", **asked)
+    settings = translator.decoding_config(where="translate", **decoding, n_best=n_best)
     if shortlist:
         from dragoman.runs.folder import RunFolder
-        from dragoman.runs.shortlist import load_with_shortlist
+        from dragoman.runs.load import load_shortlist
 
-        translator = load_with_shortlist(translator, RunFolder(model))
+        translator = load_shortlist(translator, RunFolder(model))
     repairs = ReadWarnings()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     chunk = 1 if typed else STREAM_CHUNK
     cut: Split | None = None if split is None else "sentences"
-    translations = translator.stream(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
+    translations = translator.stream_n_best(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     total = streams.number_of_lines(input_)
     with closing(streams.counted(lines, "lines", out=output, total=total)) as counted, streams.output(output) as stream:
