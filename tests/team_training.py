@@ -51,7 +51,7 @@ def main(folder: Path, several: dict[str, Options]) -> None:
     here = worker_rank()
     assert here is not None
     if here.rank == 0:
-        with lead_workers(here.world_size, told={"folder": str(folder)}) as team:
+        with lead_workers(here.world_size, message={"folder": str(folder)}) as team:
             print(json.dumps({name: trained(folder / name, options, team) for name, options in several.items()}))
     else:
         with join_workers(here) as (team, _):

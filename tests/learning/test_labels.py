@@ -13,7 +13,7 @@ from dragoman.data.datasets.tagged import TaggedDataset
 from dragoman.data.readers import LabeledText, AnswerSpan, Question, TaggedSentence
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.evaluation import classification_scores, span_scores
-from dragoman.inference import Answerer, Classifier, Tagger
+from dragoman.inference import QuestionAnswerer, Classifier, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
@@ -81,7 +81,7 @@ def test_a_text_is_classified_by_a_word_anywhere_in_it(side, kind, pooling):
             found.append(LabeledText(" ".join(rest), label, 1))
         return found
 
-    model = build(kind, side, lambda: SequenceHead(size=32, labels=3, pooling=pooling, dense=True, dropout=0.0))
+    model = build(kind, side, lambda: SequenceHead(d_model=32, num_labels=3, pooling=pooling, dense=True, dropout=0.0))
     learn(
         model,
         LabeledDataset.build(examples(1000, 1), side.encode_batch, labels, max_length=20),
@@ -105,7 +105,7 @@ def test_a_word_is_labelled_by_the_word_before_it(side):
             for words in texts(count, seed=seed)
         ]
 
-    model = build("encoder", side, lambda: TokenHead(size=32, labels=2, dropout=0.0))
+    model = build("encoder", side, lambda: TokenHead(d_model=32, num_labels=2, dropout=0.0))
     learn(model, TaggedDataset.build(examples(1000, 1), side, labels, max_length=20), token_classification_loss(0.0), updates=400)
     unseen = examples(200, 2)
     tags = Tagger(model, side, labels).tag([one.words for one in unseen])
@@ -129,11 +129,11 @@ def test_a_question_is_answered_by_the_same_word_in_the_context_in_any_window(si
             found.append(Question("q", asked, context, answers, ""))
         return found
 
-    model = build("encoder", side, lambda: SpanHead(size=32, dropout=0.0))
+    model = build("encoder", side, lambda: SpanHead(d_model=32, dropout=0.0))
     learn(model, QuestionDataset.build(questions(2000, 1), side, layout), question_answering_loss(0.0), updates=700)
     unseen = questions(200, 2)
-    answerer = Answerer(model, side, layout=layout)
-    answers = answerer.answers(
+    answerer = QuestionAnswerer(model, side, layout=layout)
+    answers = answerer.answer_batch(
         [(one.question, one.context) for one in unseen], answerer.settings.model_copy(update={"threshold": 0.0})
     )
     exact, _ = span_scores([some[0].text for some in answers], [one.accepted_answers for one in unseen])

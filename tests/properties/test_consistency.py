@@ -16,14 +16,17 @@ from torch import Tensor
 from dragoman.data.batching.token_batches import Batch
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
-from dragoman.training.chunked_loss import LogitLoss, chunked_loss
-from dragoman.training.distillation import DistillationConfig, distillation_logit_loss, distillation_loss, distillation_cross_entropy
+from dragoman.training.chunked_loss import LogitLoss, Loss, SoftTargets, chunked_loss, fused_linear_cross_entropy
+from dragoman.training.distillation import (
+    DistillationConfig,
+    distillation_cross_entropy,
+    distillation_logit_loss,
+    distillation_loss,
+)
 from dragoman.training.distributed import WorkerGroup
-from dragoman.training.chunked_loss import Loss, SoftTargets, fused_linear_cross_entropy
-from dragoman.training.r_drop import r_drop_logit_loss, r_drop_cross_entropy, r_drop_loss
-from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.losses import build_translation_loss, cross_entropy_loss
+from dragoman.training.r_drop import r_drop_cross_entropy, r_drop_logit_loss, r_drop_loss
 from dragoman.training.step import LossFunction, compute_gradients
-from dragoman.training.losses import build_translation_loss
 from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
 
@@ -95,14 +98,14 @@ def problems(draw: st.DrawFn, *, passes: int) -> Problem:
     )
 
 
-def plain_r_drop(logits: Tensor, expected: Tensor, *, smoothing: float, weight: float) -> Loss:
+def plain_r_drop(logits: Tensor, labels: Tensor, *, smoothing: float, weight: float) -> Loss:
     """The paper's sum, halved, out of PyTorch's own losses."""
     options = {"label_smoothing": smoothing, "reduction": "sum"}
-    one, other = (F.cross_entropy(each, expected, **options) for each in logits)
+    one, other = (F.cross_entropy(each, labels, **options) for each in logits)
     p, q = logits.log_softmax(dim=-1)
     there = F.kl_div(q, p, log_target=True, reduction="sum")  # of p from q
     back = F.kl_div(p, q, log_target=True, reduction="sum")
-    nll = sum(F.cross_entropy(each, expected, reduction="sum") for each in logits.detach()) / 2
+    nll = sum(F.cross_entropy(each, labels, reduction="sum") for each in logits.detach()) / 2
     return Loss((one + other + weight / 2 * (there + back)) / 2, nll)
 
 
@@ -110,7 +113,7 @@ def plain_r_drop(logits: Tensor, expected: Tensor, *, smoothing: float, weight: 
 @given(problems(passes=2), weights, st.sampled_from([0, 1, 5, 1000]))
 def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, rows: int) -> None:
     """Value, likelihood and all gradients, from all logits and a few rows at a time."""
-    known = {"expected": problem.expected, "smoothing": problem.smoothing, "weight": weight}
+    known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": weight}
     expected = problem.at_once(plain_r_drop, **known)
     torch.testing.assert_close(problem.at_once(r_drop_cross_entropy, **known), expected, atol=1e-4, rtol=1e-4)
     found = problem.in_chunks(r_drop_logit_loss, rows, **known)
@@ -121,7 +124,7 @@ def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, ro
 @given(problems(passes=2), st.sampled_from([1, 5, 31, 70, 128]))
 def test_in_bfloat16_it_is_nearly_the_same_however_many_rows_a_chunk_has(problem: Problem, rows: int) -> None:
     """Products are filled up to rows that are alike, which are more than a chunk has where the vocabulary is large."""
-    known = {"expected": problem.expected, "smoothing": problem.smoothing, "weight": 1.0}
+    known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": 1.0}
     expected = problem.in_chunks(r_drop_logit_loss, rows, **known)
     found = problem.in_chunks(r_drop_logit_loss, rows, products=torch.bfloat16, **known)
     for one, other in zip(found, expected, strict=True):
@@ -129,12 +132,12 @@ def test_in_bfloat16_it_is_nearly_the_same_however_many_rows_a_chunk_has(problem
 
 
 def plain_distillation(
-    logits: Tensor, teacher: Tensor, expected: Tensor, *, smoothing: float, weight: float, temperature: float
+    logits: Tensor, teacher: Tensor, labels: Tensor, *, smoothing: float, weight: float, temperature: float
 ) -> Loss:
-    own = F.cross_entropy(logits[0], expected, label_smoothing=smoothing, reduction="sum")
+    own = F.cross_entropy(logits[0], labels, label_smoothing=smoothing, reduction="sum")
     p, q = (logits[0] / temperature).log_softmax(dim=-1), (teacher / temperature).softmax(dim=-1)
     divergence = F.kl_div(p, q, reduction="sum")
-    nll = F.cross_entropy(logits[0].detach(), expected, reduction="sum")
+    nll = F.cross_entropy(logits[0].detach(), labels, reduction="sum")
     return Loss((1 - weight) * own + weight * temperature**2 * divergence, nll)
 
 
@@ -144,7 +147,7 @@ def test_distillation_in_chunks_is_that_of_pytorch(
     problem: Problem, weight: float, temperature: float, rows: int
 ) -> None:
     chosen = {"smoothing": problem.smoothing, "weight": weight, "temperature": temperature}
-    known = {"teacher": problem.teacher, "expected": problem.expected, **chosen}
+    known = {"teacher": problem.teacher, "labels": problem.expected, **chosen}
     expected = problem.at_once(plain_distillation, **known)
 
     def of_chunk(logits: Tensor, chunk: slice) -> LogitLoss:
@@ -272,7 +275,9 @@ def test_of_teachers_who_take_turns_one_teaches_an_update_and_all_do_in_the_end(
     model, teachers = learner(1), [learner(2, size=6).eval(), learner(3).eval(), learner(4, size=4).eval()]
     chosen = {"weight": 0.7, "temperature": 1.0}
     alone = [update(model, distillation_loss(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]
-    config = DistillationConfig(teacher=Path("a"), extra_teachers=(Path("b"), Path("c")), alternate_teachers=True, **chosen)
+    config = DistillationConfig(
+        teacher=Path("a"), extra_teachers=(Path("b"), Path("c")), alternate_teachers=True, **chosen
+    )
     objective = build_translation_loss(config, smoothing=0.1, precision="float32", teachers=teachers)
     asked = set()
     for number in range(30):

@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.models.config import DropoutConfig, RotaryConfig, EncoderDecoderConfig
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, RotaryConfig
 from dragoman.nn import cpu_ops
-from dragoman.nn.cpu_ops import without_cpu_ops, cpu_ops_for
+from dragoman.nn.cpu_ops import cpu_ops_for, without_cpu_ops
 from dragoman.nn.dropout import dropout
 from dragoman.nn.functional import MAX_CPU_OPS_LENGTH, fused_attention
 from dragoman.nn.positions.rotary import apply_rotary
-from dragoman.training.distillation import distillation_loss
 from dragoman.training.chunked_loss import SoftTargets, fused_linear_cross_entropy
-from dragoman.training.precision import Precision, Bfloat16Linear, pad_rows
-from dragoman.training.step import seeded_rng
+from dragoman.training.distillation import distillation_loss
 from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.step import compute_gradients
+from dragoman.training.precision import Bfloat16Linear, Precision, pad_rows
+from dragoman.training.step import compute_gradients, seeded_rng
 from tests.learners import batch_of
 from tests.networks import random_transformer
 

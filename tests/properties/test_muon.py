@@ -101,9 +101,9 @@ LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(max_length=40, projected
 @pytest.mark.parametrize(
     "head",
     [
-        build_sequence_head(SequenceHeadConfig(dense=True), size=12, labels=3),
-        build_token_head(TokenHeadConfig(), size=12, labels=3),
-        build_span_head(SpanHeadConfig(), size=12),
+        build_sequence_head(SequenceHeadConfig(dense=True), d_model=12, num_labels=3),
+        build_token_head(TokenHeadConfig(), d_model=12, num_labels=3),
+        build_span_head(SpanHeadConfig(), d_model=12),
     ],
     ids=["a text", "words", "an answer"],
 )
@@ -113,7 +113,7 @@ def test_what_maps_to_labels_and_mixtures_of_places_are_no_hidden_matrices(head:
     chosen = {id(parameter) for parameter in hidden_matrices(model)}
     names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
     inner = {"head.dense.weight"} if isinstance(head, SequenceHead) else set()
-    assert {name for name in names if not name.startswith("trunk.blocks.")} == inner
+    assert {name for name in names if not name.startswith("backbone.blocks.")} == inner
     assert len(names) == 6 + len(inner)  # query, key, value, output, inner, outer
 
 
@@ -202,9 +202,7 @@ def test_what_is_without_a_gradient_stays() -> None:
 
 
 def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    config = TrainingConfig(
-        max_steps=12, validate_every=4, batch_tokens=47, optimizer=MuonConfig(learning_rate=0.01)
-    )
+    config = TrainingConfig(max_steps=12, validate_every=4, batch_tokens=47, optimizer=MuonConfig(learning_rate=0.01))
     whole = build_run(tmp_path / "whole", config)
     train_small(whole, config)
     broken = build_run(tmp_path / "broken", config)

@@ -15,7 +15,8 @@ from dragoman.data.batching.token_batches import Batch
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.training.checkpoint import average_weights, update_ema
-from dragoman.training.chunked_loss import label_smoothed_cross_entropy, fused_linear_cross_entropy
+from dragoman.training.chunked_loss import fused_linear_cross_entropy, label_smoothed_cross_entropy
+from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, AdamWConfig, build_optimizer, set_learning_rate
 from dragoman.training.schedules import (
     ConstantSchedule,
@@ -26,7 +27,6 @@ from dragoman.training.schedules import (
     WarmupStableDecaySchedule,
     learning_rate_factor,
 )
-from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.step import compute_gradients
 from tests.fakes import SYMBOLS
 from tests.learners import batch_of
@@ -254,7 +254,11 @@ def end_of(schedule: ScheduleConfig, total: int) -> float:
             return 1.0
         case InverseSqrtSchedule(warmup=warmup):
             return math.sqrt(warmup / total)
-        case CosineSchedule(min_lr_ratio=floor) | LinearSchedule(min_lr_ratio=floor) | WarmupStableDecaySchedule(min_lr_ratio=floor):
+        case (
+            CosineSchedule(min_lr_ratio=floor)
+            | LinearSchedule(min_lr_ratio=floor)
+            | WarmupStableDecaySchedule(min_lr_ratio=floor)
+        ):
             return floor
 
 
@@ -302,7 +306,9 @@ def test_the_inverse_square_root_is_the_paper_s(warmup: int, update: int, total:
     ],
 )
 def test_courses_worked_out_by_hand(schedule: ScheduleConfig, course: list[float]) -> None:
-    assert [learning_rate_factor(schedule, update, total_steps=6) for update in range(1, 7)] == pytest.approx(course, abs=1e-12)
+    assert [learning_rate_factor(schedule, update, total_steps=6) for update in range(1, 7)] == pytest.approx(
+        course, abs=1e-12
+    )
 
 
 # Updates
@@ -321,7 +327,9 @@ def decays(name: str) -> bool:
 
 @law
 @given(
-    st.sampled_from([AdamConfig(), AdamConfig(betas=(0.8, 0.9), epsilon=0.01), AdamWConfig(), AdamWConfig(weight_decay=0.3)]),
+    st.sampled_from(
+        [AdamConfig(), AdamConfig(betas=(0.8, 0.9), epsilon=0.01), AdamWConfig(), AdamWConfig(weight_decay=0.3)]
+    ),
     st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5),
     seeds,
 )

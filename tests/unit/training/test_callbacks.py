@@ -6,8 +6,18 @@ import sys
 import pytest
 
 from dragoman.errors import MissingExtraError, RunError
-from dragoman.training.callbacks import JsonlCallback, TensorBoardCallback, combine_callbacks
-from dragoman.training.callbacks import SelectionEvent, EndEvent, RollbackEvent, SaveEvent, StartEvent, LogEvent, ValidationEvent
+from dragoman.training.callbacks import (
+    EndEvent,
+    JsonlCallback,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    TensorBoardCallback,
+    ValidationEvent,
+    combine_callbacks,
+)
 
 
 def started(update: int) -> StartEvent:

@@ -9,7 +9,7 @@ import torch
 from dragoman.errors import RunError
 from dragoman.models.weights import save_tensors
 from dragoman.training import checkpoint as checkpoint_module
-from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, Progress, LossSums
+from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress
 
 
 def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None = None, average: bool = False):

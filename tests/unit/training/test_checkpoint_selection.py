@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from dragoman.models.weights import get_weights
-from dragoman.training.weight_selection import weight_candidates, select_weights
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import InterruptionError
+from dragoman.training.weight_selection import select_weights, weight_candidates
 from tests.learners import BUDGET, build_run, judge_of, train_small
 
 CONFIG = TrainingConfig(

@@ -11,7 +11,12 @@ from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
 from dragoman.models.task_heads import SpanLogits, answer_mask
-from dragoman.training.losses import masked_cross_entropy, sequence_classification_loss, question_answering_loss, token_classification_loss
+from dragoman.training.losses import (
+    masked_cross_entropy,
+    question_answering_loss,
+    sequence_classification_loss,
+    token_classification_loss,
+)
 from dragoman.training.step import compute_gradients
 
 TOKENS = torch.tensor([[2, 7, 5, 3, 0], [2, 11, 3, 0, 0], [2, 5, 7, 9, 3]])
@@ -119,7 +124,11 @@ def test_gradients_do_not_hang_on_how_an_update_is_split(kind):
             case _:
                 return SpanBatch(*picked, segments[rows], starts[rows], ends[rows], ROWS[rows])
 
-    objective = {"sequence": sequence_classification_loss, "token": token_classification_loss, "span": question_answering_loss}[kind](0.1)
+    objective = {
+        "sequence": sequence_classification_loss,
+        "token": token_classification_loss,
+        "span": question_answering_loss,
+    }[kind](0.1)
     gradients = []
     for split in ([[0, 1, 2]], [[2], [0, 1]], [[1], [2], [0]]):
         model = Table(2 if kind == "span" else 3, kind)

@@ -9,7 +9,12 @@ from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 
 def test_steps_replace_the_default_epochs():
     config = parse(TrainingConfig, {"max_steps": 3, "validate_every": 5})
-    assert (config.max_steps, config.max_epochs, config.validate_every, config.validate_every_epochs) == (3, None, 5, None)
+    assert (config.max_steps, config.max_epochs, config.validate_every, config.validate_every_epochs) == (
+        3,
+        None,
+        5,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +42,9 @@ def test_what_makes_no_sense_is_refused(tree, message):
 
 def test_a_translator_may_be_watched_by_its_translations():
     assert parse(TranslationTrainingConfig, {"validation_beam_size": 3}).validation_beam_size == 3
-    with pytest.raises(ConfigError, match=r"training.validation_beam_size = 3 has no effect with training.validate_bleu"):
+    with pytest.raises(
+        ConfigError, match=r"training.validation_beam_size = 3 has no effect with training.validate_bleu"
+    ):
         parse(TranslationTrainingConfig, {"validation_beam_size": 3, "validate_bleu": False})
     with pytest.raises(ConfigError, match="validate_bleu: no such key"):
         parse(TrainingConfig, {"validate_bleu": False})

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dragoman.data.batching.packing import TextBatch, windows_in_order
 from dragoman.data.masking import MaskingConfig, masked_lm_in_order
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
-from dragoman.training.losses import TrainableDecoderOnly, TrainableEncoderOnly, masked_lm_loss, causal_lm_loss
+from dragoman.training.losses import TrainableDecoderOnly, TrainableEncoderOnly, causal_lm_loss, masked_lm_loss
 from dragoman.training.step import LossFunction, compute_gradients
 from tests.networks import NO_DROPOUT, random_causal, random_encoder
 from tests.running import ragged
@@ -144,7 +144,9 @@ def test_packed_documents_have_the_losses_that_they_have_alone():
     model = random_causal(DecoderOnlyConfig(**SMALL), vocabulary=VOCABULARY)
     [batch] = windows(1000, 1)
     together = causal_lm_loss()(model, batch)
-    alone = [causal_lm_loss()(model, next(windows_in_order(ragged([text]), context_length=20, budget=20))) for text in TEXTS]
+    alone = [
+        causal_lm_loss()(model, next(windows_in_order(ragged([text]), context_length=20, budget=20))) for text in TEXTS
+    ]
     assert batch.has_multiple_documents
     torch.testing.assert_close(together.value, sum(loss.value for loss in alone))
 

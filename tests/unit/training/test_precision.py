@@ -6,13 +6,13 @@ import torch.nn.functional as F
 
 from dragoman.training import precision
 from dragoman.training.precision import (
-    ROW_MULTIPLE,
     MIN_WEIGHTS,
+    ROW_MULTIPLE,
     Bfloat16Linear,
     autocast,
-    pad_rows,
-    output_matmul_dtype,
     bfloat16_linear_layers,
+    output_matmul_dtype,
+    pad_rows,
 )
 
 CPU = torch.device("cpu")

@@ -8,12 +8,11 @@ import torch
 
 from dragoman.errors import ConfigError, TrainingError
 from dragoman.models.weights import get_weights
-from dragoman.training.callbacks import JsonlCallback
+from dragoman.training.callbacks import JsonlCallback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, WorkerLostError
-from dragoman.training.callbacks import RollbackEvent, SaveEvent, StartEvent, LogEvent, ValidationEvent
-from dragoman.training.schedules import ConstantSchedule, LinearSchedule
 from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.schedules import ConstantSchedule, LinearSchedule
 from dragoman.training.trainer import InterruptionError, Validator, total_steps
 from tests.learners import BUDGET, build_run, failing_at, judge_of, of, train_small
 
@@ -58,8 +57,12 @@ def test_an_interval_may_be_epochs(tmp_path):
 def test_epochs_last_as_long_as_the_first(tmp_path):
     stream = build_run(tmp_path, config()).stream
     assert total_steps(config(max_epochs=7, max_steps=None), stream) == 7 * stream.batches_per_epoch()
-    assert total_steps(config(max_epochs=7, max_steps=None, grad_accumulation=3), stream) == math.ceil(7 * stream.batches_per_epoch() / 3)
-    with pytest.raises(ConfigError, match=r"training.grad_accumulation = 1,000 batches per step, and .* has \d+; lower"):
+    assert total_steps(config(max_epochs=7, max_steps=None, grad_accumulation=3), stream) == math.ceil(
+        7 * stream.batches_per_epoch() / 3
+    )
+    with pytest.raises(
+        ConfigError, match=r"training.grad_accumulation = 1,000 batches per step, and .* has \d+; lower"
+    ):
         total_steps(config(max_epochs=1, max_steps=None, grad_accumulation=1000), stream)
     assert total_steps(config(max_steps=11, grad_accumulation=3), stream) == 11
 
@@ -203,7 +206,14 @@ def test_an_interruption_saves_and_says_where(tmp_path, behind):
     [
         {},
         {"grad_accumulation": 3, "ema_decay": 0.7},
-        {"max_epochs": 3, "max_steps": None, "validate_every": None, "validate_every_epochs": 1, "schedule": LinearSchedule(warmup=2), "keep_checkpoints": 1},
+        {
+            "max_epochs": 3,
+            "max_steps": None,
+            "validate_every": None,
+            "validate_every_epochs": 1,
+            "schedule": LinearSchedule(warmup=2),
+            "keep_checkpoints": 1,
+        },
     ],
     ids=["plain", "accumulated and averaged", "epochs"],
 )
