@@ -9,7 +9,7 @@ from typing import final
 from dragoman.errors import DataError
 
 
-def text_key(*texts: str, seed: int = 0) -> int:
+def text_hash(*texts: str, seed: int = 0) -> int:
     """A number below 2**64, the same for texts that differ in nothing but spaces.
 
     Two other texts share a number by a chance of 2**-64; each `seed` gives other numbers.
@@ -20,7 +20,7 @@ def text_key(*texts: str, seed: int = 0) -> int:
     return int.from_bytes(digest, "little")
 
 
-def pair_digest(source: str, target: str) -> bytes:
+def pair_hash(source: str, target: str) -> bytes:
     """16 bytes, the same for pairs that differ in nothing but spaces; others share them by a chance of 2**-128."""
     content = f"{' '.join(source.split())}\t{' '.join(target.split())}"
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -39,7 +39,7 @@ def file_fingerprint(path: Path) -> str:
 
 
 @final
-class KeySet:
+class HashSet:
     """A set of keys by open addressing, 16 to 32 bytes a key: a third of a set of Python numbers."""
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
