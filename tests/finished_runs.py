@@ -59,5 +59,5 @@ def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer) -> RunFold
     tokenizer.save(folder.tokenizer)
     network = build_task(experiment).build_model(folder, device=torch.device("cpu"))
     save_tensors(folder.weights, get_weights(network))
-    folder.card.write_text("# run\n\nA model.\n", encoding="utf-8")
+    folder.model_card.write_text("# run\n\nA model.\n", encoding="utf-8")
     return folder

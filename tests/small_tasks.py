@@ -9,8 +9,8 @@ from tests.small_runs import WORDS, write_corpus
 
 STACK = {"d_model": 12, "num_heads": 2, "num_layers": 1, "d_ff": 17}
 TRAINING = {
-    "length": {"kind": "updates", "count": 9},
-    "interval": {"kind": "updates", "count": 4},
+    "max_steps": 9,
+    "validate_every": 4,
     "batch_tokens": 211,
 }
 
@@ -49,10 +49,10 @@ def settings_of(task: str, folder: Path) -> dict[str, Any]:
     match task:
         case "translation":
             model = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
-            return {**common, "data": {"train": pairs(folder)}, "model": model, "decoding": {"beam": 2}}
+            return {**common, "data": {"train": pairs(folder)}, "model": model, "decoding": {"beam_size": 2}}
         case "language_modeling":
             data = {"train": {"kind": "text", "path": str(folder / "running.txt")}, "context_length": 19}
-            own = {"tokenizer": {"kind": "characters", "byte_fallback": False}, "generation": {"minimum_length": 7}}
+            own = {"tokenizer": {"kind": "characters", "byte_fallback": False}, "generation": {"min_length": 7}}
             return {**common, "data": data, "model": STACK, **own}
         case "pairs":
             data = {"kind": "pairs", "train": pairs(folder)}

@@ -10,15 +10,16 @@ import yaml
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.inference import Answerer, Classifier, Generator, Tagger, Translator
+from dragoman.inference import QuestionAnswerer, Classifier, Generator, Tagger, Translator
 from dragoman.models.weights import load_tensors
 from dragoman.profiling.estimate import estimate
 from dragoman.profiling.model_cost import count_parameters, take_inventory
 from dragoman.runs.compare import summarize_run
-from dragoman.runs.config import TASK_CONFIGS, parse_experiment
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import apply_init_from
-from dragoman.runs.train import train_run
+from dragoman.runs.finetune import apply_init_from
+from dragoman.runs.train import train_and_score
 from dragoman.tasks.factory import build_task
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import WORDS, hashes
@@ -59,8 +60,8 @@ def fit_in(path, settings, *, interrupted=lambda: False):
     if not folder.config.exists():
         folder.create()
         folder.write_config(experiment)
-    materials = build_task(experiment).prepare_data(folder, tell=lambda _: None)
-    return train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+    materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
+    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,7 +73,7 @@ def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
     assert scores["target_tokens"] > 9
     assert [score["metric"] for score in scores["scores"]["valid"]] == SCORES[name]
     assert all(score["signature"] for score in scores["scores"]["valid"])
-    card = folder.card.read_text(encoding="utf-8")
+    card = folder.model_card.read_text(encoding="utf-8")
     words = build_task(folder.read_config()).description
     for part in (
         f"# {name}",
@@ -125,7 +126,7 @@ def test_what_it_costs_is_known(place, tmp_path, name):
     assert facts.parameters == inventory.parameters
     assert facts.gflops_per_token > 0
     assert facts.tokens_per_second > 0
-    materials = task.prepare_data(folder, tell=lambda _: None)
+    materials = task.prepare_data(folder, report=lambda _: None)
     assert estimate(folder.read_config(), folder, materials, device=CPU) > 0
 
 
@@ -133,7 +134,7 @@ def test_what_it_costs_is_known(place, tmp_path, name):
 def test_each_is_loaded_as_what_it_is_and_works(place):
     loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES if name != "masked_lm"}
     kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator}
-    kinds |= {"classification": Classifier, "tagging": Tagger, "question_answering": Answerer}
+    kinds |= {"classification": Classifier, "tagging": Tagger, "question_answering": QuestionAnswerer}
     assert {name: type(one) for name, one in loaded.items()} == kinds
     assert len(loaded["translation"].translate([TEXT])) == 1
     assert loaded["language_modeling"].generate([TEXT], tokens=5)[0].prompt == TEXT
@@ -152,7 +153,7 @@ def test_scores_of_the_card_are_those_that_use_gives(place):
     """What validation measured, measured again by the object that is loaded."""
     scores = json.loads((place / "classification" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "classification")
-    materials = build_task(folder.read_config()).prepare_data(folder, tell=lambda _: None)
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     texts, labels = zip(*((one.text, one.label) for one in materials.parts.valid), strict=True)
     found = dragoman.load(folder.path, device="cpu").classify(texts)
     right = sum(one.label == label for one, label in zip(found, labels, strict=True))
@@ -162,7 +163,7 @@ def test_scores_of_the_card_are_those_that_use_gives(place):
 def test_the_loss_of_the_card_is_the_perplexity_of_the_generator(place):
     scores = json.loads((place / "pairs" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "pairs")
-    materials = build_task(folder.read_config()).prepare_data(folder, tell=lambda _: None)
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     prompts, continuations = zip(*materials.texts.valid.pairs(), strict=True)
     found = dragoman.load(folder.path, device="cpu").perplexity(continuations, prompts=prompts)
     assert scores[0]["value"] == pytest.approx(found.nats_per_token, rel=1e-5)
@@ -170,7 +171,7 @@ def test_the_loss_of_the_card_is_the_perplexity_of_the_generator(place):
 
 def test_running_text_is_judged_to_its_last_token(place):
     folder = RunFolder(place / "language_modeling")
-    materials = build_task(folder.read_config()).prepare_data(folder, tell=lambda _: None)
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     [loss, _, bits] = json.loads(folder.scores.read_text(encoding="utf-8"))["scores"]["valid"]
     characters = len("".join(materials.valid.texts.texts()))
     tokens = characters + 1  # one piece a character, and the end
@@ -192,7 +193,7 @@ def test_the_card_of_a_language_model_shows_what_it_writes(place):
 def test_the_rows_of_a_batch_are_named(place, name):
     folder = RunFolder(place / name)
     task = build_task(folder.read_config())
-    work = task.setup_training(task.prepare_data(folder, tell=lambda _: None), device=CPU)
+    work = task.setup_training(task.prepare_data(folder, report=lambda _: None), device=CPU)
     sentence = work.describe_rows([int(row) for row in next(work.stream).rows])
     assert sentence.split()[-1] in ("corpus", "text", "on")
     assert any(character.isdigit() for character in sentence)
@@ -211,13 +212,13 @@ class TestBeginning:
         folder = RunFolder(tmp_path / "run")
         folder.create()
         task = build_task(experiment)
-        materials = task.prepare_data(folder, tell=lambda _: None)
+        materials = task.prepare_data(folder, report=lambda _: None)
         assert materials.tokenizer.fingerprint == start.read_tokenizer().fingerprint
         own = dict(task.setup_training(materials, device=CPU).model.named_parameters())
         learnt = load_tensors(start.weights)
-        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("trunk.") in learnt}
+        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("backbone.") in learnt}
         assert len(shared) > 10
-        assert all(torch.equal(tensor, learnt[key.removeprefix("trunk.")]) for key, tensor in shared.items())
+        assert all(torch.equal(tensor, learnt[key.removeprefix("backbone.")]) for key, tensor in shared.items())
 
     def test_a_decoder_begins_so_too_and_is_gone_on_with_where_the_start_is_gone(self, place, tmp_path):
         settings = merge(
@@ -280,11 +281,11 @@ def test_a_corpus_that_changed_is_not_gone_on_with(place, tmp_path):
     for name in ("language_modeling", "classification", "tagging", "question_answering"):
         folder = RunFolder(place / name)
         task = build_task(parse_experiment(settings_of(name, tmp_path)))
-        task.prepare_data(folder, tell=lambda _: None)  # the same text in another place
+        task.prepare_data(folder, report=lambda _: None)  # the same text in another place
         with task.experiment.data.train.path.open("a", encoding="utf-8") as file:
             file.write("\n")
         with pytest.raises(RunError, match="has changed since the run in"):
-            task.prepare_data(folder, tell=lambda _: None)
+            task.prepare_data(folder, report=lambda _: None)
 
 
 def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):

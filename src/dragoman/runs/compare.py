@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dragoman.tasks.factory import build_task
 from dragoman.profiling.model_cost import take_inventory
 from dragoman.runs.folder import RunFolder
+from dragoman.tasks.factory import build_task
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def summarize_run(path: Path) -> RunSummary:
         unit=task.description.unit,
         tokens_per_second=_median_speed(folder),
         scores=tuple(
-            RunScore(on, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[on])
+            RunScore(
+                on, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[on]
+            )
             for on, scores in result.get("scores", {}).items()
             for score in scores
         ),
@@ -136,6 +138,6 @@ def _median_speed(folder: RunFolder) -> float | None:
     if not folder.metrics.exists():
         return None
     lines = folder.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
-    events = [json.loads(line) for line in lines if line.startswith('{"event": "updated"') and line.endswith("}")]
+    events = [json.loads(line) for line in lines if line.startswith('{"event": "log"') and line.endswith("}")]
     speeds = [float(event["tokens_per_second"]) for event in events]
     return median(speeds) if speeds else None

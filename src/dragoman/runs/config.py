@@ -1,7 +1,4 @@
-"""The configuration of a run: every choice of every room, in one file.
-
-What a run does is its `task`; each has settings of its own. A file that names none is about translation.
-"""
+"""Experiment configuration: read, complete and validate the settings of a run."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -10,45 +7,26 @@ from typing import Any
 
 from dragoman.config import Tree, keys_of, merge, override, parse, read_yaml
 from dragoman.errors import ConfigError
-from dragoman.runs.choices import get_value
+from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
-from dragoman.tasks.config import (
-    QuestionAnsweringConfig,
-    ClassificationConfig,
-    LanguageModelingConfig,
-    MaskedLMConfig,
-    TaggingConfig,
-    TranslationConfig,
-)
-
-Experiment = TranslationConfig | LanguageModelingConfig | MaskedLMConfig | ClassificationConfig | TaggingConfig | QuestionAnsweringConfig
-"""A run of any task, from its corpora to its scores."""
-
-TASK_CONFIGS: dict[str, type[Experiment]] = {
-    "translation": TranslationConfig,
-    "language_modeling": LanguageModelingConfig,
-    "masked_lm": MaskedLMConfig,
-    "classification": ClassificationConfig,
-    "tagging": TaggingConfig,
-    "question_answering": QuestionAnsweringConfig,
-}
-"""The settings of each task, by its name."""
-
+from dragoman.tasks.config import TASK_CONFIGS, Experiment
 
 EXPECTED_KEY = "expected"
-"""The key of a recipe under which it says what scores it should reach; it is no setting."""
+"""Key of a recipe for its expected scores, which are not part of the experiment."""
+MISSING = object()
+"""Value of a key that is not set; None is a valid setting."""
 
 
 def read_settings(file: Path | None, assignments: Sequence[str]) -> Tree:
-    """What a person asked for: a file, with `KEY=VALUE` assignments laid over it; a preset stays a name."""
+    """Read a configuration file and apply `KEY=VALUE` assignments; a preset is not resolved."""
     tree = read_yaml(file) if file is not None else {}
     return override({key: value for key, value in tree.items() if key != EXPECTED_KEY}, assignments)
 
 
 def apply_preset(tree: Mapping[str, Any]) -> Tree:
-    """The tree laid over the preset that its key `preset` names, if any.
+    """Merge the settings over the preset that they name, if any.
 
-    Raises ConfigError where the tree asks for a model of another kind, to which nothing of the preset would apply.
+    Raises ConfigError if the settings select a model of another kind than the preset.
     """
     rest = {key: value for key, value in tree.items() if key != "preset"}
     name, kind = tree.get("preset"), get_value(rest, "model.kind")
@@ -58,14 +36,14 @@ def apply_preset(tree: Mapping[str, Any]) -> Tree:
     others = presets_for_kind(kind, task=under.get("task", DEFAULT_TASK))
     if others and name not in others:
         raise ConfigError(
-            f"preset: {name} is a model of kind {under['model']['kind']}, and model.kind is {kind}; leave one of them "
-            f"out, or choose {' or '.join(others)}"
+            f"preset: {name} is a model of kind {under['model']['kind']}, and model.kind is {kind}. Leave one of them "
+            f"out, or choose {' or '.join(others)}."
         )
     return merge(under, rest)
 
 
 def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
-    """The tree with the relative paths of its corpora taken from `folder`."""
+    """Resolve the relative paths of the corpora against `folder`."""
     data = tree.get("data")
     if not isinstance(data, Mapping):
         return dict(tree)
@@ -80,23 +58,28 @@ def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
 
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
-    """Validate as the settings of the task that the tree names; raises ConfigError, a line for each fault."""
+    """Validate settings as an experiment of their task. Raises ConfigError with one line per error."""
     whole = apply_preset(tree)
+    version = whole.pop(FORMAT_KEY, FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise ConfigError(
+            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a newer one."
+        )
     task = whole.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in TASK_CONFIGS:
         near = difflib.get_close_matches(str(task), TASK_CONFIGS, n=1)
         remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASK_CONFIGS)}."
-        raise ConfigError(f"{f'{where}: ' if where else ''}task = {task!r}: no such task. {remedy}")
+        raise ConfigError(f"{f'{where}: ' if where else ''}task = {task!r} does not exist. {remedy}")
     return parse(TASK_CONFIGS[task], whole, where=where, hint=lambda key: _hint_other_tasks(key, task))
 
 
 def read_experiment(file: Path) -> Experiment:
-    """The configuration that a run wrote down."""
+    """Read the configuration of a run."""
     return parse_experiment(read_yaml(file), where=str(file))
 
 
 def _hint_other_tasks(key: str, task: str) -> str | None:
-    """A sentence about a key that this task does not have, where others do."""
+    """Return a hint for a key that belongs to other tasks."""
     owners = [name for name, settings in TASK_CONFIGS.items() if key in keys_of(settings)]
     return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
 
@@ -114,3 +97,26 @@ def _resolve_path(key: str, value: Any, folder: Path) -> Any:
     if isinstance(value, list | tuple):
         return [_resolve_path(key, one, folder) for one in value]
     return str(folder / value) if isinstance(value, str) else value
+
+
+def is_set(tree: Tree, key: str) -> bool:
+    """Return whether a dotted key is set."""
+    return get_value(tree, key) is not MISSING
+
+
+def get_value(tree: Tree, key: str) -> Any:
+    """Return the value of a dotted key, or `MISSING`."""
+    node: Any = tree
+    for part in key.split("."):
+        if not isinstance(node, dict) or part not in node:
+            return MISSING
+        node = node[part]
+    return node
+
+
+def nest(key: str, value: Any) -> Tree:
+    """Return settings in which only a dotted key is set."""
+    tree: Any = value
+    for part in reversed(key.split(".")):
+        tree = {part: tree}
+    return dict(tree)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config import Tree, merge, override
-from dragoman_demo import CorpusFiles, known_locale, split, write_corpus
 from dragoman.data.readers import ParallelFiles, read_corpus
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
-from dragoman.runs.config import Experiment, parse_experiment
-from dragoman.runs.folder import RunFolder
 from dragoman.inference.translator import Translator
+from dragoman.runs.config import parse_experiment
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.config import Experiment
+from dragoman_demo import CorpusFiles, known_locale, split, write_corpus
 
 TRAIN_PHRASES = 150_000
 """Phrases to learn from: a little more than the training sees, so that hardly any is seen twice."""
@@ -26,15 +27,15 @@ DEMO_SETTINGS: Tree = {
     "tokenizer": {"kind": "bpe", "vocab_size": 1500, "byte_fallback": False},
     "model": {"dropout": {"embedding": 0.0, "residual": 0.0}},
     "training": {
-        "length": {"kind": "updates", "count": 6000},
-        "interval": {"kind": "updates", "count": 3000},
+        "max_steps": 6000,
+        "validate_every": 3000,
         "batch_tokens": 320,
-        "optimiser": {"kind": "adamw", "learning_rate": 0.003},
+        "optimizer": {"kind": "adamw", "learning_rate": 0.003},
         "schedule": {"kind": "cosine", "warmup": 200},
         "label_smoothing": 0.0,
         "keep": 1,
     },
-    "decoding": {"beam": 1},
+    "decoding": {"beam_size": 1},
     "metrics": [{"kind": "exact"}, {"kind": "bleu"}],
 }
 """Found on the validation part of the English to French corpus: of equal numbers of tokens, more updates on smaller
@@ -103,7 +104,8 @@ def translate_held_out(translator: Translator, folder: RunFolder) -> DemoResult:
     if not isinstance(test, ParallelFiles) or not families.exists():
         raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
     phrases = list(read_corpus(test))
-    outputs = translator.translate([phrase.source for phrase in phrases], beam=1)
+    results = translator.translate([phrase.source for phrase in phrases], beam_size=1)
+    outputs = [result.text for result in results]
     normalise = translator.tokenizer.target.normalize
     expected = [normalise(phrase.target) for phrase in phrases]
     names = families.read_text(encoding="utf-8").splitlines()

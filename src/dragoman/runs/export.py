@@ -11,21 +11,20 @@ from typing import Any, final
 import yaml
 
 from dragoman import cpu_library
+from dragoman.atomic import new_folder, write_atomically
 from dragoman.config import Tree
-from dragoman.data.readers import ParallelFiles, read_corpus
 from dragoman.data.preprocessing.prepare import prepare_data
+from dragoman.data.readers import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError
-from dragoman.runs.config import Experiment
-from dragoman.tasks.compatibility import ModelConfig
-from dragoman.tasks.prepared_data import cache_dir
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.config import TranslationConfig as TranslationSettings
-from dragoman.tasks.network_description import describe_model
-from dragoman.atomic import new_folder, write_atomically
-from dragoman.models.quantization import ComputeType, load_arrays, quantize_weights, save_arrays
-from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.inference.backends import cpu_backend
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.quantization import ComputeType, load_arrays, quantize_weights, save_arrays
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.model_card import describe_model
+from dragoman.tasks.base import cache_dir
+from dragoman.tasks.config import Experiment, ModelConfig
+from dragoman.tasks.config import TranslationConfig as TranslationSettings
 
 MEBIBYTE = 2**20
 
@@ -88,7 +87,9 @@ def _read_pairs(corpus: ParallelFiles) -> Iterator[tuple[str, str]]:
     return ((example.source, example.target) for example in read_corpus(corpus) if example.source and example.target)
 
 
-def _write_export(place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute: ComputeType) -> None:
+def _write_export(
+    place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute: ComputeType
+) -> None:
     for path in (folder.tokenizer, folder.labels, folder.environment, folder.scores):
         if path.exists():
             shutil.copyfile(path, place.path / path.name)
@@ -98,9 +99,9 @@ def _write_export(place: RunFolder, folder: RunFolder, experiment: Experiment, *
     size = place.weights.stat().st_size / MEBIBYTE
     facts = {"run": folder.path.resolve().name, "compute": compute, "dragoman": version("dragoman")}
     write_atomically(place.export, json.dumps(facts, indent=2) + "\n")
-    card = folder.card.read_text(encoding="utf-8").rstrip() if folder.card.exists() else f"# {name}"
+    card = folder.model_card.read_text(encoding="utf-8").rstrip() if folder.model_card.exists() else f"# {name}"
     about = f"The folder `{name}` holds the weights of the run `{facts['run']}` as {compute} ({size:.1f} MiB)"
-    write_atomically(place.card, f"{card}\n\n## Export\n\n{about}: {describe_model(experiment.model)}.\n")
+    write_atomically(place.model_card, f"{card}\n\n## Export\n\n{about}: {describe_model(experiment.model)}.\n")
 
 
 def _strip_folders(tree: Tree) -> Tree:
@@ -123,4 +124,4 @@ def _reason_against(model: ModelConfig) -> str | None:
         return f"networks of kind {model.kind} are computed in float32"
     if not cpu_library.is_installed() or cpu_library.fault() is not None:
         return None
-    return cpu_backend.refusal(model.model_dump(mode="json"))
+    return cpu_backend.unsupported_reason(model.model_dump(mode="json"))

@@ -9,37 +9,35 @@ from typing import Any, Protocol, final, runtime_checkable
 import torch
 from torch import Tensor
 
-from dragoman.typing import Float
-from dragoman.data.readers.conllu import Heads
-from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.datasets.labeled import wrap_in_bos_eos
 from dragoman.data.datasets.qa import answer_tokens, make_windows
 from dragoman.data.datasets.tagged import encode_words
+from dragoman.data.readers.conllu import Heads
+from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.decoding import SearchSettings, Stepping
+from dragoman.decoding import DecodingConfig, TorchStepper
 from dragoman.errors import DataError
-from dragoman.runs.compute_type import load_cpu_backend
-from dragoman.profiling.model_cost import count_parameters
-from dragoman.runs.load import load_torch_model
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.network_description import describe_model
+from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
+from dragoman.inference.classifier import Classifier
+from dragoman.inference.generator import Generator
+from dragoman.inference.question_answerer import QuestionAnswerer
+from dragoman.inference.source_trees import check_trees
+from dragoman.inference.tagger import Tagger
+from dragoman.inference.translator import BATCH_TOKENS, MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.beam_tree import SearchSeen, watch_search
-from dragoman.interpret.continuation import study_continuation
 from dragoman.interpret.classification import study_answer, study_label, study_tags
+from dragoman.interpret.continuation import study_continuation
+from dragoman.interpret.explanation import Study, study
 from dragoman.interpret.forward_pass import Ids, Reading, module_of
 from dragoman.interpret.quantized_activations import rounded_as
-from dragoman.interpret.explanation import Study, study
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.inference.question_answerer import Answerer
-from dragoman.inference.classifier import Classifier
-from dragoman.inference.backends.cpu_backend import Compiled
-from dragoman.inference.generator import Generator
-from dragoman.inference.inference_mode import in_use
-from dragoman.inference.padding import rectangle
-from dragoman.inference.tagger import Tagger
-from dragoman.inference.translator import BATCH_TOKENS, LONGEST_PIECE, Translator
-from dragoman.inference.source_trees import trees_of
+from dragoman.profiling.model_cost import count_parameters
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load_cpu_backend, load_torch_model
+from dragoman.runs.model_card import describe_model
+from dragoman.typing import Float
 
 MAX_CONTINUATION_TOKENS = 40
 """Most tokens that a continuation has, where nothing else is asked for."""
@@ -96,7 +94,9 @@ class _Inspector(Protocol):
     def study(self, wanted: InspectionRequest, number: int) -> Study: ...
 
 
-def inspect_run(path: Path, wanted: InspectionRequest, *, name: str | None = None, device: str | None = None) -> InspectedRun:
+def inspect_run(
+    path: Path, wanted: InspectionRequest, *, name: str | None = None, device: str | None = None
+) -> InspectedRun:
     """Study what a run makes of each text; it is called by its `name`, or as its folder is.
 
     Where the run is an exported model in less than float32 that the compiled core computes, translations, their beam
@@ -141,8 +141,8 @@ class _CpuModel:
     compute: ComputeType
 
     @property
-    def network(self) -> Compiled:
-        network: Compiled = self.translator.model
+    def network(self) -> CpuBackend:
+        network: CpuBackend = self.translator.model
         return network
 
 
@@ -173,11 +173,11 @@ def _build_inspector(run: object, core: _CpuModel | None) -> tuple[_Inspector, L
         case Generator():
             return _ContinuationInspector(run), run.tokenizer.target
         case Classifier():
-            return _LabelInspector(run), run.side
+            return _LabelInspector(run), run.tokenizer
         case Tagger():
-            return _TagInspector(run), run.side
-        case Answerer():
-            return _AnswerInspector(run), run.side
+            return _TagInspector(run), run.tokenizer
+        case QuestionAnswerer():
+            return _AnswerInspector(run), run.tokenizer
         case _:
             raise AssertionError(f"a run is loaded as what its task is used by, not as {type(run).__name__}")
 
@@ -194,7 +194,7 @@ class _TranslationInspector:
         ids, trees = _encode(tokenizer.source, text), self._trees(wanted, number)
         seen, target = None, wanted.target(number)
         if target is None:
-            seen = self._search(ids, trees, self.translator.searching(beam=wanted.beam))
+            seen = self._search(ids, trees, self.translator.decoding_config(beam_size=wanted.beam))
             output: Ids = list(seen.best.tokens)
         else:
             output = tokenizer.target.encode(target)
@@ -210,11 +210,11 @@ class _TranslationInspector:
             )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, trees: Sequence[Heads], settings: SearchSettings) -> SearchSeen:
+    def _search(self, ids: Ids, trees: Sequence[Heads], settings: DecodingConfig) -> SearchSeen:
         """What the run itself makes of a source, with the search that found it."""
-        network: Any = self.translator.network if self.core is None else self.core.network
-        places, limit = network.max_length, settings.limit(len(ids))
-        with network.in_use():
+        network: Any = self.translator.backend if self.core is None else self.core.network
+        places, limit = network.max_length, settings.output_limit(len(ids))
+        with network.inference_mode():
             return watch_search(
                 network,
                 network.encode([ids], trees),
@@ -227,13 +227,13 @@ class _TranslationInspector:
         """The tree of the text, which is checked, where the network reads one."""
         tree = wanted.tree(number)
         given = None if tree is None else [tree]
-        structural = self.translator.network.structural
-        found = trees_of([wanted.texts[number]], given, number + 1, structural=structural)
+        structural = self.translator.backend.structural
+        found = check_trees([wanted.texts[number]], given, number + 1, structural=structural)
         return [heads for heads in found if heads is not None]
 
     def _reading(self, trees: Sequence[Heads]) -> Reading | None:
-        network: Any = self.translator.network
-        return (lambda sources: network.reading(sources, [*trees] * len(sources))) if trees else None
+        network: Any = self.translator.backend
+        return (lambda sources: network.with_trees(sources, [*trees] * len(sources))) if trees else None
 
     def _rounded(self) -> AbstractContextManager[None]:
         if self.core is None:
@@ -255,7 +255,7 @@ class _ContinuationInspector:
         generator, seen, target = self.generator, None, wanted.target(number)
         # A prompt makes room for what might be written; beside what was, it has to fit whole.
         room = max(1, generator.context - wanted.tokens) if target is None else None
-        (prompt,) = generator.prompts([wanted.texts[number]], room=room)
+        (prompt,) = generator.encode_prompts([wanted.texts[number]], room=room)
         ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
         if target is None:
             seen = self._search(ids, wanted)
@@ -274,12 +274,12 @@ class _ContinuationInspector:
 
     def _search(self, ids: Ids, wanted: InspectionRequest) -> SearchSeen:
         generator = self.generator
-        with in_use(generator.model):
-            memory = Stepping.hold(generator.model.encode(*rectangle([list(ids)], device=generator.device)))
+        with inference_mode(generator.model):
+            memory = TorchStepper.wrap_memory(generator.model.encode(*pad_batch([list(ids)], device=generator.device)))
             return watch_search(
-                Stepping(generator.model),
+                TorchStepper(generator.model),
                 memory,
-                settings=SearchSettings() if wanted.beam is None else SearchSettings(beam=wanted.beam),
+                settings=DecodingConfig() if wanted.beam is None else DecodingConfig(beam_size=wanted.beam),
                 limit=min(wanted.tokens, generator.context - len(ids)),
                 symbols=SpecialSymbols(),
                 first=ids[-1],
@@ -295,8 +295,10 @@ class _LabelInspector:
         _refuse_option("question", wanted.questions)
         _refuse_option("source-trees", wanted.trees)
         one, text = self.classifier, wanted.texts[number]
-        ids = _encode_with_symbols(one.side, text, one.longest)
-        return study_label(_model_with_head(one), one.side, one.labels.names, text, ids=ids, label=wanted.target(number))
+        ids = _encode_with_symbols(one.tokenizer, text, one.max_length)
+        return study_label(
+            _model_with_head(one), one.tokenizer, one.labels.names, text, ids=ids, label=wanted.target(number)
+        )
 
 
 @final
@@ -311,25 +313,25 @@ class _TagInspector:
         one, words = self.tagger, wanted.texts[number].split()
         if not words:
             raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-        aligned = encode_words(one.side, words)
-        _check_length(wanted.texts[number], len(aligned.ids) + 2, one.longest)
-        ids = wrap_in_bos_eos(aligned.ids, max_length=one.longest)
+        aligned = encode_words(one.tokenizer, words)
+        _check_length(wanted.texts[number], len(aligned.ids) + 2, one.max_length)
+        ids = wrap_in_bos_eos(aligned.ids, max_length=one.max_length)
         firsts = [first + 1 for first in aligned.first_tokens]  # after BEGIN
-        return study_tags(_model_with_head(one), one.side, one.labels.names, words, ids=ids, firsts=firsts)
+        return study_tags(_model_with_head(one), one.tokenizer, one.labels.names, words, ids=ids, firsts=firsts)
 
 
 @final
 @dataclass(frozen=True)
 class _AnswerInspector:
-    answerer: Answerer
+    answerer: QuestionAnswerer
 
     def study(self, wanted: InspectionRequest, number: int) -> Study:
         _refuse_option("source-trees", wanted.trees)
         if wanted.questions is None:
             raise DataError("this run answers questions about texts; give one for each text by --question")
         one, text, question = self.answerer, wanted.texts[number], wanted.questions[number]
-        ids, spans = one.side.encode_with_offsets(text)
-        laid = make_windows(one.side.encode(question), ids, one.layout)
+        ids, spans = one.tokenizer.encode_with_offsets(text)
+        laid = make_windows(one.tokenizer.encode(question), ids, one.windows)
         if not ids or len(laid) > 1:
             raise DataError(
                 f"{text[:40]!r}…: {len(ids)} tokens, and 1 to {laid[0].num_context_tokens} are read at once beside this question; "
@@ -340,7 +342,9 @@ class _AnswerInspector:
         tokens = None if answer is None else answer_tokens(answer, spans)
         places = (0, 0) if tokens is None else window.locate(*tokens)
         told = f"{question} {text}"
-        return study_answer(_model_with_head(one), one.side, told, ids=window.tokens, context=window.context_start, answer=places)
+        return study_answer(
+            _model_with_head(one), one.tokenizer, told, ids=window.tokens, context=window.context_start, answer=places
+        )
 
     def _located(self, question: str, text: str, target: str | None) -> AnswerSpan | None:
         """The answer that is looked at: the given one, or what is found, which may be none."""
@@ -352,7 +356,7 @@ class _AnswerInspector:
         return None if found.no_answer else AnswerSpan(found.text, found.start)
 
 
-def _model_with_head(run: Classifier | Tagger | Answerer) -> Any:
+def _model_with_head(run: Classifier | Tagger | QuestionAnswerer) -> Any:
     return module_of(run.model)
 
 
@@ -374,7 +378,7 @@ def _encode(side: LanguageTokenizer, text: str) -> list[int]:
     ids = side.encode(text)
     if not ids:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-    _check_length(text, len(ids), LONGEST_PIECE)
+    _check_length(text, len(ids), MAX_SEGMENT_LENGTH)
     return ids
 
 

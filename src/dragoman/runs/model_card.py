@@ -1,19 +1,22 @@
-"""The model card of a run: what it was made of, how large it is, what it scores, how to use it."""
+"""Model card of a run: data, model, scores and usage."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from dragoman.data.tokenizers import Tokenizer
-from dragoman.tasks.compatibility import ModelConfig
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.network_description import describe_model
-from dragoman.tasks.base import TaskDescription, TaskData
 from dragoman.atomic import write_atomically
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.base import TaskData, TaskDescription
+from dragoman.tasks.config import ModelConfig
 
 if TYPE_CHECKING:
     from dragoman.runs.train import TrainingResult
+from typing import assert_never
+
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
+from dragoman.models.recurrent.config import RecurrentConfig
 
 ESCAPED_BAR = r"\|"
 """A bar within a cell of a table in Markdown."""
@@ -49,9 +52,13 @@ def write_model_card(
         *(["## Specimen", _indent(about.specimen)] if about.specimen and not about.specimen.isspace() else []),
         "## Use",
         f"```\n{words.command.replace('RUN', name)}\n```",
-        *([f'```python\nimport dragoman\n\ndragoman.load("{name}").{words.python_usage}\n```'] if words.python_usage else []),
+        *(
+            [f'```python\nimport dragoman\n\ndragoman.load("{name}").{words.python_usage}\n```']
+            if words.python_usage
+            else []
+        ),
     ]
-    write_atomically(folder.card, "\n\n".join(parts) + "\n")
+    write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
 
 
 def _score_table(outcome: "TrainingResult") -> str:
@@ -96,11 +103,35 @@ def _describe_vocabulary(tokenizer: Tokenizer) -> str:
 
 def _training_section(outcome: "TrainingResult", words: TaskDescription) -> str:
     return (
-        f"Trained for {outcome.updates:,} updates on {outcome.tokens:,} {words.loss_unit} in {outcome.seconds / 60:.1f} "
-        f"minutes; the weights are: {outcome.chosen}, chosen on the validation set."
+        f"Trained for {outcome.steps:,} steps on {outcome.tokens:,} {words.loss_unit} in {outcome.seconds / 60:.1f} "
+        f"minutes; the weights are: {outcome.selected}, chosen on the validation set."
     )
 
 
 def _indent(text: str) -> str:
     """Indented, so that nothing in it is taken for Markdown."""
     return "\n".join(f"    {line}" for line in text.split("\n"))
+
+
+def describe_model(config: ModelConfig) -> str:
+    """Such as `Encoder-decoder Transformer, 6 encoder and 6 decoder layers, width 512/2048, 8 heads`."""
+    match config:
+        case EncoderDecoderConfig():
+            layers = f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers"
+            return f"Encoder-decoder Transformer, {layers}, {_describe_stack(config)}"
+        case DecoderOnlyConfig():
+            return f"Decoder-only Transformer, {config.num_layers} layers, {_describe_stack(config)}"
+        case EncoderOnlyConfig():
+            return f"Encoder-only Transformer, {config.num_layers} layers, {_describe_stack(config)}"
+        case RecurrentConfig():
+            attention = f"{config.attention.kind} attention" if config.attention.kind != "none" else "no attention"
+            layers = f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers"
+            return f"Recurrent encoder-decoder ({config.cell}), {layers}, width {config.d_model}, {attention}"
+        case _:
+            assert_never(config)
+
+
+def _describe_stack(config: TransformerConfig) -> str:
+    shared = f" on {config.num_kv_heads} of keys and values" if config.num_kv_heads is not None else ""
+    positions = config.positions.kind if config.positions.kind != "none" else "no"
+    return f"width {config.d_model}/{config.d_ff}, {config.num_heads} heads{shared}, {positions} positions"

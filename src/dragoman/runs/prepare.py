@@ -10,22 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from dragoman.atomic import in_turn, refused, write_atomically
 from dragoman.config import Tree, merge
-from dragoman.data.preprocessing.blocks import BLOCK_SIZE
-from dragoman.data.preprocessing.pipeline import CleanedCorpus, TaskRunner, clean_in_blocks, tokenize_shards, remove_intermediate_files
 from dragoman.data.cleaning import CleaningReport
-from dragoman.data.hashing import file_fingerprint
-from dragoman.data.preprocessing.prepare import FORMAT, FORMAT_VERSION, INDEX_FILE, TOKENIZER_FILE, corpus_files, cache_key_fields
 from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.hashing import file_fingerprint
+from dragoman.data.preprocessing.blocks import BLOCK_SIZE
+from dragoman.data.preprocessing.pipeline import (
+    CleanedCorpus,
+    TaskRunner,
+    clean_in_blocks,
+    remove_intermediate_files,
+    tokenize_shards,
+)
+from dragoman.data.preprocessing.prepare import (
+    FORMAT,
+    FORMAT_VERSION,
+    INDEX_FILE,
+    TOKENIZER_FILE,
+    cache_key_fields,
+    corpus_files,
+)
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 from dragoman.errors import ConfigError, DataError, DragomanError, RunError
 from dragoman.runs.auto_config import fit_preset, vocab_size_for
-from dragoman.runs.choices import is_set
-from dragoman.runs.config import parse_experiment
+from dragoman.runs.config import is_set, parse_experiment
+from dragoman.runs.finetune import apply_init_from
+from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import TranslationConfig
-from dragoman.runs.init_from import without_dropout, apply_init_from
-from dragoman.tasks.initialization import initial_tokenizer
-from dragoman.atomic import in_turn, refused, write_atomically
+from dragoman.tasks.initialization import initial_tokenizer, without_dropout
 
 KEY_LENGTH = 16
 """Letters of what tells the work on one corpus from the work on another."""
@@ -152,7 +165,9 @@ def _prepare(
             f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens; "
             "raise them, or split the text into sentences"
         )
-    write_atomically(work / INDEX_FILE, json.dumps(_build_index(experiment, cleaned, ids, made, corpora), indent=1) + "\n")
+    write_atomically(
+        work / INDEX_FILE, json.dumps(_build_index(experiment, cleaned, ids, made, corpora), indent=1) + "\n"
+    )
     work.rename(out)
     remove_intermediate_files(out)
     return PreparedSummary(
@@ -173,17 +188,21 @@ def _train_tokenizer(asked: PreparationConfig, cleaned: CleanedCorpus) -> Tokeni
         settings = experiment.tokenizer.model_copy(update={"vocab_size": vocab_size_for(len(cleaned.texts))})
         experiment = experiment.model_copy(update={"tokenizer": settings})
     sample = cleaned.texts.sample(experiment.data.tokenizer_sample_size, seed=experiment.training.seed)
-    return initial_tokenizer(experiment, sample)
+    return initial_tokenizer(experiment, sample, RunFolder)
 
 
 def _build_index(
-    experiment: TranslationConfig, cleaned: CleanedCorpus, ids: TokenStore, tokenizer: Tokenizer, corpora: dict[str, str]
+    experiment: TranslationConfig,
+    cleaned: CleanedCorpus,
+    ids: TokenStore,
+    tokenizer: Tokenizer,
+    corpora: dict[str, str],
 ) -> Tree:
     """What the folder says of itself."""
     data = experiment.data
     return {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION,
         "pairs": len(ids),
         "max_source_length": data.max_source_length,
         "max_target_length": data.max_target_length,

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from dragoman.typing import Float
-from dragoman.errors import ConfigError, RunError
-from dragoman.tasks.factory import build_task
-from dragoman.profiling.model_cost import count_parameters
-from dragoman.runs.folder import RunFolder
 from dragoman.atomic import write_atomically
+from dragoman.errors import ConfigError, RunError
+from dragoman.inference.translator import Translator
 from dragoman.interpret.attention_heads import alike_in_heads, sensitivity
 from dragoman.interpret.forward_pass import module_of, padded, without_dropout
 from dragoman.interpret.head_pruning import Left, best_heads, pruned_config, pruned_weights
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.models.weights import save_tensors, set_weights
-from dragoman.inference.translator import Translator
+from dragoman.profiling.model_cost import count_parameters
+from dragoman.runs.folder import RunFolder
+from dragoman.tasks.factory import build_task
+from dragoman.typing import Float
 
 BATCH_SIZE = 32
 """Pairs that go through the network at once."""
@@ -102,7 +102,7 @@ def _write_origin(folder: RunFolder, smaller: RunFolder, found: PruneResult, *, 
     write_atomically(smaller.environment, json.dumps(environment, ensure_ascii=False, indent=2) + "\n")
     name = smaller.path.resolve().name
     write_atomically(
-        smaller.card,
+        smaller.model_card,
         f"# {name}\n\n{origin['run']} without the {found.heads[0] - found.heads[1]} of its {found.heads[0]} attention "
         f"heads that mattered least to {pairs:,} pairs: {found.parameters[1]:,} parameters in place of "
         f"{found.parameters[0]:,}. It was not trained again, and its scores are to be measured.\n\n## Use\n\n"

@@ -8,11 +8,11 @@ from itertools import tee
 from pathlib import Path
 from typing import Any
 
-from dragoman.decoding import SearchSettings
-from dragoman.errors import DataError, RunError
-from dragoman.runs.folder import RunFolder
 from dragoman.atomic import new_folder, write_atomically
+from dragoman.decoding import DecodingConfig
+from dragoman.errors import DataError, RunError
 from dragoman.inference.translator import TranslationWarning, Translator
+from dragoman.runs.folder import RunFolder
 
 SOURCE, TARGET, ORIGIN = "source.txt", "target.txt", "origin.json"
 TAG = "<bt>"
@@ -52,13 +52,13 @@ def write_backtranslated(
     return _write_pairs(out, pairs, origin | {"tag": tag})
 
 
-def beam_search_rewriter(translator: Translator, settings: SearchSettings) -> Rewriter:
+def beam_search_rewriter(translator: Translator, settings: DecodingConfig) -> Rewriter:
     """The best translation of each text; that of one which never came to its end is empty, and teaches nothing."""
 
     def rewrite(texts: Iterable[str]) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TranslationWarning)
-            for found in translator.stream(texts, settings):
+            for found in translator.stream_n_best(texts, settings):
                 yield found[0].text if found[0].hypothesis.finished else ""
 
     return rewrite

@@ -8,11 +8,11 @@ from typing import Any, Literal, final
 
 from pydantic import Field
 
+from dragoman.atomic import write_atomically
 from dragoman.config import Config, parse, read_yaml
 from dragoman.errors import ConfigError, RunError
 from dragoman.runs.config import EXPECTED_KEY
 from dragoman.runs.folder import RunFolder
-from dragoman.atomic import write_atomically
 
 
 class ExpectedScore(Config):
@@ -74,7 +74,9 @@ def check_scores(expectations: Sequence[ExpectedScore], runs: Sequence[RunFolder
     return together
 
 
-def write_score_checks(path: Path, found: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float]) -> None:
+def write_score_checks(
+    path: Path, found: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float]
+) -> None:
     """Everything that was found, for programs."""
     rows = [
         {**verdict.expectation.model_dump(), **_check_fields(verdict), "mean": verdict.mean, "holds": verdict.holds}

@@ -71,7 +71,7 @@ class WorkerProcesses:
                 self.kill()
                 raise RunError(
                     f"a worker could not be started (it ended with {process.returncode}); train with "
-                    "--set training.workers=1"
+                    "--set training.num_workers=1"
                 )
 
     def wait(self) -> None:
@@ -150,6 +150,6 @@ def _world_size_of(run: RunFolder) -> int:
     if run.weights.exists():
         return 1
     training = run.read_raw_config().get("training")
-    asked = training.get("workers") if isinstance(training, dict) else 1
-    size: Any = run.read_environment().get("workers") if asked == "auto" else asked
+    asked = training.get("num_workers") if isinstance(training, dict) else 1
+    size: Any = run.read_environment().get("num_workers") if asked == "auto" else asked
     return size if size in range(1, (os.cpu_count() or 1) + 1) else 1

@@ -19,11 +19,18 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from dragoman.errors import ConfigError
-from dragoman.runs.worker_processes import LOCALHOST, WorkerProcesses, WorkerRank, restart_count, worker_rank, start_workers
 from dragoman.profiling.estimate import training_flops
 from dragoman.profiling.memory import peak_bytes
-from dragoman.training.config import Epochs, TrainingConfig
-from dragoman.training.distributed import SINGLE_WORKER, COLLECTIVE_TIMEOUT, WorkerGroup, WorkerLostError
+from dragoman.runs.worker_processes import (
+    LOCALHOST,
+    WorkerProcesses,
+    WorkerRank,
+    restart_count,
+    start_workers,
+    worker_rank,
+)
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import COLLECTIVE_TIMEOUT, SINGLE_WORKER, WorkerGroup, WorkerLostError
 from dragoman.training.trainer import Validator
 
 HANDSHAKE_TIMEOUT: Final = timedelta(minutes=2)
@@ -45,8 +52,8 @@ def choose_num_workers(config: TrainingConfig, model: torch.nn.Module, *, tokens
     if config.sharding == "full":
         if config.num_workers not in ("auto", 1) and worker_rank() is None:
             raise ConfigError(
-                f"training.workers = {config.num_workers} with training.sharding = full: shards are for workers that "
-                "torchrun starts; leave training.workers out, and start the command by torchrun"
+                f"training.num_workers = {config.num_workers} with training.sharding = full: shards are for workers that "
+                "torchrun starts; leave training.num_workers out, and start the command by torchrun"
             )
         return 1
     if config.num_workers != "auto":
@@ -55,9 +62,8 @@ def choose_num_workers(config: TrainingConfig, model: torch.nn.Module, *, tokens
         return config.num_workers
     if device.type == "cuda":
         return torch.cuda.device_count() if device.index is None else 1
-    length = config.length
-    seen = length.count * (tokens if isinstance(length, Epochs) else config.token_budget * config.grad_accumulation)
-    if device.type != "cpu" or seen * training_flops(model) < MIN_FLOPS_FOR_WORKERS:
+    trained_tokens = config.total_tokens(tokens)
+    if device.type != "cpu" or trained_tokens * training_flops(model) < MIN_FLOPS_FOR_WORKERS:
         return 1
     return max(1, min(torch.get_num_threads(), config.token_budget // MIN_TOKENS_PER_WORKER))
 
@@ -71,14 +77,16 @@ def _check_num_workers(workers: int, device: torch.device) -> None:
         most, have = MAX_WORKERS_PER_CORE * cores, f"{cores} cores"
     if workers > most:
         raise ConfigError(
-            f"training.workers = {workers:,}: this machine has {have}, and more than {most} workers are not started on "
+            f"training.num_workers = {workers:,}: this machine has {have}, and more than {most} workers are not started on "
             "it; lower it, or leave it out"
         )
 
 
 @contextmanager
-def lead_workers(size: int, *, told: Mapping[str, Any], early: WorkerProcesses | None = None) -> Iterator[WorkerGroup]:
-    """The team that this process leads, inside; `told` is what the others must know, the folder of the run too.
+def lead_workers(
+    size: int, *, message: Mapping[str, Any], early: WorkerProcesses | None = None
+) -> Iterator[WorkerGroup]:
+    """The team that this process leads, inside; `message` is what the others must know, the folder of the run too.
 
     Who was started `early` takes part where a team of that size is wanted, and is sent away elsewhere. Raises RunError
     where the others cannot be started.
@@ -92,8 +100,8 @@ def lead_workers(size: int, *, told: Mapping[str, Any], early: WorkerProcesses |
         return
     if here is not None:
         store = _store()
-        store.set(_started_key(Path(told["folder"])), "")
-        with _process_group(_await_workers(store, here.size), 0, here.size, told=told) as (team, _):
+        store.set(_started_key(Path(message["folder"])), "")
+        with _process_group(_await_workers(store, here.size), 0, here.size, message=message) as (team, _):
             yield team
         return
     assistants = early or start_workers(size)
@@ -102,7 +110,7 @@ def lead_workers(size: int, *, told: Mapping[str, Any], early: WorkerProcesses |
     try:
         store = _open_store(assistants)
         torch.set_num_threads(share)
-        with _process_group(store, 0, size, told={**told, "threads": share}) as (team, _):
+        with _process_group(store, 0, size, message={**message, "threads": share}) as (team, _):
             yield team
     finally:
         assistants.wait()
@@ -111,12 +119,12 @@ def lead_workers(size: int, *, told: Mapping[str, Any], early: WorkerProcesses |
 
 @contextmanager
 def join_workers(here: WorkerRank) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
-    """The team of a process that does not lead, and what the leader told. Raises WorkerLostError where it is gone."""
+    """The team of a process that does not lead, and what the leader sent. Raises WorkerLostError where it is gone."""
     try:
         store = _join_store(_store(), here.rank)
     except dist.DistError as error:
         raise WorkerLostError("the worker that leads was lost") from error
-    with _process_group(store, here.rank, here.size, told=None) as (team, heard):
+    with _process_group(store, here.rank, here.size, message=None) as (team, heard):
         if "threads" in heard:
             torch.set_num_threads(heard["threads"])
         yield team, heard
@@ -167,9 +175,9 @@ def peak_memory_of_workers(team: WorkerGroup) -> list[int]:
 
 @contextmanager
 def _process_group(
-    store: Any, rank: int, size: int, *, told: Mapping[str, Any] | None
+    store: Any, rank: int, size: int, *, message: Mapping[str, Any] | None
 ) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
-    """A team that has met, and what its leader told to all, until the end of the block."""
+    """A team that has met, and what its leader sent to all, until the end of the block."""
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=HANDSHAKE_TIMEOUT)
@@ -179,7 +187,7 @@ def _process_group(
         dist.distributed_c10d._set_pg_timeout(COLLECTIVE_TIMEOUT)
         team = WorkerGroup(rank, size, store)
         with team.detect_lost_workers():
-            yield team, team.broadcast(None if told is None else dict(told))
+            yield team, team.broadcast(None if message is None else dict(message))
     finally:
         with suppress(RuntimeError):  # what was under way when a worker was lost fails once more
             dist.destroy_process_group()

@@ -1,27 +1,28 @@
-"""From an experiment to its task: the one place that tells the tasks apart."""
+"""Build the task of an experiment."""
 
 from typing import assert_never
 
-from dragoman.runs.config import Experiment
 from dragoman.tasks.base import Task
-from dragoman.tasks.classification import ClassificationTask
+from dragoman.tasks.classification import ClassificationSpec
 from dragoman.tasks.config import (
-    QuestionAnsweringConfig,
     ClassificationConfig,
+    Experiment,
     LanguageModelingConfig,
     MaskedLMConfig,
+    QuestionAnsweringConfig,
     TaggingConfig,
     TranslationConfig,
 )
+from dragoman.tasks.heads import HeadTask
 from dragoman.tasks.language_modeling import LanguageModelingTask
 from dragoman.tasks.masked_lm import MaskedLMTask
-from dragoman.tasks.question_answering import QuestionAnsweringTask
-from dragoman.tasks.tagging import TaggingTask
+from dragoman.tasks.question_answering import QuestionAnsweringSpec
+from dragoman.tasks.tagging import TaggingSpec
 from dragoman.tasks.translation import TranslationTask
 
 
 def build_task(experiment: Experiment) -> Task:
-    """What is read, learnt and judged, as the experiment says."""
+    """Return the task that an experiment configures."""
     match experiment:
         case TranslationConfig():
             return TranslationTask(experiment)
@@ -30,10 +31,10 @@ def build_task(experiment: Experiment) -> Task:
         case MaskedLMConfig():
             return MaskedLMTask(experiment)
         case ClassificationConfig():
-            return ClassificationTask(experiment)
+            return HeadTask(ClassificationSpec(experiment))
         case TaggingConfig():
-            return TaggingTask(experiment)
+            return HeadTask(TaggingSpec(experiment))
         case QuestionAnsweringConfig():
-            return QuestionAnsweringTask(experiment)
+            return HeadTask(QuestionAnsweringSpec(experiment))
         case _:
             assert_never(experiment)

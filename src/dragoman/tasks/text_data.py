@@ -1,4 +1,4 @@
-"""Running text, turned into ids: what language models and masked language models learn from."""
+"""Tokenized plain text, for language models and masked language models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,27 +7,26 @@ from typing import final
 from dragoman.data.datasets.documents import DocumentStore
 from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.prepared_data import cache_dir, check_unchanged, format_list, load_or_create_tokenizer
+from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final
 @dataclass(frozen=True)
 class TextPart:
-    """One part of a corpus, as text and as ids."""
+    """One set of a corpus as documents and as token ids."""
 
-    texts: DocumentRange
+    documents: DocumentRange
     store: DocumentStore
 
-    def characters(self, tokenizer: Tokenizer) -> int:
-        """How long the text is, as the tokenizer normalises it."""
-        return sum(len(tokenizer.source.normalize(text)) for text in self.texts.texts())
+    def num_characters(self, tokenizer: Tokenizer) -> int:
+        """Return the number of characters after normalization."""
+        return sum(len(tokenizer.source.normalize(text)) for text in self.documents.texts())
 
 
 @final
 @dataclass(frozen=True)
 class TextCorpus:
-    """The text of a run."""
+    """Tokenized plain text of a run."""
 
     prepared: PreparedText
     tokenizer: Tokenizer
@@ -40,56 +39,52 @@ class TextCorpus:
         return self.prepared.fingerprints
 
     @property
-    def report(self) -> None:
-        """Running text is taken as it is."""
+    def cleaning_report(self) -> None:
+        """None: plain text is not cleaned."""
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         return self.prepared.notes
 
     @property
-    def sizes(self) -> str:
+    def summary(self) -> str:
         train, valid = self.train.store, self.valid.store
         documents = "1 document" if len(train) == 1 else f"{len(train):,} documents"
-        test = f", {self.test.store.tokens:,} to test" if self.test is not None else ""
-        return f"{train.tokens:,} tokens of {documents} to learn from, {valid.tokens:,} to validate{test}"
+        test = f", {self.test.store.tokens:,} for testing" if self.test is not None else ""
+        return f"{train.tokens:,} tokens of {documents} for training, {valid.tokens:,} for validation{test}"
 
     @property
-    def tokens(self) -> int:
+    def tokens_per_epoch(self) -> int:
         return self.train.store.tokens + len(self.train.store)
 
     @property
     def held_out(self) -> dict[str, TextPart]:
-        """What is scored at the end, by name."""
+        """The held-out sets by name."""
         return {"valid": self.valid} | ({"test": self.test} if self.test is not None else {})
 
-    def name_documents(self, rows: Sequence[int]) -> str:
-        """Which documents these are, in words."""
+    def describe_rows(self, rows: Sequence[int]) -> str:
+        """Name the documents of the given numbers by their lines."""
         lines = [int(self.train.store.origins[row]) for row in rows]
         return f"the documents at {format_list(list(dict.fromkeys(lines)))} of the training text"
 
 
 def prepare_text_data(
-    data: TextDataConfig,
-    tokenizer_settings: TokenizerConfig,
-    folder: RunFolder,
-    *,
-    tell: Callable[[str], None],
+    data: TextDataConfig, config: TokenizerConfig, folder: RunFiles, *, report: Callable[[str], None]
 ) -> TextCorpus:
-    """Read, learn the tokenizer or take the run's own, and segment.
+    """Read and tokenize plain text; a new run trains its tokenizer.
 
-    Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
+    Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
     cache = cache_dir()
-    tell("reading the text")
+    report("reading the text")
     prepared = prepare_text(data)
     check_unchanged(prepared.fingerprints, folder)
     train = prepared.train.texts
-    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, tokenizer_settings), tell=tell)
-    tell("turning text into tokens")
+    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, config), report=report)
+    report("tokenizing")
 
-    def part(documents: DocumentRange) -> TextPart:
+    def tokenize(documents: DocumentRange) -> TextPart:
         return TextPart(documents, tokenize_documents(documents, tokenizer, cache))
 
-    test = None if prepared.test is None else part(prepared.test)
-    return TextCorpus(prepared, tokenizer, part(prepared.train), part(prepared.valid), test)
+    test = None if prepared.test is None else tokenize(prepared.test)
+    return TextCorpus(prepared, tokenizer, tokenize(prepared.train), tokenize(prepared.valid), test)

@@ -7,9 +7,8 @@ from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.runs import auto_config
 from dragoman.runs.auto_config import CorpusSize, auto_configure
-from dragoman.runs.choices import Choice
+from dragoman.runs.auto_config import Choice
 from dragoman.runs.config import parse_experiment
-from dragoman.training.config import Updates
 from tests.small_runs import write_corpus
 
 CPU = torch.device("cpu")
@@ -39,14 +38,14 @@ def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
         "model.dropout.embedding",
         "model.dropout.residual",
         "model.positions",
-        "training.optimiser",
+        "training.optimizer",
         "training.batch_tokens",
-        "training.length",
+        "training.max_epochs",
         "training.patience",
         "training.schedule.warmup",
     }
     assert all(choice.reason and choice.shown for choice in choices)
-    [length] = [choice for choice in choices if choice.key == "training.length"]
+    [length] = [choice for choice in choices if choice.key == "training.max_epochs"]
     assert length.shown == f"{experiment.training.length.count} epochs"
 
 
@@ -64,7 +63,7 @@ def test_positions_turn_where_the_network_can(tree, assignment):
 def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
     experiment, choices = auto_configure(override(tree, ["preset=lstm"]), device=CPU)
     assert experiment.training.optimizer.kind == "adam"
-    assert keys(choices).isdisjoint({"model.positions", "training.optimiser"})
+    assert keys(choices).isdisjoint({"model.positions", "training.optimizer"})
 
 
 @pytest.mark.parametrize(
@@ -74,9 +73,9 @@ def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
         ("tokenizer.vocab_size=500", "tokenizer.vocab_size"),
         ("model.dropout.residual=0.05", "model.dropout.residual"),
         ("model.positions.kind=alibi", "model.positions"),
-        ("training.optimiser.learning_rate=0.002", "training.optimiser"),
+        ("training.optimizer.learning_rate=0.002", "training.optimizer"),
         ("training.batch_tokens=777", "training.batch_tokens"),
-        ("training.length.count=2", "training.length"),
+        ("training.max_epochs=2", "training.max_epochs"),
         ("training.patience=null", "training.patience"),
         ("training.schedule.warmup=17", "training.schedule.warmup"),
         ("data.valid_size=13", "data.valid_size"),
@@ -85,7 +84,7 @@ def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
 def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
     plain, all_choices = auto_configure(tree, device=CPU)
     experiment, choices = auto_configure(override(tree, [assignment]), device=CPU)
-    left_out = {key} | ({"training.patience"} if key == "training.length" else set())  # of a length that was asked for
+    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())  # of a length that was asked for
     assert keys(choices) == keys(all_choices) - left_out
     expected = override({"preset": "nano", **plain.model_dump(mode="json")}, [assignment])
     said = assignment.partition("=")[2]
@@ -100,8 +99,8 @@ def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
 
 
 def test_choices_that_hang_on_others_follow_what_was_said(tree):
-    experiment, _ = auto_configure(override(tree, ["training.length={kind: updates, count: 50}"]), device=CPU)
-    assert experiment.training.length == Updates(count=50)
+    experiment, _ = auto_configure(override(tree, ["training.max_steps=50"]), device=CPU)
+    assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.patience is None
     assert experiment.training.schedule.warmup == 5
     experiment, _ = auto_configure(override(tree, ["training.schedule.kind=cosine"]), device=CPU)
@@ -173,5 +172,5 @@ def test_the_preset_grows_with_the_corpus(pairs, device, preset):
     choices = {choice.key: choice.value for choice in auto_config._choices({}, asked, size, torch.device(device))}
     assert choices["preset"] == preset
     assert choices["training.batch_tokens"] == (4096 if device == "cpu" else 16_384)
-    assert 3 <= choices["training.length"]["count"] <= 60
+    assert 3 <= choices["training.max_epochs"]["count"] <= 60
     assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

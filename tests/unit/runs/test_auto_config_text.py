@@ -5,10 +5,9 @@ import torch
 
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
-from dragoman.runs import auto_config_text
-from dragoman.runs.auto_config_text import auto_configure_text
+from dragoman.runs import auto_config as auto_config_text
+from dragoman.runs.auto_config import auto_configure_text
 from dragoman.runs.config import parse_experiment
-from dragoman.training.config import Updates
 
 CPU = torch.device("cpu")
 
@@ -37,7 +36,7 @@ def test_a_small_text_gets_a_small_model_and_reasons(tree):
         "model.dropout.embedding",
         "model.dropout.residual",
         "training.batch_tokens",
-        "training.length",
+        "training.max_epochs",
         "training.patience",
         "training.schedule.warmup",
     }
@@ -52,7 +51,7 @@ def test_a_small_text_gets_a_small_model_and_reasons(tree):
         ("tokenizer.kind=characters", "tokenizer.vocab_size"),
         ("model.dropout.residual=0.05", "model.dropout.residual"),
         ("training.batch_tokens=777", "training.batch_tokens"),
-        ("training.length.count=2", "training.length"),
+        ("training.max_epochs=2", "training.max_epochs"),
         ("training.schedule.warmup=17", "training.schedule.warmup"),
         ("data.valid_size=0.3", "data.valid_size"),
     ],
@@ -60,13 +59,13 @@ def test_a_small_text_gets_a_small_model_and_reasons(tree):
 def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
     _, all_choices = auto_configure_text(tree, device=CPU)
     _, choices = auto_configure_text(override(tree, [assignment]), device=CPU)
-    left_out = {key} | ({"training.patience"} if key == "training.length" else set())
+    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())
     assert keys(choices) == keys(all_choices) - left_out
 
 
 def test_the_warmup_follows_the_length(tree):
-    experiment, _ = auto_configure_text(override(tree, ["training.length={kind: updates, count: 50}"]), device=CPU)
-    assert experiment.training.length == Updates(count=50)
+    experiment, _ = auto_configure_text(override(tree, ["training.max_steps=50"]), device=CPU)
+    assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.schedule.warmup == 5
 
 
@@ -105,5 +104,5 @@ def test_the_preset_grows_with_the_text(tree, characters, device, preset):
         choice.key: choice.value for choice in auto_config_text._choices({}, asked, characters, torch.device(device))
     }
     assert choices["preset"] == preset
-    assert 3 <= choices["training.length"]["count"] <= 60
+    assert 3 <= choices["training.max_epochs"]["count"] <= 60
     assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

@@ -6,7 +6,8 @@ import pytest
 
 from dragoman.config import to_yaml
 from dragoman.errors import ConfigError
-from dragoman.runs.config import TASK_CONFIGS, resolve_corpus_paths, read_experiment, read_settings, parse_experiment, apply_preset
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import resolve_corpus_paths, read_experiment, read_settings, parse_experiment, apply_preset
 from tests.small_tasks import settings_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}
@@ -141,8 +142,8 @@ def test_rooms_that_do_not_fit_each_other_are_refused_in_one_line(tree, message)
             "masking: no such key. It belongs to task masked_lm, and this is task translation.",
         ),
         (
-            of_task("tagging", training={"validation_beam": 2}),
-            "training.validation_beam: no such key. It belongs to task translation, and this is task tagging.",
+            of_task("tagging", training={"validation_beam_size": 2}),
+            "training.validation_beam_size: no such key. It belongs to task translation, and this is task tagging.",
         ),
         (
             of_task("classification", head={"poling": "mean"}),

@@ -4,20 +4,20 @@ import pytest
 
 import dragoman
 from dragoman.errors import ConfigError, RunError
-from dragoman.runs.compute_type import ComputeTypeWarning
+from dragoman.runs.load import ComputeTypeWarning
 from dragoman.runs.export import export_run
 from dragoman.inference import Translator
-from dragoman.inference.backends.torch_backend import OnTensors
+from dragoman.inference.backends.torch_backend import TorchBackend
 from tests.finished_runs import finished_run, finished_writer
 
 
 @pytest.fixture
 def run(tmp_path):
-    return finished_run(tmp_path / "run", {"decoding": {"beam": 3}})
+    return finished_run(tmp_path / "run", {"decoding": {"beam_size": 3}})
 
 
 def test_the_search_is_the_first_one_s(run, tmp_path):
-    other = finished_run(tmp_path / "other", {"model": {"decoder_layers": 2}, "decoding": {"beam": 2}})
+    other = finished_run(tmp_path / "other", {"model": {"decoder_layers": 2}, "decoding": {"beam_size": 2}})
     together = dragoman.load(run.path, ensemble=[other.path], device="cpu")
     assert isinstance(together, Translator)
     assert together.settings.beam == 3
@@ -50,6 +50,6 @@ def test_others_than_finished_translators_are_refused(run, tmp_path):
 
 def test_structural_positions_are_refused(run, tmp_path, monkeypatch):
     in_pytorch = finished_run(tmp_path / "other", {"model": {"positions": {"kind": "shaw"}}})
-    monkeypatch.setattr(OnTensors, "structural", True)
+    monkeypatch.setattr(TorchBackend, "structural", True)
     with pytest.raises(ConfigError, match="other: has structural positions"):
         dragoman.load(in_pytorch.path, ensemble=[run.path], device="cpu")

@@ -10,14 +10,14 @@ import yaml
 
 import dragoman
 from dragoman.config import merge
-from dragoman.decoding import Average, SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, RunError
-from dragoman.runs.compute_type import MODEL_KEYS, ComputeTypeWarning
+from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
 from dragoman.runs.export import export_run
 from dragoman.models.quantization import load_arrays, dequantize_weights
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.inference import TranslationWarning
-from dragoman.inference.backends.cpu_backend import Compiled
+from dragoman.inference.backends.cpu_backend import CpuBackend
 from tests.finished_runs import finished_run
 
 TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
@@ -53,10 +53,10 @@ def test_a_folder_in_full_precision_translates_as_the_run(run, tmp_path, without
 @pytest.mark.parametrize("computed", ["core", "PyTorch"])
 def test_what_is_loaded_searches_as_the_configuration_has_it(tmp_path, computed, request):
     request.getfixturevalue("stub" if computed == "core" else "without_core")
-    run = finished_run(tmp_path / "run", {"decoding": {"beam": 3, "normalisation": {"alpha": 1.4}}})
+    run = finished_run(tmp_path / "run", {"decoding": {"beam_size": 3, "normalisation": {"alpha": 1.4}}})
     export_run(run.path, tmp_path / "model", compute="float32")
     for path in (run.path, tmp_path / "model"):
-        assert dragoman.load(path, device="cpu").settings == SearchSettings(beam=3, normalisation=Average(alpha=1.4))
+        assert dragoman.load(path, device="cpu").settings == DecodingConfig(beam_size=3, length_penalty=1.4)
 
 
 def test_a_search_that_makes_no_sense_is_told_with_its_file(run, stub):
@@ -97,8 +97,8 @@ def test_nothing_of_the_machine_it_was_trained_on_is_handed_on(run, tmp_path):
 
 def test_nor_are_the_runs_it_began_with_or_learnt_from(tmp_path):
     prepared = {"train": {"kind": "prepared", "folder": "/home/somebody/prepared"}}
-    taught = {"kind": "word_distillation", "teacher": "/home/somebody/one", "beside": ["/home/somebody/two"]}
-    changed = {"init_from": "/home/somebody/begun", "training": {"objective": taught}, "data": prepared}
+    taught = {"kind": "distillation", "teacher": "/home/somebody/one", "extra_teachers": ["/home/somebody/two"]}
+    changed = {"init_from": "/home/somebody/begun", "training": {"loss": taught}, "data": prepared}
     run = finished_run(tmp_path / "run", changed)
     export_run(run.path, tmp_path / "model", compute="float32")
     written = (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
@@ -179,18 +179,18 @@ def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path,
 
 def test_the_core_is_taken_where_it_is_there_and_in_the_precision_of_the_weights(run, tmp_path, stub):
     loaded = dragoman.load(run.path, device="cpu")
-    assert isinstance(loaded.model, Compiled)
+    assert isinstance(loaded.model, CpuBackend)
     assert loaded.translate(TEXTS) == TEXTS  # they are copied
     for compute in ("bfloat16", "int8"):
-        assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, Compiled)
+        assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, CpuBackend)
         export_run(run.path, tmp_path / compute, compute=compute)
         assert dragoman.load(tmp_path / compute, device="cpu").translate(TEXTS, beam=3) == TEXTS
-        assert isinstance(dragoman.load(tmp_path / compute, device="cpu", compute_type="float32").model, Compiled)
+        assert isinstance(dragoman.load(tmp_path / compute, device="cpu", compute_type="float32").model, CpuBackend)
 
 
 def test_the_score_that_the_core_gives_is_that_of_its_translation(run, stub):
     translator = dragoman.load(run.path, device="cpu")
-    found = [best[0].hypothesis for best in translator.hypotheses([TEXTS[0], TEXTS[2]])]
+    found = [best[0].hypothesis for best in translator.translate_n_best([TEXTS[0], TEXTS[2]])]
     scored = translator.score([TEXTS[0], TEXTS[2]], [TEXTS[0], TEXTS[2]])
     for one, again in zip(found, scored, strict=True):
         assert again.tokens == one.tokens
@@ -203,7 +203,7 @@ def test_where_the_core_is_there_and_not_taken_one_line_says_why(tmp_path, stub)
     with pytest.warns(ComputeTypeWarning, match="computed by PyTorch: this norm is not for the compiled core") as told:
         loaded = dragoman.load(run.path, device="cpu")
     assert len(told) == 1
-    assert not isinstance(loaded.model, Compiled)
+    assert not isinstance(loaded.model, CpuBackend)
 
 
 def test_a_precision_that_cannot_be_computed_in_is_refused(run, tmp_path, without_core):

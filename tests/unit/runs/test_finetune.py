@@ -14,10 +14,9 @@ from dragoman.errors import ConfigError, RunError
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import apply_init_from
+from dragoman.runs.finetune import apply_init_from
 from dragoman.tasks.initialization import build_initial_model, initial_tokenizer, initial_weights, load_teachers
 from dragoman.models.weights import load_tensors, get_weights
-from dragoman.training.config import Epochs
 from tests.finished_runs import finished_run
 from tests.small_runs import write_corpus
 
@@ -93,7 +92,7 @@ def test_another_network_is_refused(begun, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"training": {"adapters": {"rank": 3}}}, "training.adapters is about a network that was trained before"),
+        ({"training": {"lora": {"rank": 3}}}, "training.lora is about a network that was trained before"),
         ({"extend_vocabulary": 7}, "extend_vocabulary = 7 is about a network that was trained before"),
     ],
 )
@@ -104,8 +103,8 @@ def test_what_needs_a_start_says_so(changed, message):
 
 
 def test_new_entries_would_learn_nothing_beside_adapters(begun):
-    with pytest.raises(ConfigError, match=r"new entries would learn nothing beside training.adapters"):
-        parse_experiment(tree_from(begun, extend_vocabulary=7, training={"adapters": {}}))
+    with pytest.raises(ConfigError, match=r"new entries would learn nothing beside training.lora"):
+        parse_experiment(tree_from(begun, extend_vocabulary=7, training={"lora": {}}))
 
 
 def test_a_run_of_another_task_or_without_an_end_is_refused(begun, tmp_path):
@@ -121,9 +120,9 @@ def test_a_run_of_another_task_or_without_an_end_is_refused(begun, tmp_path):
 
 
 def taught_by(teacher: RunFolder, **changed: object) -> dict:
-    objective = {"kind": "word_distillation", "teacher": str(teacher.path)}
+    objective = {"kind": "distillation", "teacher": str(teacher.path)}
     corpus = {"kind": "files", "source": "new.en", "target": "new.de"}
-    return apply_init_from(merge({"training": {"objective": objective}, "data": {"train": corpus}}, changed))
+    return apply_init_from(merge({"training": {"loss": objective}, "data": {"train": corpus}}, changed))
 
 
 def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_path):
@@ -142,7 +141,7 @@ def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
     longer = initial_tokenizer(experiment, texts(tmp_path))
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
         load_teachers(parse_experiment(taught_by(begun)), longer, device=CPU)
-    beside = {"training": {"objective": {"beside": [str(begun.path)]}}}
+    beside = {"training": {"loss": {"extra_teachers": [str(begun.path)]}}}
     assert len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), device=CPU)) == 2
 
 
@@ -167,15 +166,15 @@ def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatc
     assert experiment.training.seed == 7
     assert experiment.model == before.model
     assert experiment.metrics == before.metrics
-    assert experiment.training.optimizer.learning_rate == pytest.approx(before.training.optimiser.learning_rate / 5)
+    assert experiment.training.optimizer.learning_rate == pytest.approx(before.training.optimizer.learning_rate / 5)
     assert experiment.training.schedule.kind == "linear"
-    assert isinstance(experiment.training.length, Epochs)
+    assert experiment.training.max_epochs is not None
     assert {choice.key for choice in choices} == {
-        "training.length",
-        "training.optimiser.learning_rate",
+        "training.max_epochs",
+        "training.optimizer.learning_rate",
         "training.schedule",
     }
-    adapted, choices = auto_configure_finetuning(merge(tree, {"training": {"adapters": {"rank": 3}, "length": {"count": 2}}}))
-    assert adapted.training.optimizer == before.training.optimiser
-    assert adapted.training.length == Epochs(count=2)
+    adapted, choices = auto_configure_finetuning(merge(tree, {"training": {"lora": {"rank": 3}, "max_epochs": 2}}))
+    assert adapted.training.optimizer == before.training.optimizer
+    assert adapted.training.max_epochs == 2
     assert [choice.key for choice in choices] == ["training.schedule"]

@@ -152,7 +152,7 @@ def test_another_machine_is_noticed():
         f"torch 1.0 then, {torch.__version__} now",
         "device cuda then, cpu now",
     ]
-    assert environment_changes(here | {"workers": 2}, device=cpu, workers=3) == ["workers 2 then, 3 now"]
+    assert environment_changes(here | {"workers": 2}, device=cpu, num_workers=3) == ["workers 2 then, 3 now"]
     with without_cpu_ops():
         assert environment_changes(here | {"core": "avx2"}, device=cpu) == ["core avx2 then, none now"]
 

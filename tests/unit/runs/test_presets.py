@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.runs.config import TASK_CONFIGS, parse_experiment
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.presets import PRESETS, preset_tree
 
 DATA = {"train": {"kind": "files", "source": "a", "target": "b"}}
@@ -49,7 +50,7 @@ def test_what_is_said_for_itself_lies_over_the_preset():
 
 
 def test_smaller_models_learn_faster():
-    rates = [PRESETS[name].tree["training"]["optimiser"]["learning_rate"] for name in ("base", "small", "tiny")]
+    rates = [PRESETS[name].tree["training"]["optimizer"]["learning_rate"] for name in ("base", "small", "tiny")]
     assert rates == sorted(rates)
 
 

@@ -11,7 +11,7 @@ from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.tasks.factory import build_task
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.train import train_run
+from dragoman.runs.train import train_and_score
 from dragoman.runs.load import load, load_torch_model
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.translation import build_stream
@@ -25,11 +25,11 @@ SETTINGS = {
     "tokenizer": {"kind": "words"},
     "model": {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17},
     "training": {
-        "length": {"kind": "updates", "count": 9},
-        "interval": {"kind": "updates", "count": 4},
+        "max_steps": 9,
+        "validate_every": 4,
         "batch_tokens": 211,
     },
-    "decoding": {"beam": 2},
+    "decoding": {"beam_size": 2},
 }
 
 
@@ -71,11 +71,11 @@ def fit_in(path, settings, *, interrupted=lambda: False):
         folder.create()
         folder.write_config(experiment)
     materials = gather(experiment, folder)
-    return train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
 
 
 def gather(experiment, folder):
-    return build_task(experiment).prepare_data(folder, tell=lambda _: None)
+    return build_task(experiment).prepare_data(folder, report=lambda _: None)
 
 
 def test_the_scores_are_written_with_their_signatures(place):
@@ -125,7 +125,7 @@ def test_the_card_says_what_was_found_and_kept(place, tmp_path, monkeypatch):
 def test_the_weights_are_those_that_were_chosen(place):
     last_line = (place / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
     chosen = json.loads(last_line)
-    assert chosen["event"] == "chosen"
+    assert chosen["event"] == "selection"
     best = max(scores["bleu"] for scores in chosen["candidates"].values())
     assert chosen["candidates"][chosen["name"]]["bleu"] == best
 
@@ -225,8 +225,8 @@ def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_coun
     assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
     [note] = materials.notes
     assert note.startswith(f"{13 - len(materials.valid)} validation pairs are longer than 8 tokens")
-    outcome = train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
-    assert outcome.updates == 9
+    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    assert outcome.steps == 9
 
 
 def test_under_bpe_dropout_every_epoch_is_segmented_anew(place, tmp_path):

@@ -11,7 +11,7 @@ from dragoman.config import merge
 from dragoman.errors import ConfigError, RunError
 from dragoman.tasks.factory import build_task
 from dragoman.runs.config import resolve_corpus_paths, parse_experiment
-from dragoman.runs.train import train_run
+from dragoman.runs.train import train_and_score
 from dragoman.profiling.model_cost import take_inventory
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.translation import build_stream
@@ -24,11 +24,11 @@ SETTINGS = {
     "tokenizer": {"kind": "bpe", "vocab_size": 300},
     "model": {**SMALL, "positions": {"kind": "tree", "max_distance": 3}},
     "training": {
-        "length": {"kind": "updates", "count": 5},
-        "interval": {"kind": "updates", "count": 5},
+        "max_steps": 5,
+        "validate_every": 5,
         "batch_tokens": 311,
     },
-    "decoding": {"beam": 2},
+    "decoding": {"beam_size": 2},
     "metrics": [{"kind": "chrf"}],
 }
 
@@ -68,7 +68,7 @@ def begun(path: Path, settings):
     folder, experiment = RunFolder(path), parse_experiment(settings)
     folder.create()
     folder.write_config(experiment)
-    return folder, experiment, build_task(experiment).prepare_data(folder, tell=lambda _: None)
+    return folder, experiment, build_task(experiment).prepare_data(folder, report=lambda _: None)
 
 
 def complaint(tree) -> str:
@@ -110,7 +110,7 @@ def test_trees_without_structural_positions_are_refused(place, other):
         ({"kind": "characters"}, "tokenizer.kind = characters does not go with structural positions"),
         ({"kind": "words"}, "tokenizer.kind = words does not go with structural positions"),
         ({"kind": "bpe", "whitespace": "keep"}, "tokenizer.whitespace = keep does not go with structural positions"),
-        ({"kind": "unigram", "normalisation": "nfkc"}, "tokenizer.normalization = nfkc does not go with structural"),
+        ({"kind": "unigram", "normalization": "nfkc"}, "tokenizer.normalization = nfkc does not go with structural"),
     ],
 )
 def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
@@ -130,17 +130,17 @@ def test_a_teacher_may_do_without_trees_and_may_not_need_them(place, tmp_path):
     settings = {"with": settings_of(place), "without": without}
     for name, tree in settings.items():
         folder, experiment, materials = begun(tmp_path / name, tree)
-        train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+        train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
     for student, teacher in (("with", "without"), ("without", "with")):
-        objective = {"kind": "word_distillation", "teacher": str(tmp_path / teacher)}
-        tree = merge(settings[student], {"training": {"objective": objective}})
+        loss = {"kind": "distillation", "teacher": str(tmp_path / teacher)}
+        tree = merge(settings[student], {"training": {"loss": loss}})
         folder, experiment, materials = begun(tmp_path / f"{student} taught", tree)
         if student == "with":
-            train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+            train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
             assert folder.weights.is_file()
         else:
             with pytest.raises(ConfigError, match="reads the dependency tree of each source, and this run has none"):
-                train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+                train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -162,8 +162,8 @@ def test_every_text_has_its_own_tree(place, tmp_path, dropout):
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 5 updates
 def test_a_run_is_validated_scored_and_loaded_with_its_trees(place, tmp_path):
     folder, experiment, materials = begun(tmp_path / "run", settings_of(place))
-    outcome = train_run(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
-    assert outcome.updates == 5
+    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    assert outcome.steps == 5
     translator = dragoman.load(tmp_path / "run", device="cpu")
     pairs = list(materials.texts.test.pairs())
     sources = [source for source, _ in pairs]
@@ -187,4 +187,4 @@ def test_trees_that_changed_are_not_gone_on_with(place, tmp_path):
     flat = conllu([(text, (0,) * len(text.split())) for text in texts])
     (moved / "train.conllu").write_text(flat, encoding="utf-8")
     with pytest.raises(RunError, match=r"train\.conllu: has changed since the run in .* began"):
-        build_task(parse_experiment(settings_of(moved))).prepare_data(folder, tell=lambda _: None)
+        build_task(parse_experiment(settings_of(moved))).prepare_data(folder, report=lambda _: None)

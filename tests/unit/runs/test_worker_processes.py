@@ -52,13 +52,13 @@ def test_assistants_are_on_their_way_before_pytorch_is_loaded():
 def test_who_was_started_early_takes_part(run):
     with start_workers_early(run(2)) as early:
         [process] = early.processes
-        with lead_workers(2, told={"folder": "nowhere", "device": "cpu"}, early=early) as team:
+        with lead_workers(2, message={"folder": "nowhere", "device": "cpu"}, early=early) as team:
             assert team.world_size == 2
         assert process.poll() == 2  # by itself, since there is no such folder; one that is sent away is killed
 
 
 def test_who_is_not_needed_is_sent_away(run):
-    with start_workers_early(run(2)) as early, lead_workers(1, told={}, early=early) as team:
+    with start_workers_early(run(2)) as early, lead_workers(1, message={}, early=early) as team:
         assert team.world_size == 1
         assert early.processes[0].poll() == -signal.SIGKILL
 
@@ -96,8 +96,8 @@ def test_none_is_called_where_none_is_wanted(run, monkeypatch):
 
 def test_who_does_not_arrive_is_missed_at_once(monkeypatch):
     monkeypatch.setattr(worker_processes.sys, "executable", "false")
-    missed = pytest.raises(RunError, match=r"a worker could not be started \(it ended with 1\).*training.workers=1")
-    with missed, lead_workers(2, told={}):
+    missed = pytest.raises(RunError, match=r"a worker could not be started \(it ended with 1\).*training.num_workers=1")
+    with missed, lead_workers(2, message={}):
         pytest.fail("it did not arrive")
 
 

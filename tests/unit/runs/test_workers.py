@@ -9,7 +9,7 @@ import torch
 from dragoman.errors import ConfigError
 from dragoman.runs import workers
 from dragoman.runs.workers import lead_workers, choose_num_workers
-from dragoman.training.config import Epochs, TrainingConfig, Updates
+from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER
 from tests.learners import SMALL, build_network
 
@@ -45,9 +45,9 @@ def test_a_core_each_where_the_batches_are_large_enough(cores, threads, batch_to
 
 def test_what_is_over_soon_is_learnt_by_one(cores):
     cores(2)
-    assert wanted(TrainingConfig(length=Epochs(count=1)), tokens=1000) == 1
-    assert wanted(TrainingConfig(length=Updates(count=1))) == 1
-    assert wanted(TrainingConfig(length=Updates(count=10**6)), tokens=1000) == 2
+    assert wanted(TrainingConfig(max_epochs=1), tokens=1000) == 1
+    assert wanted(TrainingConfig(max_steps=1)) == 1
+    assert wanted(TrainingConfig(max_steps=10**6), tokens=1000) == 2
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -66,7 +66,7 @@ def test_who_asks_for_shards_is_given_one_process(cores, number):
 def test_shards_are_refused_to_workers_that_are_not_torchrun_s(cores, monkeypatch):
     cores(2)
     config = TrainingConfig(sharding="full", num_workers=3)
-    with pytest.raises(ConfigError, match=r"training.workers = 3 .* start the command by torchrun"):
+    with pytest.raises(ConfigError, match=r"training.num_workers = 3 .* start the command by torchrun"):
         wanted(config)
     for name, value in AMONG_SEVERAL.items():
         monkeypatch.setenv(name, value)
@@ -81,7 +81,7 @@ def test_one_for_each_gpu_unless_one_is_named(monkeypatch):
 
 
 def test_who_works_alone_has_no_team():
-    with lead_workers(1, told={}) as team:
+    with lead_workers(1, message={}) as team:
         assert team is SINGLE_WORKER
         assert team.is_main
         assert team.broadcast("this") == "this"
@@ -107,7 +107,7 @@ import torch.distributed as dist
 from dragoman.runs import workers
 workers.LONGEST_HANDSHAKE = timedelta(seconds=1)
 store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-with workers._together(store, 0, 2, told={}):
+with workers._process_group(store, 0, 2, message={}):
     pass
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -6,17 +6,17 @@ from typing import Final, assert_never
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.runs.choices import CPU_BATCH_TOKENS
-from dragoman.runs.config import Experiment
 from dragoman.profiling.memory import available_bytes, resident_bytes, shown
 from dragoman.profiling.plan import SPARE, Plan, budget_that_fits, plan_of
 from dragoman.profiling.profile import Asked, measure, now
+from dragoman.runs.auto_config import CPU_BATCH_TOKENS
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import (
-    QuestionAnsweringConfig,
     ClassificationConfig,
+    Experiment,
     LanguageModelingConfig,
     MaskedLMConfig,
+    QuestionAnsweringConfig,
     TaggingConfig,
     TranslationConfig,
 )
@@ -64,8 +64,8 @@ def resolve_batch_tokens(
     experiment: Experiment,
     *,
     device: torch.device,
-    tell: Callable[[str], None],
-    tokenizer_of: RunFolder | None = None,
+    report: Callable[[str], None],
+    folder: RunFolder | None = None,
     available: int | None = None,
     devices: int = 1,
 ) -> tuple[Experiment, str]:
@@ -75,14 +75,14 @@ def resolve_batch_tokens(
     without it, what is free and what this process has already. Raises ConfigError where not even the longest example
     fits.
     """
-    tell("looking for the token budget that fits")
+    report("looking for the token budget that fits")
     if available is None:
         available = available_bytes(device) + (resident_bytes(device) if device.type == "cpu" else 0)
     most = suitable_batch_tokens(experiment, device)
     tried = with_batch_tokens(experiment, most)
     limit = int((1 - SPARE) * available)
     asked = Asked(str(device), now(), PROFILE_SECONDS, limit=limit, judging=False)
-    found = measure(tried, asked, tell=tell, tokenizer_of=tokenizer_of)
+    found = measure(tried, asked, tell=report, tokenizer_of=folder)
     fitting = budget_that_fits(found, tried.training, available=available, devices=devices)
     alone = fitting // devices  # an example is never divided
     if alone < max_example_tokens(experiment):
@@ -106,7 +106,7 @@ def plan_training(
     devices: int = 1,
     available: int | None = None,
     price: float | None = None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Plan:
     """What the training of an experiment will take on so many devices like this one.
 
@@ -115,6 +115,6 @@ def plan_training(
     """
     there = available_bytes(device) if available is None else available
     if experiment.training.batch_tokens == "auto":
-        experiment, _ = resolve_batch_tokens(experiment, device=device, tell=tell, available=there, devices=devices)
-    found = measure(experiment, Asked(str(device), now(), PLANNING), tell=tell)
+        experiment, _ = resolve_batch_tokens(experiment, device=device, report=report, available=there, devices=devices)
+    found = measure(experiment, Asked(str(device), now(), PLANNING), tell=report)
     return plan_of(found, experiment.training, available=there, devices=devices, price=price)
