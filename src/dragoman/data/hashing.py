@@ -3,6 +3,7 @@
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import final
 
@@ -32,10 +33,17 @@ def file_fingerprint(path: Path) -> str:
         kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
         raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        state = path.stat()
+        return _sha256(path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+@lru_cache(maxsize=1024)
+def _sha256(path: Path, _size: int, _modified: int, _inode: int) -> str:
+    """Hash an unchanged file once per process."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @final
