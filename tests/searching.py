@@ -4,7 +4,15 @@ from typing import Any
 
 from torch import Tensor
 
-from dragoman.decoding import BeamSearch, GreedySearch, Hypothesis, LengthPenalty, TorchStepper, build_search, run_search
+from dragoman.decoding import (
+    BeamSearch,
+    GreedySearch,
+    Hypothesis,
+    LengthPenalty,
+    TorchStepper,
+    build_search,
+    run_search,
+)
 from dragoman.models.protocols import Decoder
 
 

@@ -92,7 +92,9 @@ def test_frequencies_follow_the_distribution(wanted: SamplingConfig) -> None:
     logits = torch.tensor([[0.3, -1.1, 2.0, 0.0, 1.4, -0.2, 0.9]])
     numbers = [uniform_number(wanted.seed, (row, 0), 0) for row in range(count)]
     empty = torch.empty(count, 0, dtype=torch.long)
-    tokens, _ = sample_next(logits.expand(count, -1), context=empty, suppress_tokens=[], uniforms=numbers, config=wanted)
+    tokens, _ = sample_next(
+        logits.expand(count, -1), context=empty, suppress_tokens=[], uniforms=numbers, config=wanted
+    )
     expected = by_definition(logits[0].tolist(), wanted)
     observed = Counter(tokens.tolist())
     assert set(observed) <= set(expected)
@@ -176,12 +178,12 @@ def test_temperature_0_is_greedy_search_and_a_beam_of_one(
     common = {"min_length": minimum, "allow_unk": unknown}
     limits = torch.full((len(rows),), limit)
     last = torch.tensor([row[-1] for row in rows])
-    arguments = {"limits": limits, "symbols": SYMBOLS}
+    arguments = {"limits": limits}
     memory = model.encode(*rectangle(rows))
     coldest = draw_all(network, rows, SamplingConfig(temperature=0, **common), limits=[limit] * len(rows))
     narrow = DecodingConfig(beam_size=1, **common)
-    for road in (greedy, beam_search, search):
-        found = road(model, memory, config=narrow, start_tokens=last, **arguments)
+    for run in (greedy, beam_search, search):
+        found = run(model, memory, config=narrow, start_tokens=last, **arguments)
         assert_same(coldest, [one for [one] in found])
 
 
@@ -221,7 +223,7 @@ def test_a_sliding_context_shows_what_its_rule_says(
     sliding = SlidingContext(TextNetwork(network, max_length=context), context=context)
     twin = Shown(words=network.words, context=context, kept=sliding.kept, inner=network)
     wanted = DecodingConfig(beam_size=beam, n_best=beam, min_length=limit // 2)
-    arguments = {"limits": torch.full((len(rows),), limit), "settings": wanted, "symbols": SYMBOLS}
+    arguments = {"limits": torch.full((len(rows),), limit), "config": wanted}
     last = torch.tensor([row[-1] for row in rows])
     found = beam_search(sliding, sliding.encode(*rectangle(rows)), start_tokens=last, **arguments)
     memory = Sources(tuple(tuple(row[:-1]) for row in rows))
@@ -262,7 +264,7 @@ def test_a_transformer_that_slides_is_one_that_reads_its_window(
 
 
 def test_sliding_states_are_rearranged_with_their_rows() -> None:
-    """`select`, `keep` and `join` in the middle of texts that have slid a different number of times."""
+    """`reorder`, `select` and `concat` in the middle of texts that have slid a different number of times."""
     model = SlidingContext(TextNetwork(PrefixNetwork(words=5)), context=4)
     rows = [[4], [5, 6, 7, 8, 4], [6, 6, 6]]
     state_of, memories = {}, {}
@@ -273,8 +275,8 @@ def test_sliding_states_are_rearranged_with_their_rows() -> None:
         for token in texts[number][len(row) - 1 :]:
             _, state = model.step(torch.tensor([[token]]), memories[number], state)
         state_of[number] = state
-    together = state_of[0].join(state_of[1]).join(state_of[2])
-    memory = memories[0].join(memories[1]).join(memories[2])
+    together = state_of[0].concat(state_of[1]).concat(state_of[2])
+    memory = memories[0].concat(memories[1]).concat(memories[2])
     assert memory.lengths.tolist() == [1, 3, 3]
     order = torch.tensor([2, 0, 1, 0])
     tokens = torch.tensor([[7], [8], [4], [5]])

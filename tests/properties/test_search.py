@@ -156,7 +156,7 @@ def test_outputs_obey_the_settings_and_come_best_first(
 ) -> None:
     never = {SYMBOLS.pad, SYMBOLS.bos, SYMBOLS.eos} | (set() if wanted.allow_unk else {SYMBOLS.unk})
     for hypotheses, limit in zip(run_beam(network, problem, wanted), problem[1], strict=True):
-        assert 1 <= len(hypotheses) <= wanted.best
+        assert 1 <= len(hypotheses) <= wanted.n_best
         assert len({one.tokens for one in hypotheses}) == len(hypotheses)
         order = [(one.finished, one.score) for one in hypotheses]
         assert order == sorted(order, reverse=True)
@@ -180,24 +180,22 @@ def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Pr
     if not found:
         return
     ids, lengths = rectangle([row for row, _ in found])
-    forced = score_outputs(
-        network, ids, lengths, outputs=[one.tokens for _, one in found], penalty=wanted.normalisation
-    )
+    forced = score_outputs(network, ids, lengths, outputs=[one.tokens for _, one in found], penalty=wanted.penalty)
     assert_same([forced], [[one for _, one in found]])
 
 
 @given(networks(), problems(), searches())
 def test_fewer_outputs_are_the_first_of_more(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
     fewer = run_beam(network, problem, wanted)
-    more = run_beam(network, problem, wanted.model_copy(update={"best": wanted.beam}))
-    assert_same(fewer, [row[: wanted.best] for row in more])
+    more = run_beam(network, problem, wanted.model_copy(update={"n_best": wanted.beam_size}))
+    assert_same(fewer, [row[: wanted.n_best] for row in more])
 
 
 @given(networks(), problems(), st.integers(0, 3))
 def test_search_with_a_beam_of_one_and_of_more_ranks_alike(
     network: PrefixNetwork, problem: Problem, minimum: int
 ) -> None:
-    """The door `search` gives one road or the other, and both count lengths the same way."""
+    """Greedy and beam search count lengths in the same way."""
     memory = Sources(tuple(map(tuple, problem[0])))
     for beam in (1, 2):
         wanted = DecodingConfig(beam_size=beam, min_length=minimum)
@@ -215,7 +213,7 @@ def test_forced_scores_in_parallel_and_by_steps_agree(
     ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
     target, _ = rectangle([[SYMBOLS.bos, *output] for output in outputs])
     expected, _ = rectangle([[*output, SYMBOLS.eos] for output in outputs])
-    parallel = score_targets(network, ids, lengths, target=target, expected=expected, positions=positions)
+    parallel = score_targets(network, ids, lengths, target=target, expected=expected, chunk=positions)
     memory = network.encode(ids, lengths)
     stepped = score_stepwise(network, memory, target=target, expected=expected)
     torch.testing.assert_close(parallel, stepped)

@@ -71,13 +71,23 @@ def test_ties_keep_the_lower_tokens():
 
 def test_excluded_tokens_stay_excluded():
     logits = logits_of([0.0, 0.5, 0.5], [1.0, 0.0, 0.0])
-    for few in (filter_top_k(logits, 3), filter_top_p(logits, 0.99), filter_min_p(logits, 0.01), filter_typical_p(logits, 0.99)):
+    for few in (
+        filter_top_k(logits, 3),
+        filter_top_p(logits, 0.99),
+        filter_min_p(logits, 0.01),
+        filter_typical_p(logits, 0.99),
+    ):
         assert left(few) == [{1, 2}, {0}]
 
 
 def test_row_without_tokens_is_unchanged():
     nothing = torch.full((1, 5), -math.inf)
-    for few in (filter_top_k(nothing, 2), filter_top_p(nothing, 0.5), filter_min_p(nothing, 0.5), filter_typical_p(nothing, 0.5)):
+    for few in (
+        filter_top_k(nothing, 2),
+        filter_top_p(nothing, 0.5),
+        filter_min_p(nothing, 0.5),
+        filter_typical_p(nothing, 0.5),
+    ):
         assert left(few) == [set()]
 
 

@@ -118,7 +118,9 @@ def test_impossible_row_has_log_prob_minus_infinity():
     logits, empty = torch.zeros(2, 3), torch.empty(2, 0, dtype=torch.long)
     for temperature in (0.0, 1.0):
         settings = SamplingConfig(temperature=temperature)
-        _, log_probs = sample_next(logits, context=empty, suppress_tokens=[0, 1, 2], uniforms=[0.1, 0.9], config=settings)
+        _, log_probs = sample_next(
+            logits, context=empty, suppress_tokens=[0, 1, 2], uniforms=[0.1, 0.9], config=settings
+        )
         assert log_probs.tolist() == [-math.inf, -math.inf]
 
 
