@@ -151,7 +151,7 @@ def convert_run(run: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for compute in PEER_COMPUTE_TYPES:
         if not (ours := folder / f"dragoman-{compute}").exists():
-            export_run(run, ours, compute="int8" if compute == "int8" else "float32")
+            export_run(run, ours, compute_type="int8" if compute == "int8" else "float32")
         if not (theirs := folder / f"ctranslate2-{compute}").exists():
             write_ctranslate2(model, weights, unique_words(opened.read_tokenizer()), theirs, quantization=compute)
 

@@ -12,7 +12,7 @@ pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers import read_lines
-from dragoman.decoding import LengthLimit, DecodingConfig
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import THREADS, instruction_sets

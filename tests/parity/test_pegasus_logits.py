@@ -6,7 +6,7 @@ Pegasus is normed before each sublayer and has sinusoidal positions of its own, 
 import torch
 
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.weights import weights
+from dragoman.models.weights import get_weights
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
 from tests.pegasus import pegasus
@@ -22,10 +22,10 @@ TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4], []]
 @torch.no_grad()
 def test_the_same_logits() -> None:
     model = random_transformer(CONFIG, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
-    arrays = {name: tensor.numpy() for name, tensor in weights(model).items()}
+    arrays = {name: tensor.numpy() for name, tensor in get_weights(model).items()}
     partner = pegasus(CONFIG.model_dump(mode="json"), arrays)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     theirs = partner(
         source,

@@ -62,7 +62,7 @@ def export(
     from dragoman.runs.export import export_run as export_run
 
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
-    sizes = export_run(run, out, compute=compute.value, shortlist=settings, corpus=corpus)
+    sizes = export_run(run, out, compute_type=compute.value, shortlist=settings, corpus=corpus)
     before, after = sizes.before / MEBIBYTE, sizes.after / MEBIBYTE
     print(f"{out}: {compute.value} weights, {after:.1f} MiB (in the run {before:.1f})")
     if sizes.pairs is not None:

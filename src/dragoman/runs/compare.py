@@ -73,8 +73,8 @@ def summarize_run(path: Path) -> RunSummary:
         gflops_per_token=inventory.flops_a_token / 1e9,
         weights=result.get("weights"),
         minutes=result["seconds"] / 60 if "seconds" in result else None,
-        updates=result.get("updates"),
-        tokens=result.get("target_tokens"),
+        updates=result.get("steps"),
+        tokens=result.get("tokens"),
         unit=task.description.unit,
         tokens_per_second=_median_speed(folder),
         scores=tuple(

@@ -44,7 +44,7 @@ def export_run(
     run: Path,
     out: Path,
     *,
-    compute: ComputeType,
+    compute_type: ComputeType,
     shortlist: ShortlistConfig | None = None,
     corpus: ParallelFiles | None = None,
 ) -> ExportResult:
@@ -62,15 +62,15 @@ def export_run(
         raise RunError(f"{run}: is an exported model already; export the run that it came from")
     if out.exists():
         raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
-    if compute != "float32" and (reason := _reason_against(experiment.model)) is not None:
-        raise ConfigError(f"{run}: {reason}; {compute} would only lose precision, so export it as float32")
+    if compute_type != "float32" and (reason := _reason_against(experiment.model)) is not None:
+        raise ConfigError(f"{run}: {reason}; {compute_type} would only lose precision, so export it as float32")
     pairs = None
     with new_folder(out) as place:
         if shortlist is not None:
             texts = _read_training_pairs(experiment) if corpus is None else _read_pairs(corpus)
             learnt, pairs = build_shortlist(texts, folder.read_tokenizer(), shortlist)
             learnt.save(RunFolder(place).shortlist)
-        _write_export(RunFolder(place), folder, experiment, name=out.name, compute=compute)
+        _write_export(RunFolder(place), folder, experiment, name=out.name, compute_type=compute_type)
     return ExportResult(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size, pairs)
 
 
@@ -88,19 +88,19 @@ def _read_pairs(corpus: ParallelFiles) -> Iterator[tuple[str, str]]:
 
 
 def _write_export(
-    place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute: ComputeType
+    place: RunFolder, folder: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
     for path in (folder.tokenizer, folder.labels, folder.environment, folder.scores):
         if path.exists():
             shutil.copyfile(path, place.path / path.name)
-    save_arrays(place.weights, quantize_weights(load_arrays(folder.weights), compute))
+    save_arrays(place.weights, quantize_weights(load_arrays(folder.weights), compute_type))
     tree = _strip_folders(experiment.model_dump(mode="json"))
     write_atomically(place.config, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     size = place.weights.stat().st_size / MEBIBYTE
-    facts = {"run": folder.path.resolve().name, "compute": compute, "dragoman": version("dragoman")}
+    facts = {"run": folder.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(place.export, json.dumps(facts, indent=2) + "\n")
     card = folder.model_card.read_text(encoding="utf-8").rstrip() if folder.model_card.exists() else f"# {name}"
-    about = f"The folder `{name}` holds the weights of the run `{facts['run']}` as {compute} ({size:.1f} MiB)"
+    about = f"The folder `{name}` holds the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
     write_atomically(place.model_card, f"{card}\n\n## Export\n\n{about}: {describe_model(experiment.model)}.\n")
 
 

@@ -148,7 +148,7 @@ class _CpuModel:
 
 def _number_facts(path: Path, core: _CpuModel | None) -> Iterator[tuple[str, str]]:
     """Which numbers the studies of an exported model show."""
-    stored = RunFolder(path).read_export().get("compute", "float32")
+    stored = RunFolder(path).read_export().get("compute_type", "float32")
     if core is not None:
         yield "translation, beam and probabilities", f"of the compiled core in {stored}"
         yield "all else", f"computed again in float32 from inputs rounded to {stored}, as the core rounds them"
@@ -159,7 +159,7 @@ def _number_facts(path: Path, core: _CpuModel | None) -> Iterator[tuple[str, str
 def _load_cpu_model(path: Path, device: str | None) -> _CpuModel | None:
     """Where it computes an exported translator in less than float32."""
     folder = RunFolder(path)
-    stored: ComputeType = folder.read_export().get("compute", "float32")
+    stored: ComputeType = folder.read_export().get("compute_type", "float32")
     if stored == "float32":
         return None
     found = load_cpu_backend(folder, device=device, compute_type="auto", batch_tokens=BATCH_TOKENS)

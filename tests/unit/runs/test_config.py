@@ -112,7 +112,7 @@ def test_a_question_and_its_text_are_told_apart_unless_it_is_said_otherwise():
             {"data": DATA, "model": {"positions": {"kind": "learned", "max_length": 200}}},
             "model.positions.max_length = 200 is shorter than the longest example of 257 tokens",
         ),
-        ({"data": DATA, "decoding": {"best": 2}}, "decoding.best = 2 has no effect in training"),
+        ({"data": DATA, "decoding": {"n_best": 2}}, "decoding.n_best = 2 has no effect in training"),
         ({"data": DATA, "metrics": []}, "metrics"),
         ({"data": DATA, "modle": {}}, "modle: no such key. Did you mean model?"),
         ({"data": DATA | {"valid": DATA["train"], "valid_size": 3}}, "held_out has no effect beside valid"),

@@ -20,7 +20,7 @@ def test_the_search_is_the_first_one_s(run, tmp_path):
     other = finished_run(tmp_path / "other", {"model": {"decoder_layers": 2}, "decoding": {"beam_size": 2}})
     together = dragoman.load(run.path, ensemble=[other.path], device="cpu")
     assert isinstance(together, Translator)
-    assert together.settings.beam == 3
+    assert together.settings.beam_size == 3
     assert len(together.score(["two dogs play ."], ["zwei Hunde spielen ."])) == 1
 
 
@@ -32,7 +32,7 @@ def test_one_alone_is_to_be_put_into_a_list(run):
 @pytest.mark.filterwarnings("ignore:.*is computed by PyTorch")
 def test_weights_in_int8_that_the_core_does_not_compute_together_are_told(run, tmp_path):
     pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed (pip install dragoman-cpu)")
-    export_run(run.path, tmp_path / "small", compute="int8")
+    export_run(run.path, tmp_path / "small", compute_type="int8")
     additive = {"attention": {"cross": {"score": {"kind": "additive"}}}}
     other = finished_run(tmp_path / "other", {"model": additive})
     with pytest.warns(ComputeTypeWarning, match="small holds int8 weights.*in float32, as with others") as told:

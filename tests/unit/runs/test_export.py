@@ -46,15 +46,15 @@ def translations(path, **options) -> list[str]:
 
 
 def test_a_folder_in_full_precision_translates_as_the_run(run, tmp_path, without_core):
-    export_run(run.path, tmp_path / "model", compute="float32")
+    export_run(run.path, tmp_path / "model", compute_type="float32")
     assert translations(tmp_path / "model") == translations(run.path)
 
 
 @pytest.mark.parametrize("computed", ["core", "PyTorch"])
 def test_what_is_loaded_searches_as_the_configuration_has_it(tmp_path, computed, request):
     request.getfixturevalue("stub" if computed == "core" else "without_core")
-    run = finished_run(tmp_path / "run", {"decoding": {"beam_size": 3, "normalisation": {"alpha": 1.4}}})
-    export_run(run.path, tmp_path / "model", compute="float32")
+    run = finished_run(tmp_path / "run", {"decoding": {"beam_size": 3, "length_penalty": 1.4}})
+    export_run(run.path, tmp_path / "model", compute_type="float32")
     for path in (run.path, tmp_path / "model"):
         assert dragoman.load(path, device="cpu").settings == DecodingConfig(beam_size=3, length_penalty=1.4)
 
@@ -68,7 +68,7 @@ def test_a_search_that_makes_no_sense_is_told_with_its_file(run, stub):
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
 def test_the_folder_holds_the_rounded_weights_and_pytorch_takes_them(run, tmp_path, without_core, compute):
-    sizes = export_run(run.path, tmp_path / "model", compute=compute)
+    sizes = export_run(run.path, tmp_path / "model", compute_type=compute)
     assert sizes.after < sizes.before
     whole, less = (load_arrays(path / "model.safetensors") for path in (run.path, tmp_path / "model"))
     back = dequantize_weights(less)
@@ -81,13 +81,13 @@ def test_the_folder_holds_the_rounded_weights_and_pytorch_takes_them(run, tmp_pa
 
 
 def test_pytorch_says_that_it_does_not_compute_in_int8(run, tmp_path, without_core):
-    export_run(run.path, tmp_path / "model", compute="int8")
+    export_run(run.path, tmp_path / "model", compute_type="int8")
     with pytest.warns(ComputeTypeWarning, match=r"holds int8 weights.*float32.*pip install dragoman-cpu"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
 def test_nothing_of_the_machine_it_was_trained_on_is_handed_on(run, tmp_path):
-    export_run(run.path, tmp_path / "model", compute="int8")
+    export_run(run.path, tmp_path / "model", compute_type="int8")
     files = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert files == ["README.md", "config.yaml", "export.json", "model.safetensors", "tokenizer.json"]
     for name in ("README.md", "config.yaml", "export.json"):
@@ -100,7 +100,7 @@ def test_nor_are_the_runs_it_began_with_or_learnt_from(tmp_path):
     taught = {"kind": "distillation", "teacher": "/home/somebody/one", "extra_teachers": ["/home/somebody/two"]}
     changed = {"init_from": "/home/somebody/begun", "training": {"loss": taught}, "data": prepared}
     run = finished_run(tmp_path / "run", changed)
-    export_run(run.path, tmp_path / "model", compute="float32")
+    export_run(run.path, tmp_path / "model", compute_type="float32")
     written = (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
     assert "somebody" not in written
     for line in ("init_from: begun", "teacher: one", "- two", "folder: prepared"):
@@ -121,36 +121,36 @@ def test_a_configuration_that_is_damaged_is_told_with_its_file(run, stub, damage
 
 
 def test_an_export_of_no_known_precision_is_told_with_its_file(run, tmp_path, stub):
-    export_run(run.path, tmp_path / "model", compute="float32")
+    export_run(run.path, tmp_path / "model", compute_type="float32")
     (tmp_path / "model" / "export.json").write_text('{"compute": null}', encoding="utf-8")
     with pytest.raises(RunError, match=r"export\.json: compute = None: no such precision"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_left(run, tmp_path):
-    export_run(run.path, tmp_path / "model", compute="int8")
+    export_run(run.path, tmp_path / "model", compute_type="int8")
     with pytest.raises(RunError, match="never overwritten"):
-        export_run(run.path, tmp_path / "model", compute="float32")
+        export_run(run.path, tmp_path / "model", compute_type="float32")
     with pytest.raises(RunError, match="exported model already"):
-        export_run(tmp_path / "model", tmp_path / "other", compute="float32")
+        export_run(tmp_path / "model", tmp_path / "other", compute_type="float32")
     with pytest.raises(RunError, match="no run folder"):
-        export_run(tmp_path, tmp_path / "other", compute="float32")
+        export_run(tmp_path, tmp_path / "other", compute_type="float32")
     run.weights.unlink()
     with pytest.raises(RunError, match="--resume"):
-        export_run(run.path, tmp_path / "other", compute="float32")
+        export_run(run.path, tmp_path / "other", compute_type="float32")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "run"]
 
 
 def test_a_network_that_is_computed_in_float32_is_stored_so(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.raises(ConfigError, match="this norm is not for the compiled core; int8 would only lose precision"):
-        export_run(run.path, tmp_path / "model", compute="int8")
-    export_run(run.path, tmp_path / "model", compute="float32")
+    with pytest.raises(ConfigError, match="does not support this norm; int8 would only lose precision"):
+        export_run(run.path, tmp_path / "model", compute_type="int8")
+    export_run(run.path, tmp_path / "model", compute_type="float32")
 
 
 def test_where_the_core_is_not_there_to_be_asked_any_transformer_may_be_stored_in_less(tmp_path, without_core):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    export_run(run.path, tmp_path / "model", compute="int8")
+    export_run(run.path, tmp_path / "model", compute_type="int8")
     with pytest.warns(ComputeTypeWarning, match="holds int8 weights"):
         dragoman.load(tmp_path / "model", device="cpu")
 
@@ -174,7 +174,7 @@ def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path,
     assert isinstance(loaded.model, torch.nn.Module)
     with pytest.raises(ConfigError, match=r"compute = int8: .*cannot be loaded.*pip install dragoman-cpu"):
         dragoman.load(run.path, device="cpu", compute_type="int8")
-    export_run(run.path, tmp_path / "model", compute="int8")
+    export_run(run.path, tmp_path / "model", compute_type="int8")
 
 
 def test_the_core_is_taken_where_it_is_there_and_in_the_precision_of_the_weights(run, tmp_path, stub):
@@ -183,7 +183,7 @@ def test_the_core_is_taken_where_it_is_there_and_in_the_precision_of_the_weights
     assert loaded.translate(TEXTS) == TEXTS  # they are copied
     for compute in ("bfloat16", "int8"):
         assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, CpuBackend)
-        export_run(run.path, tmp_path / compute, compute=compute)
+        export_run(run.path, tmp_path / compute, compute_type=compute)
         assert dragoman.load(tmp_path / compute, device="cpu").translate(TEXTS, beam=3) == TEXTS
         assert isinstance(dragoman.load(tmp_path / compute, device="cpu", compute_type="float32").model, CpuBackend)
 
@@ -200,7 +200,7 @@ def test_the_score_that_the_core_gives_is_that_of_its_translation(run, stub):
 
 def test_where_the_core_is_there_and_not_taken_one_line_says_why(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.warns(ComputeTypeWarning, match="computed by PyTorch: this norm is not for the compiled core") as told:
+    with pytest.warns(ComputeTypeWarning, match="computed by PyTorch: the CPU library does not support this norm") as told:
         loaded = dragoman.load(run.path, device="cpu")
     assert len(told) == 1
     assert not isinstance(loaded.model, CpuBackend)
