@@ -95,8 +95,8 @@ class TreeConfig(Config):
             )
         if not self.relative and self.max_distance != TREE_MAX_DISTANCE:
             raise ValueError(
-                f"model.positions.max_distance = {self.max_distance} has no effect with model.positions.relative = false; leave one "
-                "of them out"
+                f"model.positions.max_distance = {self.max_distance} has no effect with model.positions.relative = "
+                "false; leave one of them out"
             )
         return self
 
@@ -205,8 +205,8 @@ class TransformerConfig(Config):
             )
         if self.positions.kind == "rotary" and self.d_model // self.num_heads % 2:
             raise ValueError(
-                f"model.positions.kind = rotary rotates pairs of features, and a head has {self.d_model // self.num_heads}; "
-                "choose model.d_model and model.num_heads so that this number is even"
+                f"model.positions.kind = rotary rotates pairs of features, and a head has "
+                f"{self.d_model // self.num_heads}; choose model.d_model and model.num_heads so that this number is even"
             )
         return self
 

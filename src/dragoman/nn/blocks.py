@@ -1,4 +1,4 @@
-"""The blocks that encoder and decoder repeat: sublayers, each with a residual connection and a norm around it."""
+"""Transformer blocks: sublayers, each with a residual connection and a norm."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal, final
@@ -35,7 +35,7 @@ class Residual(nn.Module):
 
 @final
 class EncoderBlock(nn.Module):
-    """Self-attention over the whole source, then the position-wise network."""
+    """Self-attention, then the feed-forward network."""
 
     def __init__(
         self, *, attention: MultiHeadAttention, feed_forward: FeedForward, build_residual: Callable[[], Residual]
@@ -53,22 +53,22 @@ class EncoderBlock(nn.Module):
         places: PositionIds | None = None,
         relations: RelationIds | None = None,
     ) -> Hidden:
-        def look_around(y: Hidden) -> Hidden:
+        def self_attention(y: Hidden) -> Hidden:
             return self.attention(y, self.attention.project_keys_values(y, places), mask, places, relations)
 
-        x = self.attention_residual(x, look_around)
+        x = self.attention_residual(x, self_attention)
         return self.feed_forward_residual(x, self.feed_forward)
 
 
 def max_sequence_length(embedding: TokenEmbedding, blocks: Iterable[EncoderBlock]) -> int | None:
-    """The longest sequence that positions and patterns know, or None where there is no end."""
+    """Maximum sequence length of the positions and attention patterns, or None if unlimited."""
     limits = [embedding.max_length, *(block.attention.pattern.max_length for block in blocks)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 @final
 class DecoderOnlyBlock(nn.Module):
-    """Masked self-attention, then the position-wise network: a decoder block without a source."""
+    """Causal self-attention, then the feed-forward network: a decoder block without cross-attention."""
 
     def __init__(
         self, *, attention: MultiHeadAttention, feed_forward: FeedForward, build_residual: Callable[[], Residual]
@@ -82,18 +82,18 @@ class DecoderOnlyBlock(nn.Module):
     def forward(
         self, x: Hidden, past: KVCache | None, *, mask: KeyMask | None, places: PositionIds | None
     ) -> tuple[Hidden, KVCache]:
-        """The block's output and the keys and values of past and present together."""
-        look_back = _Past(self.attention, past, mask, places)
-        x = self.attention_residual(x, look_back)
-        return self.feed_forward_residual(x, self.feed_forward), look_back.present
+        """Return the output and the extended key-value cache."""
+        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
+        x = self.attention_residual(x, self_attention)
+        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
 
 
 @final
 class DecoderBlock(nn.Module):
-    """Masked self-attention, attention to the encoder's output, then the position-wise network.
+    """Causal self-attention, cross-attention, then the feed-forward network.
 
-    One pass serves training and inference: all target positions with no past, or one position with the keys and values
-    of those before it. Rows are hypotheses; the `beam` rows of a sentence look at one memory without copying it.
+    Training processes all target positions without a cache; decoding, one position with the cache of its prefix. Rows
+    are hypotheses; the beams of a sentence share its memory without copying it.
     """
 
     def __init__(
@@ -122,21 +122,21 @@ class DecoderBlock(nn.Module):
         memory_mask: Bool[Tensor, "#sentences #heads #places source"] | None,
         places: PositionIds | None = None,
     ) -> tuple[Hidden, KVCache]:
-        """The block's output and the keys and values of past and present together."""
-        look_back = _Past(self.attention, past, mask, places)
+        """Return the output and the extended key-value cache."""
+        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
 
-        def look_across(y: Hidden) -> Hidden:
+        def cross_attention(y: Hidden) -> Hidden:
             sentences = memory.keys.shape[0]
-            queries = y.reshape(sentences, -1, y.shape[-1])  # a beam is so many more queries to the same memory
+            queries = y.reshape(sentences, -1, y.shape[-1])  # the beams of a sentence are additional queries
             return self.cross_attention(queries, memory, memory_mask).view_as(y)
 
-        x = self.attention_residual(x, look_back)
-        x = self.cross_attention_residual(x, look_across)
-        return self.feed_forward_residual(x, self.feed_forward), look_back.present
+        x = self.attention_residual(x, self_attention)
+        x = self.cross_attention_residual(x, cross_attention)
+        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
 
 
-class _Past:
-    """Self-attention to the past and to itself as a sublayer, which leaves what it saw in `present`."""
+class _CachedSelfAttention:
+    """Cached self-attention as a sublayer; stores the extended cache in `present`."""
 
     present: KVCache
 

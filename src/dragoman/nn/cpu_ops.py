@@ -58,7 +58,7 @@ def _core(package: str, instructions: str | None) -> Any | None:
     if installed.fault() is not None:
         return None
     try:
-        return import_module(package).Learning(instructions)
+        return import_module(package).CpuOps(instructions)
     except ValueError as error:
         raise ConfigError(f"{installed.INSTRUCTION_SET}: {error}, or leave it out") from error
 
@@ -84,7 +84,7 @@ class CpuDropout(torch.autograd.Function):
 
 def _dropped(x: Tensor, lines: Tensor, columns: Tensor, settings: tuple[int, int, float], core: Any) -> Tensor:
     y = torch.empty(x.shape)
-    core.drop(x.detach().contiguous(), lines, columns, *settings, y)
+    core.dropout(x.detach().contiguous(), lines, columns, *settings, y)
     return y
 
 
@@ -108,7 +108,7 @@ class CpuRotary(torch.autograd.Function):
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
     given = _by_places(x)
     y = torch.empty_like(given)
-    core.turn(given, cosine, sine, given.shape[2], y)
+    core.rope(given, cosine, sine, given.shape[2], y)
     return y.transpose(1, 2)
 
 
@@ -137,7 +137,7 @@ class CpuAttention(torch.autograd.Function):
         ctx.save_for_backward(*given, seen)
         ctx.settings, ctx.core = (causal, scale), core
         attended = torch.empty_like(given[0])
-        core.attend(*given, seen, *ctx.settings, attended)
+        core.attention(*given, seen, *ctx.settings, attended)
         return attended.transpose(1, 2)
 
     @staticmethod
@@ -145,5 +145,5 @@ class CpuAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         *given, seen = ctx.saved_tensors
         found = [torch.empty_like(one) for one in given]
-        ctx.core.attend_back(*given, seen, *ctx.settings, _by_places(gradient), *found)
+        ctx.core.attention_backward(*given, seen, *ctx.settings, _by_places(gradient), *found)
         return *(one.transpose(1, 2) for one in found), None, None, None, None

@@ -1,9 +1,9 @@
 r"""Attention, $\mathrm{softmax}(e(Q, K))\,V$ with any score $e$; with the scaled dot product it is eq. 1 of Vaswani et
 al. (2017).
 
-`attend` is the equation as it is written. `attend_fused` is the fast road where the score is an inner product:
-PyTorch's fused kernels, which never hold the weights. `in_chunks` is the lean road for every other score: a few queries
-at a time, computed again in the backward pass. The three agree by law.
+`reference_attention` is the equation as written. `fused_attention` computes scores that are inner products with
+PyTorch's fused kernels, which never store the weights. `map_query_chunks` saves memory for every other score: it
+processes a few queries at a time and recomputes them in the backward pass. Property tests check that all three agree.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,14 @@ Bias = Float[Tensor, "#rows heads queries keys"]
 AttentionOutput = Float[Tensor, "rows heads queries value_size"]
 ScoreFunction = Callable[[MappedQueries, MappedKeys], Logits]
 
-
 MAX_CPU_OPS_LENGTH = 64
-"""Places up to which the compiled core computes attention; beyond, the blocks of PyTorch's kernels are faster."""
+"""Longest sequence computed by `cpu_ops`; PyTorch's blocked kernels are faster on longer ones."""
 RelativeValues = Callable[[Logits], AttentionOutput]
-"""What the distances themselves add to the values, of weights (Shaw et al., 2018, eq. 3)."""
+"""Contribution of relative positions to the values, from the attention weights (Shaw et al., 2018, eq. 3)."""
 
 
 def masked_softmax(logits: Logits, mask: Mask | None) -> Logits:
-    """Softmax over the mask keys, exactly zero elsewhere; a query that may see nothing receives zeros."""
+    """Softmax over the keys in the mask, zero elsewhere; a query without any visible key gets zeros, never NaN."""
     if mask is None:
         return logits.softmax(dim=-1)
     lowest = torch.finfo(logits.dtype).min
@@ -49,7 +48,7 @@ def attention_weights(
     bias: Bias | None = None,
     compare: ScoreFunction = scaled_dot,
 ) -> Logits:
-    """How much each query takes of each key, by the reference road."""
+    """Attention weights of every query and key, $\\mathrm{softmax}(e(Q, K) + \\mathtt{bias})$."""
     logits = compare(query, key)
     return masked_softmax(logits if bias is None else logits + bias, mask)
 
@@ -62,13 +61,13 @@ def reference_attention(
     mask: Mask | None = None,
     bias: Bias | None = None,
     compare: ScoreFunction = scaled_dot,
-    drop: float = 0.0,
-    of_distances: RelativeValues | None = None,
+    dropout_p: float = 0.0,
+    relative_values: RelativeValues | None = None,
 ) -> AttentionOutput:
-    """The reference road; `drop` is the dropout on the weights (0 outside training)."""
-    weights = dropout(attention_weights(query, key, mask=mask, bias=bias, compare=compare), drop)
+    """Compute the equation literally; `dropout_p` is the dropout on the weights (0 in evaluation mode)."""
+    weights = dropout(attention_weights(query, key, mask=mask, bias=bias, compare=compare), dropout_p)
     attended = weights @ repeat_kv_heads(value, weights.shape[1])
-    return attended if of_distances is None else attended + of_distances(weights)
+    return attended if relative_values is None else attended + relative_values(weights)
 
 
 def fused_attention(
@@ -81,9 +80,9 @@ def fused_attention(
     causal: bool = False,
     scale: float | None = None,
 ) -> AttentionOutput:
-    r"""The fast road: the same values without ever holding the weights, for a score $\mathtt{scale} \cdot q^\top k$.
+    r"""Compute attention with the score $\mathtt{scale} \cdot q^\top k$ by fused kernels, without storing the weights.
 
-    `causal` is for as many queries as keys, without another mask. Without a `scale` it is $1 / \sqrt{d}$.
+    `causal` requires as many queries as keys and no other mask. The default `scale` is $1 / \sqrt{d}$.
     """
     grouped = query.shape[1] != key.shape[1]
     plain = bias is None and key.shape == value.shape and not grouped
@@ -98,7 +97,7 @@ def fused_attention(
     attended = F.scaled_dot_product_attention(
         query, key, value, attn_mask=attn_mask, is_causal=causal, scale=scale, enable_gqa=grouped
     )
-    if bias is not None and mask is not None:  # where nothing is mask, the kernels saw a row of equals
+    if bias is not None and mask is not None:  # a fully masked row is uniform in the kernels, and zero here
         attended = attended * mask.any(dim=-1, keepdim=True)
     return attended
 
@@ -106,7 +105,7 @@ def fused_attention(
 def add_causal_mask(
     mask: Mask | None, *, queries: int, keys: int, past_length: int, device: torch.device
 ) -> Bool[Tensor, "#rows #heads #queries keys"] | None:
-    """`mask` without the future; none where there is neither."""
+    """Combine `mask` with the causal mask; return None if nothing is masked."""
     if queries == 1 and past_length >= keys - 1:
         return mask
     past = causal_mask(queries, keys, past_length=past_length, device=device)
@@ -114,25 +113,25 @@ def add_causal_mask(
 
 
 def map_query_chunks(
-    road: Callable[[MappedQueries, Mask | None, int], Tensor],
+    compute: Callable[[MappedQueries, Mask | None, int], Tensor],
     query: MappedQueries,
     mask: Mask | None,
     *,
     chunk: int,
 ) -> AttentionOutput:
-    """`road(queries, their mask keys, number of the first)` for `chunk` queries at a time, joined.
+    """Concatenate `compute(queries, mask, index of the first query)` over chunks of `chunk` queries.
 
-    Under gradients a chunk keeps nothing but its queries and is computed again in the backward pass.
+    With gradients, a chunk stores only its queries and is recomputed in the backward pass.
     """
     queries = query.shape[2]
     if chunk >= queries:
-        return road(query, mask, 0)
+        return compute(query, mask, 0)
     parts = []
     for first in range(0, queries, chunk):
-        some = query[:, :, first : first + chunk]
-        theirs = mask if mask is None or mask.shape[2] == 1 else mask[:, :, first : first + chunk]
+        chunk_queries = query[:, :, first : first + chunk]
+        chunk_mask = mask if mask is None or mask.shape[2] == 1 else mask[:, :, first : first + chunk]
         if torch.is_grad_enabled():
-            parts.append(checkpoint(road, some, theirs, first, use_reentrant=False))
+            parts.append(checkpoint(compute, chunk_queries, chunk_mask, first, use_reentrant=False))
         else:
-            parts.append(road(some, theirs, first))
+            parts.append(compute(chunk_queries, chunk_mask, first))
     return torch.cat(parts, dim=2)

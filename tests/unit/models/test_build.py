@@ -135,7 +135,7 @@ def attentions(model):
 
 
 def test_each_place_has_its_own_dropout():
-    chosen = DropoutConfig(embedding=0.1, residual=0.2, attention=0.3, d_ff=0.4)
+    chosen = DropoutConfig(embedding=0.1, residual=0.2, attention=0.3, feed_forward=0.4)
     model = build(dropout=chosen)
     assert {layer.dropout for layer in attentions(model)} == {0.3}
     found = {

@@ -121,7 +121,7 @@ def test_dropout_falls_on_the_weights_and_keeps_their_expectation():
     weights = masked_softmax(scaled_dot(query, key), None)
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        dropped = reference_attention(query, key, identity, drop=0.25)
+        dropped = reference_attention(query, key, identity, dropout_p=0.25)
     kept = dropped != 0
     assert 0.5 < kept.float().mean() < 0.95
     torch.testing.assert_close(dropped[kept], weights[kept] / 0.75)

@@ -48,7 +48,7 @@ def test_a_learnt_table_gives_its_rows():
 
 def test_beyond_its_end_a_learnt_table_refuses():
     table = LearnedPositions(max_length=5, size=3)
-    with pytest.raises(DataError, match=r"position 7, .* ends at 4; shorten .* larger model\.positions\.max_length"):
+    with pytest.raises(DataError, match=r"position 7, .* end at 4; shorten .* larger model\.positions\.max_length"):
         table(torch.tensor([[0, 1], [7, 5]]))
     with pytest.raises(DataError, match="position 5"):
         table(torch.tensor([[5]]))

@@ -1,7 +1,7 @@
 r"""ALiBi: scores fall with the distance, $-m_h |i - j|$ (Press et al., 2022), without parameters.
 
-The slopes $m_h$ are the paper's geometric sequence $2^{-8h/H}$ for $H$ heads, $h$ from 1; where $H$ is no power of two,
-we take the same formula, the authors' code interleaves two sequences. Where both sides are seen, both fall alike.
+The slopes $m_h$ are the paper's geometric sequence $2^{-8h/H}$ for $H$ heads, $h$ from 1; if $H$ is not a power
+of two, we use the same formula, while the authors' code interleaves two sequences. Bidirectional attention is symmetric.
 """
 
 from typing import final
@@ -22,7 +22,7 @@ def alibi_slopes(heads: int, *, device: torch.device | None = None) -> Float[Ten
 
 @final
 class AlibiBias(nn.Module):
-    """Linear biases as a module without parameters."""
+    """ALiBi as a module without parameters."""
 
     adds_values = False
 
@@ -35,4 +35,4 @@ class AlibiBias(nn.Module):
         return -(alibi_slopes(self.num_heads, device=query.device)[:, None, None] * away)[None].to(query.dtype)
 
     def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
-        raise NotImplementedError("linear biases have no vectors of values")
+        raise NotImplementedError("ALiBi adds no values")

@@ -1,8 +1,8 @@
-r"""Rotary positions (Su et al., 2021): queries and keys turn with their place.
+r"""Rotary positions (Su et al., 2021): queries and keys rotate with their position.
 
-Of a head of size $d$, the numbers $i$ and $i + d/2$ are a point of a plane that turns by $p \cdot b^{-2i/d}$ at place
-$p$, so that the inner product of a query and a key depends on their distance alone. The paper pairs neighbours instead;
-halves are the layout of GPT-NeoX and Llama, and the same network with its rows in another order.
+Of a head of size $d$, the numbers $i$ and $i + d/2$ are a point in a plane, rotated by $p \cdot b^{-2i/d}$ at position
+$p$, so that the inner product of a query and a key depends only on their distance. The paper pairs neighbors; the
+halves are the layout of GPT-NeoX and Llama, equivalent up to a permutation of features.
 """
 
 from typing import final
@@ -17,7 +17,7 @@ PerHead = Float[Tensor, "rows heads places head_size"]
 
 
 def apply_rotary(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float) -> PerHead:
-    """`x` turned by its places."""
+    """Rotate `x` by its positions."""
     half = x.shape[-1] // 2
     rates = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
     angles = places[:, None, :, None] * rates
@@ -30,7 +30,7 @@ def apply_rotary(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float
 
 @final
 class RotaryPositions(nn.Module):
-    """`rotate` as a module without parameters; places may go on without end."""
+    """`apply_rotary` as a module without parameters."""
 
     def __init__(self, *, base: float) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 r"""Relative positions of Shaw et al. (2018), eqs. 3 to 5, shared by the heads of a layer.
 
 $e_{ij} = x_i W^Q (x_j W^K + a^K_{ij})^\top / \sqrt{d}$ and $z_i = \sum_j \alpha_{ij} (x_j W^V + a^V_{ij})$, with one
-learnt vector for each distance $j - i$ clipped to $[-k, k]$. The first is computed as the score without positions plus
-$q_i^\top a^K_{ij}$, so no vector is ever held for a pair of places.
+learned vector per distance $j - i$ clipped to $[-k, k]$. The scores add
+$q_i^\top a^K_{ij}$ to those without positions, so no vector is stored per pair of positions.
 """
 
 from typing import final
@@ -19,7 +19,7 @@ from dragoman.typing import Float, Int
 def clipped_distances(
     queries: int, keys: int, *, past_length: int, max_distance: int, device: torch.device
 ) -> Int[Tensor, "{queries} {keys}"]:
-    r"""The row of the table for each pair: $\mathrm{clip}(j - i, -k, k) + k$."""
+    r"""Row of the embedding for each pair: $\mathrm{clip}(j - i, -k, k) + k$."""
     return (
         distances(queries, keys, past_length=past_length, device=device).clamp(-max_distance, max_distance)
         + max_distance
@@ -28,12 +28,12 @@ def clipped_distances(
 
 @final
 class ShawPositions(nn.Module):
-    """A vector a distance for the keys and, unless left out, one for the values."""
+    """Distance embeddings for the keys and, with `adds_values`, for the values."""
 
     LOOKUP_PARAMETERS = ("key_embedding", "value_embedding")
 
     def __init__(self, *, max_distance: int, head_size: int, scale: float, adds_values: bool) -> None:
-        """`scale` is that of the score which they join."""
+        """Initialize; `scale` is the scale of the attention score."""
         super().__init__()
         self.max_distance = max_distance
         self.scale = scale

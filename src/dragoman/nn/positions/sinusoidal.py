@@ -9,7 +9,7 @@ from dragoman.typing import Float, Int
 
 
 def sinusoidal_positions(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
-    """The vector of each position; places may go on without end."""
+    """Sinusoidal encoding of each position."""
     rates = 10000.0 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
     angles = positions[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]

@@ -1,7 +1,8 @@
-r"""A learnt number for each head and bucket of distances (Raffel et al., 2020, section 2.1), shared by all layers.
+r"""T5 relative position bias: a learned number per head and bucket of distances, shared by all layers (Raffel et al.,
+2020, section 2.1).
 
-Half of the buckets hold one distance each, the others grow with its logarithm up to `furthest`; what is further shares
-the last. Where the past alone is seen, all buckets are for the past; else half are for each side.
+Half of the buckets hold one distance each. The others grow logarithmically up to `max_distance`; larger distances share
+the last bucket. With a causal mask, all buckets are for the past; otherwise each side has half of them.
 """
 
 import math
@@ -33,7 +34,7 @@ def relative_position_bucket(
 
 @final
 class T5Bias(nn.Module):
-    """One table for all layers of an encoder or of a decoder."""
+    """T5 bias shared by all layers of an encoder or decoder."""
 
     LOOKUP_PARAMETERS = ("table",)
     adds_values = False
@@ -53,4 +54,4 @@ class T5Bias(nn.Module):
         return self.table[rows].permute(2, 0, 1)[None]
 
     def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
-        raise NotImplementedError("buckets have no vectors of values")
+        raise NotImplementedError("the T5 bias adds no values")

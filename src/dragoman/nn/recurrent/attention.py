@@ -67,8 +67,8 @@ class SourceAttention(nn.Module):
         if self.score.scale is not None:
             return fused_attention(mapped, keys, values, mask=view.mask, scale=self.score.scale).squeeze(1)
 
-        def road(some: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
+        def compute(some: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
             return reference_attention(some, keys, values, mask=mask, compare=self.score.compare)
 
         held = keys.shape[0] * keys.shape[2] * keys.shape[3]
-        return map_query_chunks(road, mapped, view.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)
+        return map_query_chunks(compute, mapped, view.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)

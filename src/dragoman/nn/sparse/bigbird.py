@@ -122,18 +122,18 @@ class BigBird:
         self.sampler = sampler
 
     def __call__(
-        self, look: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         places = key.shape[2]
         assert query.shape[2] == places, "BigBird is for sequences that look at themselves, without a cache"
         assert mask is None or mask.shape[2] == 1, "BigBird hides padding alone, the same for all queries"
         if places <= (4 + self.num_random_blocks) * self.block_size:
-            return look(query, key, value, mask=mask, causal=False, past_length=None)
+            return attend(query, key, value, mask=mask, causal=False, past_length=None)
         counts = self._blocks_of_rows(query, mask)
         queries = split_into_blocks(query, self.block_size)
         last_block = torch.tensor(counts, device=query.device) - 1
-        first, last = self._look_from_ends(look, queries, last_block, key, value, mask)
-        middle = self._look_from_middle(look, queries, counts, key, value, mask)
+        first, last = self._attend_from_ends(attend, queries, last_block, key, value, mask)
+        middle = self._attend_from_middle(attend, queries, counts, key, value, mask)
         joined = torch.cat([first, middle, last], dim=2)
         if min(counts) < queries.shape[2]:
             here = torch.arange(queries.shape[2], device=query.device) == last_block[:, None]
@@ -149,9 +149,9 @@ class BigBird:
         lengths = (mask[:, 0, 0] * numbers).amax(dim=1).expand(rows)
         return [max(1, -(-length // self.block_size)) for length in lengths.tolist()]
 
-    def _look_from_ends(
+    def _attend_from_ends(
         self,
-        look: AttentionFunction,
+        attend: AttentionFunction,
         queries: Blocks,
         last_block: Int[Tensor, " rows"],
         key: MappedKeys,
@@ -160,12 +160,12 @@ class BigBird:
     ) -> tuple[Float[Tensor, "rows heads 1 block value_size"], Float[Tensor, "rows heads 1 block value_size"]]:
         rows = torch.arange(len(last_block), device=last_block.device)
         ends = torch.cat([queries[:, :, 0], queries[rows, :, last_block]], dim=2)
-        first, last = look(ends, key, value, mask=mask, causal=False, past_length=None).split(self.block_size, dim=2)
+        first, last = attend(ends, key, value, mask=mask, causal=False, past_length=None).split(self.block_size, dim=2)
         return first[:, :, None], last[:, :, None]
 
-    def _look_from_middle(
+    def _attend_from_middle(
         self,
-        look: AttentionFunction,
+        attend: AttentionFunction,
         queries: Blocks,
         counts: list[int],
         key: MappedKeys,
@@ -180,7 +180,7 @@ class BigBird:
         visible = gather_blocks(real, chosen)[..., 0] & (chosen != NO_BLOCK).repeat_interleave(
             self.block_size, dim=3
         ).flatten(0, 1)
-        attended = look(
+        attended = attend(
             queries[:, :, 1:-1].transpose(1, 2).flatten(0, 1),
             gather_blocks(split_into_blocks(key, self.block_size), chosen),
             gather_blocks(split_into_blocks(value, self.block_size), chosen),

@@ -59,7 +59,7 @@ class Linformer(nn.Module):
         return self.length
 
     def forward(
-        self, look: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         places = key.shape[2]
         if places > self.length:
@@ -73,7 +73,7 @@ class Linformer(nn.Module):
             project_length(key, self.key_projection, mask),
             project_length(value, self.value_projection, mask),
         )
-        return look(query, keys, values, mask=None, causal=False, past_length=None)
+        return attend(query, keys, values, mask=None, causal=False, past_length=None)
 
     def extra_repr(self) -> str:
         return f"width={self.key_projection.shape[0]}, length={self.length}"

@@ -62,7 +62,7 @@ class SlidingWindow:
         self.causal = causal
 
     def __call__(
-        self, look: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         past = key.shape[2] - query.shape[2]
         assert past >= 0, "a window moves over one sequence: the queries are the last of the keys"
@@ -70,11 +70,11 @@ class SlidingWindow:
         key, value = key[:, :, forgotten:], value[:, :, forgotten:]
         mask = None if mask is None else mask[..., forgotten:]
         if key.shape[2] <= self.window + 1:
-            return look(query, key, value, mask=mask, causal=self.causal, past_length=past - forgotten)
-        return self._look_in_blocks(look, query, key, value, mask)
+            return attend(query, key, value, mask=mask, causal=self.causal, past_length=past - forgotten)
+        return self._attend_in_blocks(attend, query, key, value, mask)
 
-    def _look_in_blocks(
-        self, look: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    def _attend_in_blocks(
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         """Every block looks at the keys from `reach` past_length its first query to `reach` behind its last."""
         rows, _, queries, _ = query.shape
@@ -91,7 +91,7 @@ class SlidingWindow:
         near = sliding_window_mask(
             block, span, past_length=self.window, window=self.window, causal=self.causal, device=device
         )
-        attended = look(
+        attended = attend(
             overlapping_blocks(F.pad(query, (0, 0, 0, missing)), size=block, step=block),
             overlapping_blocks(F.pad(key, (0, 0, *around)), size=span, step=block),
             overlapping_blocks(F.pad(value, (0, 0, *around)), size=span, step=block),
