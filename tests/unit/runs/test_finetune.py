@@ -42,7 +42,7 @@ def texts(tmp_path: Path) -> Pairs:
 def test_tokenizer_network_and_weights_are_those_of_the_run(begun, tmp_path):
     experiment = parse_experiment(tree_from(begun))
     assert experiment.model == begun.read_config().model
-    tokenizer = initial_tokenizer(experiment, texts(tmp_path))
+    tokenizer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
     assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
     found = initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new"))
     model = build_initial_model(experiment, tokenizer, found, device=CPU)
@@ -57,7 +57,7 @@ def test_a_run_with_checkpoints_has_weights_of_its_own(begun, tmp_path):
 
 def test_new_entries_get_rows_and_old_ones_keep_theirs(begun, tmp_path):
     experiment = parse_experiment(tree_from(begun, extend_vocabulary=3))
-    tokenizer, before = initial_tokenizer(experiment, texts(tmp_path)), begun.read_tokenizer()
+    tokenizer, before = initial_tokenizer(experiment, texts(tmp_path), RunFolder), begun.read_tokenizer()
     new = tokenizer.source.model.vocab[len(before.source) :]
     assert len(new) == 3
     found = initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new"))
@@ -80,7 +80,7 @@ def test_new_entries_get_rows_and_old_ones_keep_theirs(begun, tmp_path):
 )
 def test_another_tokenizer_is_refused(begun, tmp_path, changed, message):
     with pytest.raises(ConfigError, match=message):
-        initial_tokenizer(parse_experiment(tree_from(begun, **changed)), texts(tmp_path))
+        initial_tokenizer(parse_experiment(tree_from(begun, **changed)), texts(tmp_path), RunFolder)
 
 
 def test_another_network_is_refused(begun, tmp_path):
@@ -103,19 +103,19 @@ def test_what_needs_a_start_says_so(changed, message):
 
 
 def test_new_entries_would_learn_nothing_beside_adapters(begun):
-    with pytest.raises(ConfigError, match=r"new entries would learn nothing beside training.lora"):
+    with pytest.raises(ConfigError, match=r"new entries need a trained embedding"):
         parse_experiment(tree_from(begun, extend_vocabulary=7, training={"lora": {}}))
 
 
 def test_a_run_of_another_task_or_without_an_end_is_refused(begun, tmp_path):
     begun.weights.unlink()
-    with pytest.raises(RunError, match="its training has not ended"):
+    with pytest.raises(RunError, match="the training has not ended"):
         tree_from(begun)
     story = RunFolder(tmp_path / "story")
     story.create()
     data = {"train": {"kind": "text", "path": "story.txt"}}
     story.write_config(parse_experiment({"task": "language_modeling", "preset": "gpt-nano", "data": data}))
-    with pytest.raises(RunError, match="is a run of task language_modeling; begin with one of task translation"):
+    with pytest.raises(RunError, match="is a run of task language_modeling. Initialize from a run of task translation"):
         tree_from(story)
 
 
@@ -128,9 +128,9 @@ def taught_by(teacher: RunFolder, **changed: object) -> dict:
 def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_path):
     experiment = parse_experiment(taught_by(begun, model={"d_model": 24, "num_heads": 2}))
     assert experiment.tokenizer == WordConfig()
-    tokenizer = initial_tokenizer(experiment, texts(tmp_path))
+    tokenizer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
     assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
-    [teacher] = load_teachers(experiment, tokenizer, device=CPU)
+    [teacher] = load_teachers(experiment, tokenizer, RunFolder, device=CPU)
     assert not teacher.training
     torch.testing.assert_close(get_weights(teacher), load_tensors(begun.weights), atol=0, rtol=0)
     assert initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new")) is None
@@ -138,11 +138,11 @@ def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_
 
 def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
     experiment = parse_experiment(tree_from(begun, extend_vocabulary=3))
-    longer = initial_tokenizer(experiment, texts(tmp_path))
+    longer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
-        load_teachers(parse_experiment(taught_by(begun)), longer, device=CPU)
+        load_teachers(parse_experiment(taught_by(begun)), longer, RunFolder, device=CPU)
     beside = {"training": {"loss": {"extra_teachers": [str(begun.path)]}}}
-    assert len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), device=CPU)) == 2
+    assert len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), RunFolder, device=CPU)) == 2
 
 
 def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_anything_is_learnt(tmp_path):
@@ -150,10 +150,10 @@ def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_an
     limits = {"max_source_length": 39, "max_target_length": 39}
     teacher = finished_run(tmp_path / "short", {"model": few, "data": limits})
     known = parse_experiment(taught_by(teacher, model=few, data=limits))
-    assert len(load_teachers(known, teacher.read_tokenizer(), device=CPU)) == 1
+    assert len(load_teachers(known, teacher.read_tokenizer(), RunFolder, device=CPU)) == 1
     longer = parse_experiment(taught_by(teacher, data={"max_source_length": 30, "max_target_length": 100}))
-    with pytest.raises(ConfigError, match=r"short knows 40 places .*, fewer than the longest example of 101 tokens"):
-        load_teachers(longer, teacher.read_tokenizer(), device=CPU)
+    with pytest.raises(ConfigError, match=r"short has 40 positions .*, and the longest example has 101 tokens"):
+        load_teachers(longer, teacher.read_tokenizer(), RunFolder, device=CPU)
 
 
 def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatch):

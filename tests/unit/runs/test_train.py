@@ -80,7 +80,7 @@ def gather(experiment, folder):
 
 def test_the_scores_are_written_with_their_signatures(place):
     scores = json.loads((place / "run" / "scores.json").read_text(encoding="utf-8"))
-    assert scores["updates"] == 9
+    assert scores["steps"] == 9
     assert scores["weights"] in ("last", "best", "average of the last 3")
     assert list(scores["scores"]) == ["valid", "test"]
     assert [score["metric"] for score in scores["scores"]["test"]] == ["BLEU", "chrF2"]
@@ -101,7 +101,7 @@ def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
         "# run",
         "| test | BLEU |",
         r"nrefs:1\|case:mixed",
-        "13 to validate, 11 to test",
+        "13 for validation, 11 for testing",
         "- `train.en` sha256 ",
         "- removed as leak: 1",
         "1 encoder and 1 decoder layers, width 12/17, 2 heads",
@@ -147,7 +147,7 @@ def test_an_interruption_at_any_point_is_gone_on_from(place, tmp_path, monkeypat
     # It is asked after every update, after every candidate, and before each set is scored.
     for asked, update in [(3, 3), (6 + 1, 9), (candidates + 1, 9), (candidates + 2, 9)]:
         answers = iter([*[False] * (asked - 1), True])
-        with pytest.raises(InterruptionError, match=f"stopped after update {update}"):
+        with pytest.raises(InterruptionError, match=f"stopped after step {update}"):
             fit_in(tmp_path / "run", settings_of(place), interrupted=lambda answers=answers: next(answers))
         assert not (tmp_path / "run" / "model.safetensors").exists()
     fit_in(tmp_path / "run", settings_of(place))
@@ -160,12 +160,12 @@ def test_an_interruption_at_any_point_is_gone_on_from(place, tmp_path, monkeypat
 
 def test_an_unfinished_run_says_how_to_go_on(copy):
     copy.weights.unlink()
-    with pytest.raises(RunError, match=f"has not ended; go on with: dragoman train --resume {copy.path}"):
+    with pytest.raises(RunError, match=f"has not ended. Continue it with: dragoman train --resume {copy.path}"):
         load(copy.path)
 
 
 def test_what_is_no_run_is_not_loaded(tmp_path):
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="is not a run folder"):
         load(tmp_path / "nowhere")
 
 
@@ -191,7 +191,7 @@ def test_a_corpus_that_changed_is_refused_and_one_that_moved_is_not(place, copy,
     moved = shutil.copytree(place, tmp_path / "moved", ignore=shutil.ignore_patterns("run", "cache"))
     gather(parse_experiment(settings_of(moved)), copy)
     write_corpus(moved / "valid", seed=99, pairs=13)
-    with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* began"):
+    with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* started"):
         gather(parse_experiment(settings_of(moved)), copy)
 
 
@@ -200,8 +200,8 @@ def test_the_lines_of_a_batch_are_named_as_they_stand_in_the_corpus(place, tmp_p
     folder.create()
     materials = gather(parse_experiment(settings_of(place)), folder)
     line = materials.texts.train.line(int(materials.train.origins[7]))
-    assert materials.name([7]) == f"lines {line} of the training corpus"
-    assert materials.name(range(6)).count(",") == 5
+    assert materials.describe_rows([7]) == f"lines {line} of the training corpus"
+    assert materials.describe_rows(range(6)).count(",") == 5
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_limits_that_leave_nothing_are_refused(place, tmp_path, setting, message
     folder = RunFolder(tmp_path / "new")
     folder.create()
     settings = settings_of(place, **{setting: 1})
-    with pytest.raises(DataError, match=f"every one of the .* training pairs is longer than .*{message}"):
+    with pytest.raises(DataError, match=f"training pairs are longer than .*{message}"):
         gather(parse_experiment(settings), folder)
 
 
@@ -219,7 +219,7 @@ def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_coun
     folder = RunFolder(tmp_path / "new")
     folder.create()
     model = {"model": {"positions": {"kind": "learned", "max_length": 9}}}
-    experiment = parse_experiment(merge(settings_of(place, longest_source=8, longest_target=8), model))
+    experiment = parse_experiment(merge(settings_of(place, max_source_length=8, max_target_length=8), model))
     materials = gather(experiment, folder)
     assert 0 < len(materials.valid) < 13
     assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
