@@ -69,7 +69,7 @@ def test_sentences_are_translated_the_same_in_any_company(sharp):
 def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
     """The comparison is not blind: a network that looks at the batch beside a sentence is caught in every way."""
     translator = load(sharp, device="cpu")
-    whole = translator.network.best
+    whole = translator.backend.top_k
 
     def swayed(tokens, memory, state, **options):
         log_probs, ids, after = whole(tokens, memory, state, **options)
@@ -78,7 +78,7 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
     texts = [text for text in made_up(31) if text]
     alone = batch_invariance.in_batches(translator, texts, SHORT, size=1)
     assert batch_invariance.in_batches(translator, texts, SHORT, size=7) == alone
-    monkeypatch.setattr(translator.network, "best", swayed)
+    monkeypatch.setattr(translator.backend, "top_k", swayed)
     assert batch_invariance.in_batches(translator, texts, SHORT, size=1) == alone
     for found in (
         batch_invariance.in_batches(translator, texts, SHORT, size=7),
@@ -91,7 +91,7 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
 def test_the_environment_says_which_instructions_and_is_refused_where_they_are_not_there(sharp, monkeypatch):
     for name in instruction_sets():
         monkeypatch.setenv(INSTRUCTION_SET, name)
-        assert load(sharp, device="cpu").network.core.instruction_set == name
+        assert load(sharp, device="cpu").backend.model.instruction_set == name
     monkeypatch.setenv(INSTRUCTION_SET, "sse9")
     with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or leave it out"):
         load(sharp, device="cpu")
@@ -100,7 +100,7 @@ def test_the_environment_says_which_instructions_and_is_refused_where_they_are_n
 def test_the_environment_says_how_many_threads_and_is_refused_where_it_says_none(sharp, monkeypatch):
     for threads in (1, 3):
         monkeypatch.setenv(THREADS, str(threads))
-        assert load(sharp, device="cpu").network.core.threads == threads
+        assert load(sharp, device="cpu").backend.model.threads == threads
     for wrong in ("0", "many", "-1", "1025", "1.5", "9" * 5000):
         monkeypatch.setenv(THREADS, wrong)
         with pytest.raises(ConfigError, match=f"{THREADS} = {wrong}: is no number of threads from 1 to 1024"):

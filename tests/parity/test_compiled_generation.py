@@ -46,7 +46,7 @@ def both(run) -> tuple[Generator, Generator]:
 def assert_alike(mine: list[list[Completion]], theirs: list[list[Completion]]) -> None:
     for some, others in zip(mine, theirs, strict=True):
         assert [one.text for one in some] == [one.text for one in others]
-        assert [one.ending for one in some] == [one.ending for one in others]
+        assert [one.finish_reason for one in some] == [one.finish_reason for one in others]
         for one, other in zip(some, others, strict=True):
             assert one.hypothesis.tokens == other.hypothesis.tokens
             assert one.hypothesis.token_log_probs == pytest.approx(other.hypothesis.token_log_probs, abs=1e-4)
@@ -56,14 +56,14 @@ def assert_alike(mine: list[list[Completion]], theirs: list[list[Completion]]) -
 def test_the_same_is_drawn_and_found_with_the_same_scores(tmp_path, model):
     fast, slow = both(finished_writer(tmp_path / "run", {"model": model}).path)
     for settings in DRAWN:
-        asked = {"tokens": LONG, "stop": ["sea"], "samples": 1 if settings.temperature == 0 else 2}
+        asked = {"max_new_tokens": LONG, "stop": ["sea"], "num_samples": 1 if settings.temperature == 0 else 2}
         assert_alike(*(one.generate_n_best(PROMPTS, settings, **asked) for one in (fast, slow)))
     for settings in SEARCHED:
         with pytest.warns(GenerationWarning, match=r"prompt 3: .* shorten the prompt or ask for fewer tokens"):
-            assert_alike(*(one.generate_n_best(PROMPTS, settings, tokens=11) for one in (fast, slow)))
+            assert_alike(*(one.generate_n_best(PROMPTS, settings, max_new_tokens=11) for one in (fast, slow)))
     assert (
-        "".join(fast.stream(PROMPTS[0], DRAWN[0], tokens=LONG))
-        == slow.generate(PROMPTS[:1], DRAWN[0], tokens=LONG)[0].text
+        "".join(fast.stream_text(PROMPTS[0], DRAWN[0], max_new_tokens=LONG))
+        == slow.generate(PROMPTS[:1], DRAWN[0], max_new_tokens=LONG)[0].text
     )
 
 
@@ -91,11 +91,11 @@ def test_an_exported_model_is_the_run_in_that_precision_and_nobody_depends_on_co
         dragoman.load(run, device="cpu", compute_type=compute),
         dragoman.load(tmp_path / "model", device="cpu"),
     )
-    assert exported.model.core.instruction_set == loaded.model.core.instruction_set
-    together = loaded.generate_n_best(PROMPTS, DRAWN[2], tokens=LONG, samples=3)
-    assert exported.generate_n_best(PROMPTS, DRAWN[2], tokens=LONG, samples=3) == together
+    assert exported.model.model.instruction_set == loaded.model.model.instruction_set
+    together = loaded.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3)
+    assert exported.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3) == together
     for number, prompt in enumerate(PROMPTS):
-        assert loaded.generate_n_best([prompt], DRAWN[2], tokens=LONG, samples=3, first=number) == [together[number]]
+        assert loaded.generate_n_best([prompt], DRAWN[2], max_new_tokens=LONG, num_samples=3, first=number) == [together[number]]
     whole = dragoman.load(run, device="cpu").perplexity(TEXTS)
     less = exported.perplexity(TEXTS)
     assert less.nats != whole.nats

@@ -11,7 +11,8 @@ from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.engine import Engine, Request
+from dragoman.inference.engine import Engine
+from dragoman.inference.scheduler import Request
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, load_torch_model
 from tests.finished_runs import PAIRS, finished_run, written_pairs
@@ -90,19 +91,19 @@ def test_nor_on_who_joins_and_leaves_the_engine_meanwhile(tmp_path, compute):
     translator: Translator = dragoman.load(run, device="cpu", compute_type=compute)
     ids = [tuple(row) for row in translator.tokenizer.source.encode_batch([line for line in texts(29) if line])]
     requests = [Request(row, SETTINGS[place % 3], 11) for place, row in enumerate(ids)]
-    with Engine(translator.model, room=10_000) as engine:
+    with Engine(translator.model, max_tokens=10_000) as engine:
         alone = [engine.submit(request).result(timeout=60) for request in requests]
     generator = random.Random(11)
-    with Engine(translator.model, room=43, waiting=53) as engine:
-        again = [Request(one.ids, one.settings, one.limit) for one in generator.sample(requests, len(requests))]
+    with Engine(translator.model, max_tokens=43, max_waiting_tokens=53) as engine:
+        again = [Request(one.ids, one.config, one.limit) for one in generator.sample(requests, len(requests))]
         answers = {request: engine.submit(request) for request in again}
         for request in generator.sample(again, len(again) // 4):
             answers[request].cancel()
-    expected = {(one.ids, one.settings): found for one, found in zip(requests, alone, strict=True)}
+    expected = {(one.ids, one.config): found for one, found in zip(requests, alone, strict=True)}
     answered = {request: answer.result() for request, answer in answers.items() if not answer.cancelled()}
     assert answered
     for request, found in answered.items():
-        assert found == expected[request.ids, request.settings]  # to the last bit
+        assert found == expected[request.ids, request.config]  # to the last bit
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])

@@ -70,7 +70,7 @@ def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
     options = {key: value for key, value in limit.items() if key == "max_length"}
     model = network(side, **{key: value for key, value in limit.items() if key != "max_length"})
     classifier = Classifier(model, side, LABELS, **options)
-    with pytest.warns(InputWarning, match=r"line 12: 8 tokens are more than the 7 that are read"):
+    with pytest.warns(InputWarning, match=r"line 12: 8 tokens exceed the limit of 7"):
         [_, found] = classifier.classify(["two", "a cat?"], first_line=11)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

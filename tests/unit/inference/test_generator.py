@@ -369,7 +369,7 @@ def test_calls_that_cannot_be_meant_are_refused(characters):
         generator(characters, context=17)
     with pytest.raises(DataError, match="no text to measure"):
         model.perplexity([])
-    with pytest.raises(DataError, match="knows no prompts"):
+    with pytest.raises(DataError, match="has no separate prompts"):
         model.score(["a"], prompts=["b"])
     with pytest.raises(DataError, match="2 texts but 1 prompts"):
         fake(characters, pairs=True).score(["a", "b"], prompts=["b"])

@@ -157,7 +157,7 @@ def test_an_answer_has_so_many_tokens_at_most(side):
 
 
 def test_a_question_too_long_is_named(side):
-    with pytest.warns(InputWarning, match=r"line 2: the question has \d+ tokens, more than the 7 that are read"):
+    with pytest.warns(InputWarning, match=r"line 2: the question has \d+ tokens, more than the limit of 7"):
         pointing(side, "cat", "cat").answer_batch([("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")])
 
 

@@ -72,7 +72,7 @@ def test_a_script_without_spaces_gets_and_lends_them_where_it_must(source, trans
 def test_what_cannot_be_done_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="language = de has no effect without split"):
         build_splitter(None, "de")
-    with pytest.raises(ConfigError, match="split = words: is unknown"):
+    with pytest.raises(ConfigError, match="split = words is unknown"):
         unwrap(build_splitter)("words", None)  # elsewhere no type is checked
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dragoman\[sentences\]'"):

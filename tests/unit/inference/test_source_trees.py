@@ -96,7 +96,7 @@ def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
     model = translator(tokenizer)
     streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, trees=iter(TREES)))
     assert scores(streamed) == pytest.approx(scores(model.translate_n_best(TEXTS, SHORT, trees=TREES)), abs=1e-5)
-    assert model.translate(TEXTS, beam_size=1, trees=TREES) == [
+    assert [result.text for result in model.translate(TEXTS, beam_size=1, trees=TREES)] == [
         row[0].text for row in model.stream_n_best(TEXTS, DecodingConfig(beam_size=1), trees=TREES)
     ]
 

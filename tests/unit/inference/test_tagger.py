@@ -72,7 +72,7 @@ def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
     labels = Labels(tuple(f"{index:04}" for index in range(len(side))))
     tagger = Tagger(FirstLetter(len(side)), side, labels, max_length=longest)
     words = ["two", "dogs", "play", "by", "the", "sea", "sitsandplays", "a"]
-    with pytest.warns(InputWarning, match=r"line 2: too long to be read at once; its words were labelled in \d pieces"):
+    with pytest.warns(InputWarning, match=r"line 2: too long for the model; its words were tagged in \d segments"):
         [_, tags] = tagger.tag([["a"], words])
     assert [tag.word for tag in tags] == words
     expected = [side.encode(word)[0] for word in words]
@@ -83,7 +83,7 @@ def test_a_word_that_is_too_long_by_itself_is_told(side):
     tagger = Tagger(
         FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), max_length=7
     )
-    with pytest.warns(InputWarning, match="line 2: a word is too long to be read at once; its end has no part"):
+    with pytest.warns(InputWarning, match="line 2: a word is too long for the model; its end is ignored"):
         [_, [tag]] = tagger.tag([["a"], ["sitsandplays"]])
     assert int(tag.label) == side.encode("sitsandplays")[0]
 
