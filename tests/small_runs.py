@@ -31,9 +31,9 @@ SMALLEST = {
     "model.decoder_layers": 1,
     "model.d_ff": 32,
     "training.batch_tokens": 331,
-    "training.length": "{kind: updates, count: 23}",
-    "training.interval": "{kind: updates, count: 7}",
-    "training.report": 3,
+    "training.max_steps": 23,
+    "training.validate_every": 7,
+    "training.log_every": 3,
 }
 
 

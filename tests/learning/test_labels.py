@@ -132,9 +132,9 @@ def test_a_question_is_answered_by_the_same_word_in_the_context_in_any_window(si
     model = build("encoder", side, lambda: SpanHead(d_model=32, dropout=0.0))
     learn(model, QuestionDataset.build(questions(2000, 1), side, layout), question_answering_loss(0.0), updates=700)
     unseen = questions(200, 2)
-    answerer = QuestionAnswerer(model, side, layout=layout)
+    answerer = QuestionAnswerer(model, side, windows=layout)
     answers = answerer.answer_batch(
-        [(one.question, one.context) for one in unseen], answerer.settings.model_copy(update={"threshold": 0.0})
+        [(one.question, one.context) for one in unseen], answerer.config.model_copy(update={"no_answer_threshold": 0.0})
     )
     exact, _ = span_scores([some[0].text for some in answers], [one.accepted_answers for one in unseen])
     assert exact.value >= 95, str(exact)

@@ -72,10 +72,10 @@ def shaken(network: Network, seed: int) -> Network:
 def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
     ids, lengths = made.rectangle(batch[0])
     memory: Any = network.encode(made.tensor(ids), made.tensor(lengths))
-    state: Any = network.start(memory, beam=batch[1])
+    state: Any = network.start(memory, beam_size=batch[1])
     found = []
     for parents, tokens in choices(batch, steps):
-        logits, state = network.step(made.tensor(tokens), memory, state.select(made.tensor(parents)))
+        logits, state = network.step(made.tensor(tokens), memory, state.reorder(made.tensor(parents)))
         found.append(logits.log_softmax(dim=-1))
     return torch.stack(found).numpy()
 

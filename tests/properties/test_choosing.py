@@ -32,9 +32,7 @@ def bleu(output: Sequence[int], reference: Sequence[int]) -> float:
     return sacrebleu.sentence_bleu(words[0], [words[1]], **how).score / 100
 
 
-def expected_bleu(
-    one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float
-) -> float:
+def expected_bleu(one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float) -> float:
     """By the definition: every other is the reference with its share of the probability."""
     length = among[0].length
     divisors = {"average": length**penalty.alpha, "gnmt": ((5 + length) / 6) ** penalty.alpha, "none": 1}
@@ -66,7 +64,9 @@ def test_what_is_chosen_has_the_highest_expected_bleu(
 ) -> None:
     among = [build_hypothesis(*part, penalty) for part in parts]
     among.sort(key=lambda one: (not one.finished, -one.score))
-    wanted = DecodingConfig(beam_size=6, n_best=len(among), method="mbr", mbr_temperature=temperature, **penalty_options(penalty))
+    wanted = DecodingConfig(
+        beam_size=6, n_best=len(among), method="mbr", mbr_temperature=temperature, **penalty_options(penalty)
+    )
     found = choose_hypotheses(among, wanted)
     assert sorted(map(id, found)) == sorted(map(id, among))  # each once, as it was
     assert [one.finished for one in found] == sorted((one.finished for one in among), reverse=True)

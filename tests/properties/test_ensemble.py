@@ -123,7 +123,7 @@ def test_those_who_join_go_on_as_they_would_have_alone(several: list[Recipe], fi
         begun.append((tokens, memory, state))
     alone = torch.cat([ensemble.step(*one)[0] for one in begun])
     (tokens, memory, state), (more, other, another) = begun
-    joined, _ = ensemble.step(torch.cat([tokens, more]), memory.join(other), state.join(another))
+    joined, _ = ensemble.step(torch.cat([tokens, more]), memory.concat(other), state.concat(another))
     torch.testing.assert_close(joined, alone, **CLOSE)
 
 

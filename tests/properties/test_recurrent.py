@@ -169,7 +169,7 @@ def test_every_road_of_attention_computes_the_equation(recipe: Recipe, pairs: Pa
         logits.square().mean().backward()
         return logits, [parameter.grad for parameter in model.parameters()]
 
-    with patch.object(dragoman.nn.recurrent.attention, "CHUNK", chunk):
+    with patch.object(dragoman.nn.recurrent.attention, "MAX_CHUNK_ELEMENTS", chunk):
         fast, fast_gradients = ran()
     with patch.object(SourceAttention, "context", equation):
         slow, slow_gradients = ran()
@@ -236,7 +236,7 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
     memory = model.encode(*sources(pairs))
     whole, _ = stepped(model, memory, tokens, model.start(memory, beam_size=1))
     _, state = stepped(model, memory, tokens[:, :2], model.start(memory, beam_size=1))
-    rest, _ = stepped(model, memory.select(rows), tokens[rows, 2:], state.keep(rows))
+    rest, _ = stepped(model, memory.select(rows), tokens[rows, 2:], state.select(rows))
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
@@ -259,7 +259,7 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
         states.append(state)
         tokens.append(mine[:, age:])
         alone.append(stepped(model, memory, mine[:, age:], state)[0])
-    together, _ = stepped(model, memories[0].join(memories[1]), torch.cat(tokens), states[0].join(states[1]))
+    together, _ = stepped(model, memories[0].concat(memories[1]), torch.cat(tokens), states[0].concat(states[1]))
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
@@ -308,7 +308,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
         return
     rows = [row for row, _ in finished]
     forced = score_outputs(
-        model, source[rows], lengths[rows], outputs=[one.tokens for _, one in finished], penalty=wanted.normalisation
+        model, source[rows], lengths[rows], outputs=[one.tokens for _, one in finished], penalty=wanted.penalty
     )
     for (_, one), again in zip(finished, forced, strict=True):
         assert again.score == pytest.approx(one.score, abs=1e-4)

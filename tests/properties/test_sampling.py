@@ -115,9 +115,9 @@ def by_definition(logits: list[float], wanted: SamplingConfig) -> dict[int, floa
     if wanted.min_p is not None:
         greatest = max(shares.values())
         shares = {token: share for token, share in shares.items() if share >= wanted.min_p * greatest}
-    if wanted.typical is not None:
+    if wanted.typical_p is not None:
         entropy = -math.fsum(share * math.log(share) for share in shares.values())
-        shares = until(wanted.typical, sorted(shares.items(), key=lambda one: abs(-math.log(one[1]) - entropy)))
+        shares = until(wanted.typical_p, sorted(shares.items(), key=lambda one: abs(-math.log(one[1]) - entropy)))
     whole = math.fsum(shares.values())
     return {token: share / whole for token, share in shares.items()}
 
@@ -280,9 +280,9 @@ def test_sliding_states_are_rearranged_with_their_rows() -> None:
     assert memory.lengths.tolist() == [1, 3, 3]
     order = torch.tensor([2, 0, 1, 0])
     tokens = torch.tensor([[7], [8], [4], [5]])
-    logits, _ = model.step(tokens, memory.keep(order), together.keep(order))
+    logits, _ = model.step(tokens, memory.select(order), together.select(order))
     twice, _ = model.step(
-        tokens.repeat(1, 2), memory.keep(order), together.keep(order).select(torch.zeros(4, 2).long())
+        tokens.repeat(1, 2), memory.select(order), together.select(order).reorder(torch.zeros(4, 2).long())
     )
     for place, number in enumerate(order.tolist()):
         alone, _ = model.step(tokens[place : place + 1], memories[number], state_of[number])

@@ -49,7 +49,7 @@ law = settings(max_examples=60)
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short sequences of several blocks: a larger least block serves speed alone."""
-    monkeypatch.setattr(dragoman.nn.sparse.sliding_window, "LEAST_BLOCK", 2)
+    monkeypatch.setattr(dragoman.nn.sparse.sliding_window, "MIN_BLOCK_SIZE", 2)
 
 
 def tensors(shape: tuple[int, int], queries: int, keys: int, seed: int, *, rows: int = 2) -> list[Tensor]:

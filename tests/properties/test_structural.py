@@ -192,8 +192,8 @@ def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe,
     fused, fused_gradients = ran()
     for chunk in (attention.MAX_CHUNK_ELEMENTS, 1):
         with (
-            patch.object(MultiHeadAttention, "_look", MultiHeadAttention._look_lean),
-            patch.object(attention, "CHUNK", chunk),
+            patch.object(MultiHeadAttention, "_attend", MultiHeadAttention._attend_in_chunks),
+            patch.object(attention, "MAX_CHUNK_ELEMENTS", chunk),
         ):
             plain, plain_gradients = ran()
         torch.testing.assert_close(fused, plain, **CLOSE)
@@ -227,7 +227,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
     for rank in range(beam):
         ranked = [row[min(rank, len(row) - 1)] for row in found]
         again = score_outputs(
-            reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.normalisation
+            reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.penalty
         )
         for one, other in zip(ranked, again, strict=True):
             if one.finished:

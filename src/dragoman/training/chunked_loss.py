@@ -214,7 +214,7 @@ class _ChunkSums:
     ) -> None:
         """Add a chunk in one pass over each row of logits, which is overwritten by its gradient."""
         count = len(labels)
-        nll, mean_log_prob, soft_log_prob = cpu_ops.losses(
+        nll, mean_log_prob, soft_log_prob = cpu_ops.cross_entropy(
             logits[:count], labels, self.certainty, soft, self.soft_weight, self.bias_gradient
         )
         self.nll += nll

@@ -179,7 +179,7 @@ def _mean_distribution(predictions: Sequence[Callable[[slice], TeacherLogits]], 
         mean = torch.zeros(logits.shape, device=logits.device) if mean is None else mean
         cpu_ops = cpu_ops_for(mean) if logits.dtype in LOGIT_DTYPES else None
         if cpu_ops is not None:
-            cpu_ops.add_probabilities(logits, share, mean)
+            cpu_ops.accumulate_softmax(logits, share, mean)
         else:
             mean.add_(logits.float().softmax(dim=-1), alpha=share)
     assert mean is not None, "distillation needs a teacher"

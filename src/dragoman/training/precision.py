@@ -122,7 +122,7 @@ def pad_rows(
     padded = rows.new_empty((*rows.shape[:-2], -(-count // ROW_MULTIPLE) * ROW_MULTIPLE, rows.shape[-1]), dtype=dtype)
     cpu_ops = cpu_ops_for(rows) if rows.ndim == 2 and dtype == torch.bfloat16 else None
     if cpu_ops is not None:
-        cpu_ops.narrow(rows.detach().contiguous(), padded, sums)
+        cpu_ops.to_bfloat16(rows.detach().contiguous(), padded, sums)
         return padded
     padded[..., :count, :] = rows
     padded[..., count:, :] = 0
@@ -137,7 +137,7 @@ def unpad_rows(
     """Return the first rows of a product in float32, plus the bias."""
     output = product.new_empty((count, product.shape[1]), dtype=torch.float32)
     if cpu_ops := cpu_ops_for(output):
-        cpu_ops.widen(product, bias, output)
+        cpu_ops.to_float32(product, bias, output)
         return output
     output.copy_(product[:count])
     return output if bias is None else output.add_(bias)

@@ -7,17 +7,8 @@ from rich.console import Console
 
 from dragoman.cli import training_display
 from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
-from dragoman.runs.choices import Choice
-from dragoman.training.events import (
-    EndEvent,
-    Event,
-    LogEvent,
-    RollbackEvent,
-    SaveEvent,
-    SelectionEvent,
-    StartEvent,
-    ValidationEvent,
-)
+from dragoman.runs.auto_config import Choice
+from dragoman.training.callbacks import EndEvent, Event, LogEvent, RollbackEvent, SaveEvent, SelectionEvent, StartEvent, ValidationEvent
 
 EVENTS: list[Event] = [
     StartEvent(0, total_steps=40, num_parameters=12345, device="cpu"),
@@ -116,7 +107,7 @@ def test_going_on_says_from_where(shown):
 def test_choices_stand_with_their_reasons(shown):
     stream = shown(terminal=False)
     choices = [
-        Choice("tokenizer.vocabulary", 9600, "a third"),
+        Choice("tokenizer.vocab_size", 9600, "a third"),
         Choice("training.length", {"count": 30, "kind": "epochs"}, "it is small"),
         Choice("preset", "tiny", "29,000 pairs"),
     ]
@@ -124,7 +115,7 @@ def test_choices_stand_with_their_reasons(shown):
     rows = [line.split() for line in stream.getvalue().splitlines()]
     assert rows[0] == ["device:", "cpu", "(2", "threads)"]
     assert rows[3:] == [
-        ["tokenizer.vocabulary", "9,600", "a", "third"],
+        ["tokenizer.vocab_size", "9,600", "a", "third"],
         ["training.length", "30", "epochs", "it", "is", "small"],
         ["preset", "tiny", "29,000", "pairs"],
     ]

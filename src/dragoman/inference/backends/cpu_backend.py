@@ -28,7 +28,7 @@ THREADS = "DRAGOMAN_THREADS"
 
 def unsupported_reason(config: Mapping[str, Any]) -> str | None:
     """Return why the library cannot compute a model of this configuration, or None; it must be importable."""
-    reason: str | None = import_module(cpu_library.CORE).accepts(dict(config))
+    reason: str | None = import_module(cpu_library.CORE).unsupported_reason(dict(config))
     return reason
 
 
@@ -54,13 +54,13 @@ class CpuModel:
         options = _environment_options()
         library = import_module(cpu_library.CORE)
         try:
-            self._model = library.Model(dict(config), dict(weights), compute=compute_type, **options)
+            self._model = library.Model(dict(config), dict(weights), compute_type=compute_type, **options)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute_type = compute_type
         self._vocabulary = vocabulary
         positions = config["positions"]
-        self.max_length = int(positions["length"]) if positions["kind"] == "learned" else None
+        self.max_length = int(positions["max_length"]) if positions["kind"] == "learned" else None
 
     @property
     def instruction_set(self) -> str:
@@ -69,11 +69,11 @@ class CpuModel:
 
     @property
     def threads(self) -> int:
-        return int(self._model.threads)
+        return int(self._model.num_threads)
 
     def encode(self, rows: Sequence[Ids], shortlists: Shortlists | None = None) -> Any:
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
-        chosen = {} if shortlists is None else {"candidates": shortlists}
+        chosen = {} if shortlists is None else {"shortlists": shortlists}
         return self._model.encode(pad_ids(rows), lengths, **chosen)
 
     def start(self, memory: Any, *, beam_size: int) -> Any:
@@ -99,7 +99,7 @@ class CpuModel:
         # The library converts integers of other sizes one by one.
         suppressed = np.array(suppress_tokens, dtype=np.int32)
         try:
-            found: TopK[Any] = self._model.best(_int32(tokens), memory, state, k, suppressed)
+            found: TopK[Any] = self._model.top_k(_int32(tokens), memory, state, k, suppressed)
         except ValueError as error:
             # Other refusals mean invalid arguments, an error of this program.
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
@@ -244,7 +244,7 @@ def _environment_options() -> dict[str, Any]:
     if value := os.environ.get(THREADS):
         if re.fullmatch("[1-9][0-9]{0,3}", value) is None or int(value) > MAX_THREADS:
             raise ConfigError(f"{THREADS} = {value} is not a number of threads from 1 to {MAX_THREADS}; unset it")
-        options["threads"] = int(value)
+        options["num_threads"] = int(value)
     return options
 
 
