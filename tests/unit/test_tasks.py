@@ -70,7 +70,7 @@ def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
     assert folder.read_config() == parse_experiment(settings_of(name, place))
     scores = json.loads(folder.scores.read_text(encoding="utf-8"))
     assert scores["steps"] == 9
-    assert scores["target_tokens"] > 9
+    assert scores["tokens"] > 9
     assert [score["metric"] for score in scores["scores"]["valid"]] == SCORES[name]
     assert all(score["signature"] for score in scores["scores"]["valid"])
     card = folder.model_card.read_text(encoding="utf-8")
@@ -266,7 +266,7 @@ class TestBeginning:
 
     def test_what_cannot_be_begun_with_is_refused(self, place, tmp_path):
         settings = self.begun("classification", place)
-        for start, message in (("translation", "is a run of task translation"), ("nowhere", "no run folder")):
+        for start, message in (("translation", "is a run of task translation"), ("nowhere", "is not a run folder")):
             with pytest.raises(RunError, match=message):
                 apply_init_from({**settings, "init_from": str(place / start)})
 

@@ -67,15 +67,15 @@ def test_new_entries_get_rows_and_old_ones_keep_theirs(begun, tmp_path):
     assert grown == {"source_embedding.tokens.weight", "unembedding.bias"}  # the one table is tied to all others
     for name in grown:
         torch.testing.assert_close(found[name][: len(before.source)], old[name], atol=0, rtol=0)
-        rows = [old[name][before.source.spell(piece)].mean(dim=0) for piece in new]
+        rows = [old[name][before.source.encode_word(piece)].mean(dim=0) for piece in new]
         torch.testing.assert_close(found[name][len(before.source) :], torch.stack(rows))
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"tokenizer": {"kind": "characters"}}, "tokenizer: is that of the run in"),
-        ({"tokenizer": {"casing": "lower"}}, "tokenizer: is that of the run in"),
+        ({"tokenizer": {"kind": "characters"}}, "tokenizer: differs from the tokenizer of"),
+        ({"tokenizer": {"casing": "lower"}}, "tokenizer: differs from the tokenizer of"),
     ],
 )
 def test_another_tokenizer_is_refused(begun, tmp_path, changed, message):
@@ -92,8 +92,8 @@ def test_another_network_is_refused(begun, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"training": {"lora": {"rank": 3}}}, "training.lora is about a network that was trained before"),
-        ({"extend_vocabulary": 7}, "extend_vocabulary = 7 is about a network that was trained before"),
+        ({"training": {"lora": {"rank": 3}}}, "training.lora extends the model of another run"),
+        ({"extend_vocabulary": 7}, "extend_vocabulary = 7 extends the model of another run"),
     ],
 )
 def test_what_needs_a_start_says_so(changed, message):

@@ -105,7 +105,7 @@ def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
         "- `train.en` sha256 ",
         "- removed as leak: 1",
         "1 encoder and 1 decoder layers, width 12/17, 2 heads",
-        "Trained for 9 updates",
+        "Trained for 9 steps",
         "chosen on the validation set",
         "dragoman translate run --input",
     ):
