@@ -189,21 +189,21 @@ def test_the_fused_kernels_see_the_same(name, shape, places, padding, seed) -> N
 
     def fused_look(query, key, value, *, mask, causal, past_length):
         assert past_length is not None or not causal
-        mask = (
+        past = (
             sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
             if causal
             else None
         )
-        mask = mask if mask is None else mask if mask is None else mask & mask
+        mask = mask if past is None else past if mask is None else past & mask
         return fused_attention(query, key, value, mask=mask)
 
     def plain_look(query, key, value, *, mask, causal, past_length):
-        mask = (
+        past = (
             sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
             if causal
             else None
         )
-        mask = mask if mask is None else mask if mask is None else mask & mask
+        mask = mask if past is None else past if mask is None else past & mask
         return dense_look(query, key, value, mask=mask, causal=False, past_length=None)
 
     parts = [x.detach().float().requires_grad_() for x in tensors(shape, places + padding, places + padding, seed)]
