@@ -56,7 +56,7 @@ def configs(draw: st.DrawFn) -> EncoderDecoderConfig:
         norm_position=draw(st.sampled_from(["pre", "post"])),
         bias=draw(st.booleans()),
         norm_embedding=draw(st.booleans()),
-        positions=TreeConfig(absolute=absolute, relative=relative, **({"reach": 3} if relative else {})),
+        positions=TreeConfig(absolute=absolute, relative=relative, **({"max_distance": 3} if relative else {})),
         attention=EncoderDecoderAttentionConfig(
             encoder=SelfAttentionConfig(
                 score=draw(scores_of_relations if relative else all_scores),
