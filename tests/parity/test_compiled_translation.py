@@ -127,7 +127,7 @@ def exported_with_shortlist(tmp_path: Path, compute: str, **sizes: int) -> Path:
 
 def test_a_shortlist_means_the_same_to_the_core_and_to_pytorch(tmp_path):
     """In whole batches of PyTorch, and beside others that join and leave in the core."""
-    model = exported_with_shortlist(tmp_path, "float32", frequent=1, each=2)
+    model = exported_with_shortlist(tmp_path, "float32", frequent=1, per_token=2)
     fast = dragoman.load(model, device="cpu", batch_tokens=41, shortlist=True)
     shortlist = Shortlist.load(model / "shortlist.safetensors")
     slow = apply_shortlist(load_torch_model(model, device="cpu"), shortlist)
@@ -147,7 +147,7 @@ def test_a_shortlist_means_the_same_to_the_core_and_to_pytorch(tmp_path):
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
 def test_a_shortlist_is_a_matter_of_each_text_alone(tmp_path, compute):
-    model = exported_with_shortlist(tmp_path, compute, frequent=0, each=3)
+    model = exported_with_shortlist(tmp_path, compute, frequent=0, per_token=3)
     translator: Translator = dragoman.load(model, device="cpu", batch_tokens=37, shortlist=True)
     lines = [line for line in texts(23) if line]
     together = translator.translate_n_best(lines, SETTINGS[1])

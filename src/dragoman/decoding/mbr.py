@@ -1,8 +1,8 @@
 r"""Choice of the returned hypotheses: by score, or by minimum Bayes risk.
 
 Minimum Bayes risk decoding (Kumar and Byrne, 2004) treats each hypothesis as the reference, with the probability that
-the model gives it, and chooses the output of highest expected BLEU: $\arg\max_y \sum_{y'} p(y') \, \mathrm{BLEU}(y, y')$.
-A beam of ten or more is useful.
+the model gives it, and chooses the output of highest expected BLEU:
+$\arg\max_y \sum_{y'} p(y') \, \mathrm{BLEU}(y, y')$. A beam of ten or more is useful.
 """
 
 from collections.abc import Sequence

@@ -80,8 +80,8 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Sample one output per row of the memory; results have the form of `search`, their score is the mean log_prob.
 
-    `limits` are the most tokens of each output, end symbol not counted. Without `start`, outputs follow the begin symbol
-    and their rows are their keys. Raises RunError when logits are not finite.
+    `limits` are the most tokens of each output, end symbol not counted. Without `start`, outputs follow the begin
+    symbol and their rows are their keys. Raises RunError when logits are not finite.
     """
     outputs: list[list[tuple[int, float]]] = [[] for _ in range(len(limits))]
     for step in sample_tokens(model, memory, limits=limits, config=config, start=start):

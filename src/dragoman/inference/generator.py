@@ -242,8 +242,8 @@ class Generator:
                     raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
             if max_new_tokens >= self.context:
                 raise ConfigError(
-                    f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of {self.context} "
-                    f"tokens, prompt included; choose {self.context - 1} at most, or sample (with temperature 0 for "
+                    f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
+                    f"{self.context} tokens, prompt included; choose {self.context - 1} at most, or sample (with temperature 0 for "
                     "the most probable token)"
                 )
         for one in stop:

@@ -17,10 +17,10 @@ class EnsembleMemory:
         return self.parts[0].lengths
 
     def select(self, rows: Any) -> Self:
-        return type(self)(tuple(part.keep(rows) for part in self.parts))
+        return type(self)(tuple(part.select(rows) for part in self.parts))
 
     def concat(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
 
 @final
@@ -31,13 +31,13 @@ class EnsembleState:
     parts: tuple[Any, ...]
 
     def reorder(self, parents: Any) -> Self:
-        return self._each(lambda part: part.select(parents))
+        return self._each(lambda part: part.reorder(parents))
 
     def select(self, rows: Any) -> Self:
-        return self._each(lambda part: part.keep(rows))
+        return self._each(lambda part: part.select(rows))
 
     def concat(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
         return type(self)(tuple(change(part) for part in self.parts))
