@@ -177,7 +177,7 @@ class BeamSearch(Generic[M, S]):
         return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
 
     def _decide(self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates) -> _Decisions:
-        """Decide which candidates finish and which hypotheses are cut off; `longer` are the candidates that stay open."""
+        """Decide which candidates finish and which hypotheses are cut off; `longer` are the open candidates."""
         beam = self._config.beam_size
         finished = (candidates.tokens[:, :beam] == EOS) & (candidates.log_probs[:, :beam] > NEG_INF)
         stuck = (active.limits <= active.lengths) | (longer.log_probs[:, 0] == NEG_INF)

@@ -243,8 +243,8 @@ class Generator:
             if max_new_tokens >= self.context:
                 raise ConfigError(
                     f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
-                    f"{self.context} tokens, prompt included; choose {self.context - 1} at most, or sample (with temperature 0 for "
-                    "the most probable token)"
+                    f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
+                    "or sample (with temperature 0 for the most probable token)"
                 )
         for one in stop:
             if not self._can_generate(one):

@@ -178,8 +178,8 @@ def run_in_order(
     """Yield the hypotheses for the requests of each job, in the order of the jobs, as soon as earlier jobs are done.
 
     At most `ahead` jobs are read but not yielded. Requests enter the batch in their order; once all are read the
-    longest go first, so that no long one is left for the end. An error of a request, or of reading the jobs, is raised in its
-    place.
+    longest go first, so that no long one is left for the end. An error of a request, or of reading the
+    jobs, is raised in its place.
     """
     coming, more = iter(jobs), True
     reading_error: DragomanError | None = None

@@ -57,7 +57,7 @@ class Ensemble(nn.Module):
 
     def start(self, memory: EnsembleMemory, *, beam_size: int) -> EnsembleState:
         parts = zip(self.networks, memory.parts, strict=True)
-        return EnsembleState(tuple(network.start(part, beam=beam_size) for network, part in parts))
+        return EnsembleState(tuple(network.start(part, beam_size=beam_size) for network, part in parts))
 
     def step(
         self, tokens: BeamTokens, memory: EnsembleMemory, state: EnsembleState

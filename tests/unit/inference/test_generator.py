@@ -325,7 +325,7 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(char
     [
         (CHANCE, {"max_new_tokens": 0}, "max_new_tokens = 0"),
         (SamplingConfig(min_length=9), {"max_new_tokens": 7}, "min_length = 9 is above max_new_tokens = 7"),
-        (SamplingConfig(temperature=0), {"num_samples": 2}, "num_samples = 2: with temperature = 0 all samples are the same"),
+        (SamplingConfig(temperature=0), {"num_samples": 2}, "num_samples = 2: with temperature = 0"),
         (
             DecodingConfig(beam_size=2),
             {"num_samples": 2, "max_new_tokens": 9},

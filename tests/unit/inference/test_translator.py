@@ -123,7 +123,7 @@ def test_texts_and_tokens_are_those_of_the_ids(tokenizer):
 def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
     endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
-    with pytest.warns(TranslationWarning, match=r"line 12: the translation was cut off at its length limit \(5 tokens\)"):
+    with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
         [empty, [best]] = endless.translate_n_best(["", "a cat"], wanted, first_line=11)
     assert empty[0].hypothesis.finished
     assert not best.hypothesis.finished
@@ -132,11 +132,12 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
 def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembered(tokenizer):
     """There may be one for each line of a file of any size."""
     endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
+    config = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     globals().pop("__warningregistry__", None)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for _ in range(2):
-            list(endless.stream_n_best(["a cat", "a"], DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)))
+            list(endless.stream_n_best(["a cat", "a"], config))
     package = str(Path(dragoman.__file__).parent)
     assert [one.filename.startswith(package) for one in told] == [False] * 4
     assert not [key for key in globals().get("__warningregistry__", {}) if key != "version"]
