@@ -45,7 +45,7 @@ def test_a_head_left_out_is_a_head_whose_output_weights_are_zero(model):
 def test_steps_are_gated_as_the_parallel_pass_is(model):
     with without_head(model, "cross", 0, 1):
         memory = model.encode(SOURCE, LENGTHS)
-        state = model.start(memory, beam=1)
+        state = model.start(memory, beam_size=1)
         for place in range(TARGET.shape[1]):
             logits, state = model.step(TARGET[:, place, None], memory, state)
         torch.testing.assert_close(logits[:, 0], model(SOURCE, LENGTHS, TARGET)[:, -1])
