@@ -113,7 +113,7 @@ def _asked(
     if method is MethodName.BEAM:
         if temperature is not None or seed is not None:
             raise ConfigError("--temperature and --seed are for --method sampling; leave them out, or choose that")
-        return given(beam=beam)
+        return given(beam_size=beam)
     if beam is not None:
         raise ConfigError("--beam is for --method beam; leave it out, or choose that")
     if beside:

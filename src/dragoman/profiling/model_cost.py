@@ -148,7 +148,7 @@ def _growth(model: Any) -> int:
     token, length = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long)
     trees = [Structure(token, token)] if isinstance(model, SupportsTrees) and model.structural else []
     memory = model.encode(token, length, *trees)
-    before = model.start(memory, beam=1)
+    before = model.start(memory, beam_size=1)
     _, after = model.step(token, memory, before)
     return _bytes(after) - _bytes(before)
 
