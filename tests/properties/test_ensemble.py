@@ -81,7 +81,7 @@ def test_what_follows_is_as_probable_as_all_find_it_in_the_mean(several: list[Re
 def test_step_by_step_is_as_at_once(several: list[Recipe], pairs: Pairs) -> None:
     source, lengths, target = inputs(pairs)
     expected = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])[0]
-    known = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    known = {"target": target, "expected": expected}
     ensemble = together(several)
     at_once = score_targets(ensemble, source, lengths, **known)
     stepped = score_stepwise(ensemble, ensemble.encode(source, lengths), **known)

@@ -286,7 +286,7 @@ def test_forced_scores_at_once_and_by_steps_agree(recipe: Recipe, pairs: Pairs) 
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
-    given_ = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    given_ = {"target": target, "expected": expected}
     at_once = score_targets(model, source, lengths, **given_)
     with torch.inference_mode():
         memory = model.encode(source, lengths)

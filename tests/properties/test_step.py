@@ -186,7 +186,7 @@ def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pai
     model = network(*recipe)
     source, lengths = sources(pairs)
     expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
-    given_ = {"target": targets(pairs), "expected": expected, "symbols": SYMBOLS}
+    given_ = {"target": targets(pairs), "expected": expected}
     parallel = score_targets(model, source, lengths, **given_)
     with torch.inference_mode():
         memory = model.encode(source, lengths)
