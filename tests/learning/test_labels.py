@@ -10,15 +10,15 @@ from dragoman.data.batching.in_memory import example_stream
 from dragoman.data.datasets.labeled import LabeledDataset, Labels
 from dragoman.data.datasets.qa import QuestionDataset, WindowConfig
 from dragoman.data.datasets.tagged import TaggedDataset
-from dragoman.data.readers import LabeledText, AnswerSpan, Question, TaggedSentence
+from dragoman.data.readers import AnswerSpan, LabeledText, Question, TaggedSentence
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.evaluation import classification_scores, span_scores
-from dragoman.inference import QuestionAnswerer, Classifier, Tagger
+from dragoman.inference import Classifier, QuestionAnswerer, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.task_heads import SequenceHead, SpanHead, TokenHead
-from dragoman.training.losses import sequence_classification_loss, question_answering_loss, token_classification_loss
+from dragoman.training.losses import question_answering_loss, sequence_classification_loss, token_classification_loss
 from dragoman.training.step import compute_gradients
 
 WORDS = [f"w{number}" for number in range(23)]
