@@ -22,7 +22,7 @@ def llama(num_kv_heads: int) -> LlamaForCausalLM:
         intermediate_size=HIDDEN,
         num_hidden_layers=3,
         num_attention_heads=HEADS,
-        num_kv_heads=num_kv_heads,
+        num_key_value_heads=num_kv_heads,
         rms_norm_eps=1e-6,
         rope_parameters={"rope_type": "default", "rope_theta": BASE},
         tie_word_embeddings=False,

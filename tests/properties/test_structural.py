@@ -207,7 +207,7 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
     expected, _ = rectangle([[*one, SYMBOLS.eos] for _, one in pairs])
-    given_ = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    given_ = {"target": target, "expected": expected}
     reader = with_trees(model, trees)
     parallel = score_targets(reader, source, lengths, **given_)
     by_steps = score_stepwise(model, model.encode(source, lengths, trees), **given_)
