@@ -56,7 +56,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> object:
+    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found

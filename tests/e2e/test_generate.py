@@ -27,7 +27,7 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     network = TextNetwork(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> Generator:
+    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> Generator:
         assert path == Path("runs/gpt")
         loaded.batch_tokens = batch_tokens
         return loaded
