@@ -172,10 +172,10 @@ def _paragraphs(docstring: str) -> str:
 
 def committed() -> str:
     """The page as it must lie in the repository."""
-    from dragoman.tasks.config import TASK_CONFIGS
+    from dragoman.runs.config import TASKS
     from dragoman.runs.presets import PRESETS
 
-    return page(TASK_CONFIGS, {name: preset.tasks for name, preset in PRESETS.items()})
+    return page(TASKS, {name: preset.tasks for name, preset in PRESETS.items()})
 
 
 def main() -> int:

@@ -1,17 +1,11 @@
-"""Metrics, significance tests and error analysis of output texts; every score has a comparable signature."""
+"""Strings in, scores out, each with the signature that makes it comparable."""
 
-from dragoman.evaluation.alignment import (
-    AlignmentScores,
-    GoldAlignment,
-    alignment_agreement,
-    alignment_scores,
-    read_gold_alignments,
-)
-from dragoman.evaluation.classification import ClassScores, ConfusionMatrix, classification_scores, confusion_matrix
+from dragoman.evaluation.alignment import AlignmentScores, GoldAlignment, agreement, alignment_scores, read_gold
+from dragoman.evaluation.classification import ClassScores, Confusion, classification_scores, confusion
 from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
-from dragoman.evaluation.report import comparison_rows, score_rows, sentence_rows
+from dragoman.evaluation.report import paired_rows, score_rows, sentence_rows
 from dragoman.evaluation.scores import Score, check_aligned, corpus_score, perplexity, sentence_scores
-from dragoman.evaluation.significance import PairedResult, compare_systems
+from dragoman.evaluation.significance import Paired, compare
 from dragoman.evaluation.squad import exact_match, span_f1, span_scores
 
 __all__ = [
@@ -20,25 +14,25 @@ __all__ = [
     "Chrf",
     "ChrfPlusPlus",
     "ClassScores",
-    "ConfusionMatrix",
+    "Confusion",
     "ExactMatch",
     "GoldAlignment",
     "Metric",
-    "PairedResult",
+    "Paired",
     "Rouge",
     "Score",
     "Ter",
-    "alignment_agreement",
+    "agreement",
     "alignment_scores",
     "check_aligned",
     "classification_scores",
-    "compare_systems",
-    "comparison_rows",
-    "confusion_matrix",
+    "compare",
+    "confusion",
     "corpus_score",
     "exact_match",
+    "paired_rows",
     "perplexity",
-    "read_gold_alignments",
+    "read_gold",
     "score_rows",
     "sentence_rows",
     "sentence_scores",

@@ -1,51 +1,50 @@
-"""Use of trained models: translation, generation, classification, tagging, question answering and scoring.
+"""Using a trained network: texts in, translations, completions, labels, answers and scores out.
 
-A translator on the CPU backend does not import PyTorch; the other names import it when they are first used.
+A translator needs no PyTorch where the compiled core computes; what does is imported when it is asked for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.inference.batching import InputWarning
 from dragoman.inference.chat import ChatTemplate, Message, Turn
-from dragoman.inference.translation import Translation, TranslationResult
+from dragoman.inference.length_warnings import ReadingWarning
+from dragoman.inference.translation import Translation
 from dragoman.inference.translator import TranslationWarning, Translator
 
 if TYPE_CHECKING:
-    from dragoman.inference.classifier import Classification, Classifier
+    from dragoman.inference.classifier import Classified, Classifier
     from dragoman.inference.completion import Completion
     from dragoman.inference.generator import GenerationWarning, Generator
     from dragoman.inference.perplexity import Perplexity
-    from dragoman.inference.question_answerer import Answer, AnswerConfig, QuestionAnswerer
+    from dragoman.inference.question_answerer import Answer, Answerer, AnswerSettings
     from dragoman.inference.tagger import Tag, Tagger
 
-_LAZY = {
-    "question_answerer": ("Answer", "AnswerConfig", "QuestionAnswerer"),
-    "classifier": ("Classification", "Classifier"),
+_ON_TENSORS = {
+    "question_answerer": ("Answer", "Answerer", "AnswerSettings"),
+    "classifier": ("Classified", "Classifier"),
     "completion": ("Completion",),
     "generator": ("GenerationWarning", "Generator"),
     "perplexity": ("Perplexity",),
     "tagger": ("Tag", "Tagger"),
 }
-"""Names that need PyTorch, by module."""
+"""What needs PyTorch, by the file it stands in."""
 
 __all__ = [
     "Answer",
-    "AnswerConfig",
+    "AnswerSettings",
+    "Answerer",
     "ChatTemplate",
-    "Classification",
+    "Classified",
     "Classifier",
     "Completion",
     "GenerationWarning",
     "Generator",
-    "InputWarning",
     "Message",
     "Perplexity",
-    "QuestionAnswerer",
+    "ReadingWarning",
     "Tag",
     "Tagger",
     "Translation",
-    "TranslationResult",
     "TranslationWarning",
     "Translator",
     "Turn",
@@ -53,7 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _LAZY.items():
+    for file, names in _ON_TENSORS.items():
         if name in names:
-            return getattr(import_module(f"dragoman.inference.{module}"), name)
+            return getattr(import_module(f"dragoman.inference.{file}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Classifier: texts in, labels out."""
+"""Texts in, labels out: the way of a trained classifier's user."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,12 @@ from typing import final
 import torch
 from torch import Tensor
 
-from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
-from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
-from dragoman.inference.batching import MAX_INPUT_LENGTH, batch_by_length, limit_length, warn_input
+from dragoman.data.datasets.labeled import Labels, between_symbols
+from dragoman.data.tokenizers import Side
+from dragoman.inference.inference_mode import in_use
+from dragoman.inference.length_batches import batches_by_length
+from dragoman.inference.length_warnings import LONGEST, longest_of, warn
+from dragoman.inference.padding import rectangle
 
 BATCH_TOKENS = 4096
 STREAM_CHUNK = 4096
@@ -19,8 +21,8 @@ STREAM_CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Classification:
-    """Most probable label of a text, its probability, and that of every label, most probable first."""
+class Classified:
+    """The most probable label of a text, its probability, and that of every label, most probable first."""
 
     label: str
     probability: float
@@ -29,63 +31,64 @@ class Classification:
 
 @final
 class Classifier:
-    """Model for sequence classification with its tokenizer and labels.
+    """A network with a head for whole texts, its tokenizer and its labels, for use.
 
-    The result for a text does not depend on other texts.
+    What is found for a text does not depend on the texts beside it.
     """
 
     def __init__(
         self,
         model: Callable[[Tensor, Tensor], Tensor],
-        tokenizer: LanguageTokenizer,
+        side: Side,
         labels: Labels,
         *,
         device: torch.device | str = "cpu",
         batch_tokens: int = BATCH_TOKENS,
-        max_length: int = MAX_INPUT_LENGTH,
+        longest: int = LONGEST,
     ) -> None:
-        """The model, a `ModelWithHead`, is on `device`; `batch_tokens` bounds a batch, padding included.
+        """The model, a `Headed`, is on `device` already; `batch_tokens` bounds a batch, padding included.
 
-        Texts of more than `max_length` tokens, symbols included, are truncated.
+        Of texts with more than `longest` tokens, symbols included, the end is not read.
         """
         self.model = model
-        self.tokenizer = tokenizer
+        self.side = side
         self.labels = labels
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
-        self.max_length = limit_length(model, max_length)
+        self.longest = longest_of(model, longest)
 
-    def classify(self, texts: Sequence[str], *, first_line: int = 1) -> list[Classification]:
-        """Return the label of each text, in order; an empty text has one too.
+    def classify(self, texts: Sequence[str], *, first_line: int = 1) -> list[Classified]:
+        """The label of each text, in order; an empty text has one too.
 
-        A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
+        A text that is too long is read from its beginning, with a `ReadingWarning`; lines are numbered from
+        `first_line`.
         """
         if isinstance(texts, str):
             raise TypeError("expected a list of texts, got one text; put it into a list")
-        encoded = self.tokenizer.encode_batch(texts)
+        encoded = self.side.encode_batch(texts)
         for number, ids in enumerate(encoded, start=first_line):
-            if len(ids) + 2 > self.max_length:
-                warn_input(
-                    f"line {number}: {len(ids) + 2} tokens exceed the limit of {self.max_length}; "
-                    "the end of the text is ignored"
+            if len(ids) + 2 > self.longest:
+                warn(
+                    f"line {number}: {len(ids) + 2} tokens are more than the {self.longest} that are read; "
+                    "the end of the text has no part in its label"
                 )
-        rows = [wrap_in_bos_eos(ids, max_length=self.max_length) for ids in encoded]
-        results: dict[int, Classification] = {}
-        with inference_mode(self.model):
-            for batch in batch_by_length([len(row) for row in rows], batch_tokens=self.batch_tokens):
-                logits = self.model(*pad_batch([rows[row] for row in batch], device=self.device))
+        rows = [between_symbols(ids, longest=self.longest) for ids in encoded]
+        results: dict[int, Classified] = {}
+        with in_use(self.model):
+            for batch in batches_by_length([len(row) for row in rows], budget=self.batch_tokens):
+                logits = self.model(*rectangle([rows[row] for row in batch], device=self.device))
                 probabilities = logits.cpu().double().softmax(dim=-1).tolist()
-                results |= dict(zip(batch, map(self._classification, probabilities), strict=True))
+                results |= dict(zip(batch, map(self._classified, probabilities), strict=True))
         return [results[row] for row in range(len(rows))]
 
-    def classify_stream(self, lines: Iterable[str], *, chunk: int = STREAM_CHUNK) -> Iterator[Classification]:
-        """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
+    def stream(self, lines: Iterable[str], *, chunk: int = STREAM_CHUNK) -> Iterator[Classified]:
+        """What `classify` returns, for any number of lines in the memory of `chunk` of them."""
         iterator, first_line = iter(lines), 1
         while texts := list(islice(iterator, chunk)):
             yield from self.classify(texts, first_line=first_line)
             first_line += len(texts)
 
-    def _classification(self, probabilities: Sequence[float]) -> Classification:
-        """Rank the labels; ties keep the order of the labels."""
+    def _classified(self, probabilities: Sequence[float]) -> Classified:
+        """Of equally probable labels the first in their order comes first."""
         ranked = sorted(zip(self.labels.names, probabilities, strict=True), key=lambda pair: -pair[1])
-        return Classification(*ranked[0], dict(ranked))
+        return Classified(*ranked[0], dict(ranked))

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 
 @final
 @dataclass(frozen=True)
-class EnsembleMemory:
+class Memories:
     """What each network keeps of the same source sentences; rows are counted as the networks count them."""
 
     parts: tuple[Any, ...]
@@ -16,28 +16,28 @@ class EnsembleMemory:
     def lengths(self) -> Any:
         return self.parts[0].lengths
 
-    def select(self, rows: Any) -> Self:
-        return type(self)(tuple(part.select(rows) for part in self.parts))
+    def keep(self, rows: Any) -> Self:
+        return type(self)(tuple(part.keep(rows) for part in self.parts))
 
-    def concat(self, other: Self) -> Self:
-        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+    def join(self, other: Self) -> Self:
+        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
 
 @final
 @dataclass(frozen=True)
-class EnsembleState:
+class States:
     """What each network keeps of the same hypotheses."""
 
     parts: tuple[Any, ...]
 
-    def reorder(self, parents: Any) -> Self:
-        return self._each(lambda part: part.reorder(parents))
+    def select(self, parents: Any) -> Self:
+        return self._each(lambda part: part.select(parents))
 
-    def select(self, rows: Any) -> Self:
-        return self._each(lambda part: part.select(rows))
+    def keep(self, rows: Any) -> Self:
+        return self._each(lambda part: part.keep(rows))
 
-    def concat(self, other: Self) -> Self:
-        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+    def join(self, other: Self) -> Self:
+        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
         return type(self)(tuple(change(part) for part in self.parts))

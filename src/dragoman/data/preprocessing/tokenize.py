@@ -13,27 +13,27 @@ import numpy as np
 
 from dragoman.atomic import in_turn, opened_or_made
 from dragoman.config import Tree
-from dragoman.data.augmentation import NoiseConfig, add_noise
+from dragoman.data.augmentation import Noise, noisy
 from dragoman.data.datasets.parallel import CHUNK, Chunk, TextStore, TokenStore
-from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
+from dragoman.data.tokenizers import Side, Tokenizer
 from dragoman.errors import DataError
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
 
 
-def tokenize_texts(
-    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, max_source_length: int, max_target_length: int
+def segment(
+    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, longest_source: int, longest_target: int
 ) -> TokenStore:
     """The ids of the texts, from `cache` if they were stored there before; a damaged store is built again.
 
-    Pairs with more than `max_source_length` or `max_target_length` ids are left out: `len(texts) - len(store)` of them.
+    Pairs with more than `longest_source` or `longest_target` ids are left out: `len(texts) - len(store)` of them.
     """
-    facts = tokenization_facts(texts, tokenizer, max_source_length, max_target_length)
+    facts = segmented_by(texts, tokenizer, longest_source, longest_target)
     folder = cache / f"tokens-{_key(facts)}"
 
     def built() -> TokenStore:
-        columns = _columns(texts, tokenizer, max_source_length, max_target_length)
+        columns = _columns(texts, tokenizer, longest_source, longest_target)
         return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
     return opened_or_made(folder, lambda: TokenStore.open(folder), built)
@@ -41,7 +41,7 @@ def tokenize_texts(
 
 @final
 @dataclass(frozen=True)
-class TokenizeTask:
+class ShardTask:
     """A shard whose texts are to be turned into ids."""
 
     texts: Path
@@ -50,14 +50,14 @@ class TokenizeTask:
     tokenizer: Path
     before: int
     """Texts of the shards before."""
-    max_source_length: int
-    max_target_length: int
+    longest_source: int
+    longest_target: int
 
 
-def tokenize_shard(task: TokenizeTask) -> Tree:
+def segment_shard(task: ShardTask) -> Tree:
     """What `segment` does, for a shard: the origins of its ids are rows of the texts of all shards."""
     texts, tokenizer = TextStore(task.texts), _loaded(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
-    facts = tokenization_facts(texts, tokenizer, task.max_source_length, task.max_target_length)
+    facts = segmented_by(texts, tokenizer, task.longest_source, task.longest_target)
     try:
         store = TokenStore.open(task.ids)
         if not facts.items() <= store.header.items():
@@ -65,7 +65,7 @@ def tokenize_shard(task: TokenizeTask) -> Tree:
     except DataError:
         columns = (
             (sources, targets, [task.before + origin for origin in origins])
-            for sources, targets, origins in _columns(texts, tokenizer, task.max_source_length, task.max_target_length)
+            for sources, targets, origins in _columns(texts, tokenizer, task.longest_source, task.longest_target)
         )
         store = TokenStore.build_chunks(task.ids, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
     return {"pairs": len(store)}
@@ -77,13 +77,13 @@ def _loaded(path: Path, _written: int) -> Tokenizer:
     return Tokenizer.load(path)
 
 
-def tokenization_facts(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Tree:
+def segmented_by(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Tree:
     """What the ids of texts hang on."""
     facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
-    return {**facts, "max_source_length": max_source_length, "max_target_length": max_target_length}
+    return {**facts, "longest_source": longest_source, "longest_target": longest_target}
 
 
-def retokenize_epoch(
+def segment_anew(
     store: TokenStore,
     texts: TextStore,
     tokenizer: Tokenizer,
@@ -92,7 +92,7 @@ def retokenize_epoch(
     seed: int,
     epoch: int,
     probability: float = 0.0,
-    noise: NoiseConfig | None = None,
+    noise: Noise | None = None,
 ) -> TokenStore:
     """The pairs of `store` with noise in their sources and under BPE dropout.
 
@@ -104,7 +104,7 @@ def retokenize_epoch(
     """
     facts: dict[str, Any] = {
         "store": store.fingerprint,
-        "longest": [store.header["max_source_length"], store.header["max_target_length"]],
+        "longest": [store.header["longest_source"], store.header["longest_target"]],
         "tokenizer": tokenizer.fingerprint,
         "probability": probability,
         "seed": seed,
@@ -125,16 +125,16 @@ def retokenize_epoch(
             return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
 
-def _columns(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Iterator[Chunk]:
+def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:
     for start in range(0, len(texts), CHUNK):
         rows = range(start, min(start + CHUNK, len(texts)))
-        pairs = list(texts.slice(rows.start, rows.stop))
+        pairs = list(texts.between(rows.start, rows.stop))
         sources = tokenizer.source.encode_batch([source for source, _ in pairs])
         targets = tokenizer.target.encode_batch([target for _, target in pairs])
         kept = [
             place
             for place, (source, target) in enumerate(zip(sources, targets, strict=True))
-            if len(source) <= max_source_length and len(target) <= max_target_length
+            if len(source) <= longest_source and len(target) <= longest_target
         ]
         yield [sources[place] for place in kept], [targets[place] for place in kept], [rows[place] for place in kept]
 
@@ -148,10 +148,10 @@ def _pairs(store: TokenStore, texts: TextStore) -> Iterator[Texts]:
         yield [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
 
 
-def _noisy(store: TokenStore, texts: TextStore, noise: NoiseConfig, *, seed: int, epoch: int) -> Iterator[Texts]:
+def _noisy(store: TokenStore, texts: TextStore, noise: Noise, *, seed: int, epoch: int) -> Iterator[Texts]:
     row = 0
     for chunk in _pairs(store, texts):
-        yield [add_noise(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
+        yield [noisy(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
         row += len(chunk)
 
 
@@ -162,8 +162,8 @@ def _anew(
     probability: float,
     generator: np.random.Generator,
 ) -> Iterator[Chunk]:
-    def draw(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
-        longest = store.header["max_target_length" if which else "max_source_length"]
+    def draw(side: Side, which: int, chunk: Texts, rows: range) -> list[list[int]]:
+        longest = store.header["longest_target" if which else "longest_source"]
         own = [pair[which] for pair in chunk]
         drawn = (
             side.encode_with_dropout(own, probability=probability, generator=generator)

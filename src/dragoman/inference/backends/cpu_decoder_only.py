@@ -1,4 +1,4 @@
-"""CPU backend of decoder-only models: logits by the `dragoman-cpu` library, sampling by PyTorch."""
+"""A network of the compiled core that predicts the next token; what is drawn from its logits PyTorch draws."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,51 +9,52 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.decoding import score_stepwise
-from dragoman.inference.backends.cpu_backend import CpuModel
+from dragoman.decoding import score_by_steps
+from dragoman.inference.backends.cpu_backend import Core
 from dragoman.inference.backends.protocol import Ids
-from dragoman.inference.backends.torch_backend import inference_mode
-from dragoman.models.quantization import ComputeType
-from dragoman.models.search_protocols import Backend
+from dragoman.inference.inference_mode import in_use
+from dragoman.models.quantization import Compute
+from dragoman.models.search_protocols import Searched
+from dragoman.models.special_symbols import Symbols
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 from dragoman.typing import Float, Int
 
 
 @final
 @dataclass(frozen=True)
-class CpuMemory:
-    """Memory of prompts in the library, with rows addressed by tensors."""
+class CoreMemory:
+    """Implements `models.interfaces.Memory` for prompts that the core has read."""
 
-    memory: Any
+    core: Any
     lengths: Lengths
 
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.memory.select(rows.numpy()), self.lengths[rows])
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.core.keep(rows.numpy()), self.lengths[rows])
 
-    def concat(self, other: Self) -> Self:
-        return type(self)(self.memory.concat(other.memory), torch.cat([self.lengths, other.lengths]))
+    def join(self, other: Self) -> Self:
+        return type(self)(self.core.join(other.core), torch.cat([self.lengths, other.lengths]))
 
 
 @final
 @dataclass(frozen=True)
-class CpuState:
-    """State of hypotheses in the library, with rows addressed by tensors."""
+class CoreState:
+    """Implements `models.interfaces.State` for hypotheses in the core."""
 
-    state: Any
+    core: Any
 
-    def reorder(self, parents: BeamTokens) -> Self:
-        return type(self)(self.state.reorder(parents.numpy()))
+    def select(self, parents: BeamTokens) -> Self:
+        return type(self)(self.core.select(parents.numpy()))
 
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.state.select(rows.numpy()))
+    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.core.keep(rows.numpy()))
 
-    def concat(self, other: Self) -> Self:
-        return type(self)(self.state.concat(other.state))
+    def join(self, other: Self) -> Self:
+        return type(self)(self.core.join(other.core))
 
 
 @final
-class CpuDecoderOnlyBackend:
-    """Decoder-only model of the CPU library; implements `DecoderOnlyBackend` and `PromptDecoder`."""
+class CompiledPredicting:
+    """Implements `runtime.predicting.Predicting`, and `models.interfaces.Prompted` with its logits as tensors."""
 
     device = torch.device("cpu")
 
@@ -62,41 +63,42 @@ class CpuDecoderOnlyBackend:
         config: Mapping[str, Any],
         weights: Mapping[str, np.ndarray],
         *,
-        compute_type: ComputeType,
+        compute: Compute,
         vocabulary: int,
         where: str = "these weights",
     ) -> None:
-        """`config` is that of the model, which the library must support; `weights` are arrays by name.
+        """`config` is that of the model, which the core does not refuse; `weights` as `models.arrays` reads them.
 
-        Raises RunError and ConfigError as `CpuBackend` does.
+        Raises RunError and ConfigError as `runtime.compiled.Compiled` does.
         """
         named = {**config, "vocabulary": vocabulary}
-        self.model = CpuModel(named, weights, compute_type=compute_type, vocabulary=vocabulary, where=where)
-        self.max_length = self.model.max_length
+        self.core = Core(named, weights, compute=compute, vocabulary=vocabulary, where=where)
+        self.maximum_length = self.core.maximum_length
+        self._symbols = Symbols()
 
     @property
-    def decoder(self) -> Self:
+    def steps(self) -> Self:
         return self
 
-    def inference_mode(self) -> AbstractContextManager[None]:
-        return inference_mode(self)
+    def in_use(self) -> AbstractContextManager[None]:
+        return in_use(self)
 
-    def encode(self, prompt: SourceIds, lengths: Lengths) -> CpuMemory:
+    def encode(self, prompt: SourceIds, lengths: Lengths) -> CoreMemory:
         rows = [row[:length] for row, length in zip(prompt.tolist(), lengths.tolist(), strict=True)]
-        return CpuMemory(self.model.encode(rows), lengths)
+        return CoreMemory(self.core.encode(rows), lengths)
 
-    def start(self, memory: CpuMemory, *, beam_size: int) -> CpuState:
-        return CpuState(self.model.start(memory.memory, beam_size=beam_size))
+    def start(self, memory: CoreMemory, *, beam: int) -> CoreState:
+        return CoreState(self.core.start(memory.core, beam=beam))
 
-    def step(self, tokens: BeamTokens, memory: CpuMemory, state: CpuState) -> tuple[StepLogits, CpuState]:
-        logits, after = self.model.step(tokens.numpy(), memory.memory, state.state)
-        return torch.from_numpy(logits), CpuState(after)
+    def step(self, tokens: BeamTokens, memory: CoreMemory, state: CoreState) -> tuple[StepLogits, CoreState]:
+        logits, after = self.core.step(tokens.numpy(), memory.core, state.core)
+        return torch.from_numpy(logits), CoreState(after)
 
-    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
-        return self.model, self.model.encode(prompts)
+    def read(self, prompts: Sequence[Ids]) -> tuple[Searched[Any, Any], Any]:
+        return self.core, self.core.encode(prompts)
 
     def score_tokens(
         self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
     ) -> Float[Tensor, "batch places"]:
         memory = self.encode(tokens[:, :1], torch.ones(len(tokens), dtype=torch.long))
-        return score_stepwise(self, memory, target=tokens, expected=expected)
+        return score_by_steps(self, memory, target=tokens, expected=expected, symbols=self._symbols)

@@ -1,4 +1,4 @@
-"""Protocol of the backends that compute encoder-decoder models for a translator."""
+"""What a translator asks of a network, whatever computes it."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -7,48 +7,51 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.config import Normalisation
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.search_protocols import M, S, Searched
 from dragoman.typing import Int
 
 Ids = Sequence[int]
-Shortlists = Sequence[Int[np.ndarray, "_"]]
-"""The tokens allowed for each source."""
 
 
 @runtime_checkable
-class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
-    """Backend of an encoder-decoder model: encoding, search steps and scoring."""
+class Translating(Searched[M, S], Protocol[M, S]):
+    """A network from source to target, searched and scored."""
 
     @property
     def device(self) -> Any:
-        """Device of the model, in the backend's own type."""
+        """Where it computes, as whatever computes it has it."""
         ...
 
     @property
-    def max_length(self) -> int | None:
-        """Longest sequence its positions allow, begin and end symbols included; None without a limit."""
+    def maximum_length(self) -> int | None:
+        """The longest sequence that its positions know, end and begin symbols included; None where they have no end."""
         ...
 
     @property
     def structural(self) -> bool:
-        """Whether it needs the dependency tree of each source."""
+        """Whether it must be told the dependency tree of each source."""
         ...
 
     @property
-    def continuous_batching(self) -> bool:
-        """Whether sentences may enter a running batch without a copy of the batch."""
+    def joins_freely(self) -> bool:
+        """Whether sentences may enter a batch that runs without a copy of what is there."""
         ...
 
-    def inference_mode(self) -> AbstractContextManager[None]:
-        """Disable gradients and dropout inside the context."""
+    def in_use(self) -> AbstractContextManager[None]:
+        """Inside, the network is as its users have it."""
         ...
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> M:
-        """Encode sources, given without end symbols, with one dependency tree each or none.
+    def encode(
+        self,
+        sources: Sequence[Ids],
+        trees: Sequence[Heads] = (),
+        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
+    ) -> M:
+        """The memory of sources, given without end symbols; with a tree for each, or none.
 
-        With shortlists, `top_k` considers the tokens of the list only and normalizes over them.
+        Where there are candidates for each, `best` knows no other tokens, and the probability is theirs alone.
         """
         ...
 
@@ -57,8 +60,8 @@ class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
         sources: Sequence[Ids],
         outputs: Sequence[Ids],
         *,
-        penalty: LengthPenalty,
+        normalisation: Normalisation,
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        """Score one output per source, without begin and end symbols, as a finished hypothesis."""
+        """Given outputs, one for each source, without begin and end symbols, as if a search had finished them."""
         ...

@@ -1,4 +1,4 @@
-"""Learned position embeddings (Gehring et al., 2017)."""
+"""A table of learnt vectors, one a place (Gehring et al., 2017)."""
 
 from typing import final
 
@@ -10,17 +10,17 @@ from dragoman.typing import Float, Int
 
 @final
 class LearnedPositions(nn.Module):
-    """Position embeddings up to `max_length`; longer sequences raise DataError."""
+    """Has an end: a place beyond it is refused, with the remedy."""
 
-    def __init__(self, *, max_length: int, size: int) -> None:
+    def __init__(self, *, length: int, size: int) -> None:
         super().__init__()
-        self.max_length = max_length
-        self.table = nn.Embedding(max_length, size)
+        self.maximum_length = length
+        self.table = nn.Embedding(length, size)
 
     def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places size"]:
-        if positions.numel() and int(positions.max()) >= self.max_length:
+        if positions.numel() and int(positions.max()) >= self.maximum_length:
             raise DataError(
-                f"a sequence reaches position {int(positions.max())}, but the learned position embeddings end at "
-                f"{self.max_length - 1}; shorten the input, or train with a larger model.positions.max_length"
+                f"a sequence reaches position {int(positions.max())}, but the learned table of positions ends at "
+                f"{self.maximum_length - 1}; shorten the input, or train with a larger model.positions.length"
             )
         return self.table(positions)

@@ -10,16 +10,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention import MAX_CHUNK_ELEMENTS
-from dragoman.nn.functional import (
-    AttentionOutput,
-    Mask,
-    fused_attention,
-    map_query_chunks,
-    masked_softmax,
-    reference_attention,
-)
-from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.attention import CHUNK
+from dragoman.nn.functional import Allowed, Attended, attend, attend_fused, in_chunks, weigh
+from dragoman.nn.kv_cache import KeysValues
 from dragoman.nn.scores import MappedQueries, Score
 from dragoman.typing import Bool, Float
 
@@ -28,12 +21,12 @@ Context = Float[Tensor, "batch queries value_size"]
 
 
 @dataclass(frozen=True)
-class AttentionMemory:
+class SourceView:
     """What a decoder may look at: one row a sentence, in one head."""
 
-    states: KVCache
+    states: KeysValues
     """As keys, the encoder's states as the score maps them; as values, the states themselves."""
-    mask: Bool[Tensor, "batch 1 1 source"]
+    allowed: Bool[Tensor, "batch 1 1 source"]
     """Which of them are no padding."""
 
 
@@ -46,29 +39,29 @@ class SourceAttention(nn.Module):
         self.score = score
         self.combine = nn.Linear(value_size + size, size, bias=False)
 
-    def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KVCache:
+    def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KeysValues:
         """Mapped once for all steps and beams."""
         values = encoded[:, None]
-        return KVCache(self.score.keys(values), values)
+        return KeysValues(self.score.keys(values), values)
 
-    def forward(self, query: Queries, view: AttentionMemory) -> Queries:
+    def forward(self, query: Queries, view: SourceView) -> Queries:
         r"""$\tilde h_t = \tanh(W_c [c_t; h_t])$."""
         return torch.tanh(self.combine(torch.cat([self.context(query, view), query], dim=2)))
 
-    def weights(self, query: Queries, view: AttentionMemory) -> Float[Tensor, "batch queries source"]:
+    def weights(self, query: Queries, view: SourceView) -> Float[Tensor, "batch queries source"]:
         """$a_{ts}$, zero in the padding."""
         logits = self.score.compare(self.score.queries(query[:, None]), view.states.keys)
-        return masked_softmax(logits, view.mask).squeeze(1)
+        return weigh(logits, view.allowed).squeeze(1)
 
-    def context(self, query: Queries, view: AttentionMemory) -> Context:
+    def context(self, query: Queries, view: SourceView) -> Context:
         r"""$c_t$, which is `weights` times the values."""
         mapped = self.score.queries(query[:, None])
         keys, values = view.states.keys, view.states.values
         if self.score.scale is not None:
-            return fused_attention(mapped, keys, values, mask=view.mask, scale=self.score.scale).squeeze(1)
+            return attend_fused(mapped, keys, values, allowed=view.allowed, scale=self.score.scale).squeeze(1)
 
-        def compute(some: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
-            return reference_attention(some, keys, values, mask=mask, compare=self.score.compare)
+        def road(some: MappedQueries, allowed: Allowed | None, _: int) -> Attended:
+            return attend(some, keys, values, allowed=allowed, compare=self.score.compare)
 
         held = keys.shape[0] * keys.shape[2] * keys.shape[3]
-        return map_query_chunks(compute, mapped, view.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)
+        return in_chunks(road, mapped, view.allowed, chunk=max(1, CHUNK // held)).squeeze(1)

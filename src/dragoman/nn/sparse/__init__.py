@@ -11,10 +11,10 @@ Each only arranges rows and blocks for the `look` that it is handed, so that eve
 as it does in full attention.
 """
 
-from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask, sample_random_blocks
+from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, block_mask, random_plan
 from dragoman.nn.sparse.factory import KeyHeads, PatternConfig, build_pattern
 from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
-from dragoman.nn.sparse.sliding_window import SlidingWindow, SlidingWindowConfig, sliding_window_mask
+from dragoman.nn.sparse.sliding_window import Window, WindowConfig, band
 
 __all__ = [
     "BigBird",
@@ -23,10 +23,10 @@ __all__ = [
     "Linformer",
     "LinformerConfig",
     "PatternConfig",
-    "SlidingWindow",
-    "SlidingWindowConfig",
-    "bigbird_mask",
+    "Window",
+    "WindowConfig",
+    "band",
+    "block_mask",
     "build_pattern",
-    "sample_random_blocks",
-    "sliding_window_mask",
+    "random_plan",
 ]
