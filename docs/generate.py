@@ -172,10 +172,10 @@ def _paragraphs(docstring: str) -> str:
 
 def committed() -> str:
     """The page as it must lie in the repository."""
-    from dragoman.runs.config import TASKS
+    from dragoman.tasks.config import TASK_CONFIGS
     from dragoman.runs.presets import PRESETS
 
-    return page(TASKS, {name: preset.tasks for name, preset in PRESETS.items()})
+    return page(TASK_CONFIGS, {name: preset.tasks for name, preset in PRESETS.items()})
 
 
 def main() -> int:

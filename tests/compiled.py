@@ -11,22 +11,22 @@ from torch import nn
 
 from dragoman.models.config import (
     AlibiConfig,
-    AttentionRoles,
-    BucketedConfig,
-    CausalConfig,
+    EncoderDecoderAttentionConfig,
+    T5BiasConfig,
+    DecoderOnlyConfig,
     CrossAttentionConfig,
-    Kept,
+    KeptHeads,
     LearnedConfig,
     NoPositionsConfig,
     PositionsConfig,
     RotaryConfig,
     SelfAttentionConfig,
     SinusoidalConfig,
-    TransformerConfig,
+    EncoderDecoderConfig,
 )
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.factory import build_causal, build_seq2seq
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder
 from dragoman.nn.scores import DotConfig, ScaledDotConfig, ScoreConfig
 from tests.networks import NO_DROPOUT, random_causal, random_transformer
 
@@ -38,10 +38,10 @@ VOCABULARY, SOURCE_VOCABULARY = 71, 43
 INSTRUCTION_SETS: tuple[str, ...] = cpu.instruction_sets()
 POSITIONS: list[PositionsConfig] = [
     SinusoidalConfig(),
-    LearnedConfig(length=53),
+    LearnedConfig(max_length=53),
     RotaryConfig(base=11.0),
     AlibiConfig(),
-    BucketedConfig(buckets=8, furthest=7),
+    T5BiasConfig(num_buckets=8, max_distance=7),
     NoPositionsConfig(),
 ]
 
@@ -55,10 +55,10 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     # The norm of two or three numbers is little more than their order, which any rounding may turn around.
     head_size = draw(st.sampled_from([size for size in head_sizes if heads * size > 5]))
     return {
-        "size": heads * head_size,
-        "heads": heads,
-        "key_value_heads": groups,
-        "feed_forward": draw(st.sampled_from([5, 19, 67])),
+        "d_model": heads * head_size,
+        "num_heads": heads,
+        "num_kv_heads": groups,
+        "d_ff": draw(st.sampled_from([5, 19, 67])),
         "activation": draw(st.sampled_from(["relu", "gelu", "gelu_tanh", "silu"])),
         "gated": draw(st.booleans()),
         "norm": draw(st.sampled_from(["layer", "rms"])),
@@ -75,17 +75,17 @@ scores: st.SearchStrategy[ScoreConfig] = st.sampled_from([DotConfig(), ScaledDot
 
 
 @st.composite
-def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> Kept | None:
+def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> KeptHeads | None:
     """All heads, or those that pruning left in each layer; heads that share their keys stay or leave together."""
     if draw(st.booleans()):
         return None
-    groups = stack["key_value_heads"] or stack["heads"]
-    shared = stack["heads"] // groups
+    groups = stack["num_kv_heads"] or stack["num_heads"]
+    shared = stack["num_heads"] // groups
     left = st.sets(st.integers(0, groups - 1), min_size=1).map(sorted)
     return tuple(tuple(group * shared + head for group in draw(left) for head in range(shared)) for _ in range(layers))
 
 
-AnyConfig = TransformerConfig | CausalConfig
+AnyConfig = EncoderDecoderConfig | DecoderOnlyConfig
 Kind = TypeVar("Kind", bound=AnyConfig)
 
 
@@ -99,41 +99,41 @@ def of_kind(kind: type[Kind], **choices: Any) -> Kind:
 
 
 @st.composite
-def seq2seq_configs(draw: st.DrawFn) -> TransformerConfig:
+def seq2seq_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     stack = draw(stacks())
     encoder_layers, decoder_layers = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3]))
     return of_kind(
-        TransformerConfig,
+        EncoderDecoderConfig,
         **stack,
         encoder_layers=encoder_layers,
         decoder_layers=decoder_layers,
-        attention=AttentionRoles(
-            encoder=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, encoder_layers))),
-            decoder=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, decoder_layers))),
-            cross=CrossAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, decoder_layers))),
+        attention=EncoderDecoderAttentionConfig(
+            encoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, encoder_layers))),
+            decoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
+            cross=CrossAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
         ),
         tie=draw(st.sampled_from(["all", "target", "none"])),
     )
 
 
 @st.composite
-def causal_configs(draw: st.DrawFn) -> CausalConfig:
+def causal_configs(draw: st.DrawFn) -> DecoderOnlyConfig:
     stack, layers = draw(stacks()), draw(st.sampled_from([1, 3]))
     return of_kind(
-        CausalConfig,
+        DecoderOnlyConfig,
         **stack,
         layers=layers,
-        attention=SelfAttentionConfig(score=draw(scores), kept=draw(kept_heads(stack, layers))),
+        attention=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, layers))),
         tie=draw(st.booleans()),
     )
 
 
-Network = Seq2SeqTransformer | CausalTransformer
+Network = EncoderDecoderTransformer | DecoderOnlyTransformer
 
 
 def network_of(config: AnyConfig, seed: int = 0) -> Network:
     """A PyTorch model whose weights are all random."""
-    if isinstance(config, CausalConfig):
+    if isinstance(config, DecoderOnlyConfig):
         return random_causal(config, vocabulary=VOCABULARY, seed=seed)
     return random_transformer(
         config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY, seed=seed
@@ -144,10 +144,10 @@ def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
     """One whose numbers stay at the scale of trained models: as training begins, with every weight moved a little."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if isinstance(config, CausalConfig):
-            network: Network = build_causal(config, vocabulary=VOCABULARY)
+        if isinstance(config, DecoderOnlyConfig):
+            network: Network = build_decoder_only(config, vocabulary=VOCABULARY)
         else:
-            network = build_seq2seq(config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY)
+            network = build_encoder_decoder(config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY)
         for parameter in network.parameters():
             parameter.data += 0.02 * torch.randn_like(parameter)
     return network.eval()
@@ -155,14 +155,14 @@ def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
 
 def source_vocabulary(config: AnyConfig) -> int:
     """Tokens that `encode` knows."""
-    if isinstance(config, CausalConfig) or config.tie == "all":
+    if isinstance(config, DecoderOnlyConfig) or config.tie_embeddings == "all":
         return VOCABULARY
     return SOURCE_VOCABULARY
 
 
 def described(config: AnyConfig) -> dict[str, Any]:
     """The configuration as the core is given it."""
-    if isinstance(config, CausalConfig):
+    if isinstance(config, DecoderOnlyConfig):
         return {**config.model_dump(), "vocabulary": VOCABULARY}
     sizes = {"source_vocabulary": source_vocabulary(config), "target_vocabulary": VOCABULARY}
     return {**config.model_dump(), **sizes}
@@ -175,7 +175,7 @@ def arrays(network: nn.Module) -> dict[str, np.ndarray]:
 
 def compiled(config: AnyConfig, network: nn.Module, **options: Any) -> Any:
     """The same model in the core, of one thread unless said otherwise."""
-    return cpu.Model(described(config), arrays(network), **{"compute": "float32", "threads": 1, **options})
+    return cpu.Model(described(config), arrays(network), **{"compute_type": "float32", "num_threads": 1, **options})
 
 
 def rectangle(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:

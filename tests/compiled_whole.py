@@ -10,26 +10,26 @@ from torch import Tensor, nn
 
 from dragoman.models.config import (
     AlibiConfig,
-    CausalConfig,
+    DecoderOnlyConfig,
     DropoutConfig,
-    EncoderConfig,
+    EncoderOnlyConfig,
     RotaryConfig,
-    TransformerConfig,
+    EncoderDecoderConfig,
 )
-from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
-from dragoman.nn.cpu_ops import by_pytorch_alone
+from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
+from dragoman.nn.cpu_ops import without_cpu_ops
 
 CERTAIN = DropoutConfig(embedding=0.0, residual=0.0, feed_forward=0.0, attention=0.0)
 """What dropout takes is drawn otherwise on a GPU."""
-SMALL = {"size": 16, "heads": 2, "feed_forward": 24, "dropout": CERTAIN}
+SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": CERTAIN}
 WORDS = 19
 SHAPES = ((5, 7), (3, 11), (8, 4))
 """Rows and width of batches."""
 
 
 def translator(**settings: object) -> nn.Module:
-    config = TransformerConfig(encoder_layers=1, decoder_layers=1, **SMALL, **settings)
-    return build_seq2seq(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
+    config = EncoderDecoderConfig(encoder_layers=1, decoder_layers=1, **SMALL, **settings)
+    return build_encoder_decoder(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
 
 
 NETWORKS = {
@@ -37,8 +37,8 @@ NETWORKS = {
     "translator with norms before": lambda: translator(norm_position="pre"),
     "translator, rotary": lambda: translator(positions=RotaryConfig()),
     "translator, alibi": lambda: translator(positions=AlibiConfig()),
-    "language model": lambda: build_causal(CausalConfig(layers=1, **SMALL), vocabulary=WORDS),
-    "reader": lambda: build_encoder(EncoderConfig(layers=1, **SMALL), vocabulary=WORDS),
+    "language model": lambda: build_decoder_only(DecoderOnlyConfig(num_layers=1, **SMALL), vocabulary=WORDS),
+    "reader": lambda: build_encoder_only(EncoderOnlyConfig(num_layers=1, **SMALL), vocabulary=WORDS),
 }
 
 
@@ -61,7 +61,7 @@ def apart(name: str) -> float:
     whole = torch.compile(network.hidden, dynamic=True, fullgraph=True, backend="eager")
     with torch._dynamo.config.patch(error_on_recompile=True):
         given = [batch(name, rows, width) for rows, width in SHAPES]
-        with by_pytorch_alone():  # whose operations the compiler was given
+        with without_cpu_ops():  # whose operations the compiler was given
             pairs = [(learnt(whole, network, one), learnt(network.hidden, network, one)) for one in given]
     return max(float((a - b).abs().max()) for one, other in pairs for a, b in zip(one, other, strict=True))
 

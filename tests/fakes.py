@@ -9,9 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.special_symbols import SpecialSymbols
 
-SYMBOLS = Symbols()
+SYMBOLS = SpecialSymbols()
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Sources:
     def lengths(self) -> Tensor:
         return torch.tensor([len(row) for row in self.ids])
 
-    def keep(self, rows: Tensor) -> Self:
+    def select(self, rows: Tensor) -> Self:
         return type(self)(tuple(self.ids[row] for row in rows.tolist()))
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         return type(self)(self.ids + other.ids)
 
 
@@ -37,14 +37,14 @@ class Prefixes:
 
     ids: tuple[tuple[tuple[int, ...], ...], ...]
 
-    def select(self, parents: Tensor) -> Self:
+    def reorder(self, parents: Tensor) -> Self:
         rows = zip(self.ids, parents.tolist(), strict=True)
         return type(self)(tuple(tuple(beams[parent] for parent in chosen) for beams, chosen in rows))
 
-    def keep(self, rows: Tensor) -> Self:
+    def select(self, rows: Tensor) -> Self:
         return type(self)(tuple(self.ids[row] for row in rows.tolist()))
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         return type(self)(self.ids + other.ids)
 
 
@@ -77,7 +77,7 @@ class PrefixNetwork:
         values = [generator.gauss(0.0, 1.5) for _ in range(self.vocabulary)]
         if self.levels is not None:
             values = [float(generator.randrange(self.levels)) for _ in values]
-        values[SYMBOLS.end] += self.end_bias
+        values[SYMBOLS.eos] += self.end_bias
         return values
 
     def log_probs(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
@@ -90,8 +90,8 @@ class PrefixNetwork:
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
         return Sources(tuple(tuple(row[:length]) for row, length in rows))
 
-    def start(self, memory: Sources, *, beam: int) -> Prefixes:
-        return Prefixes(((((),) * beam),) * len(memory.ids))
+    def start(self, memory: Sources, *, beam_size: int) -> Prefixes:
+        return Prefixes(((((),) * beam_size),) * len(memory.ids))
 
     def step(self, tokens: Tensor, memory: Sources, state: Prefixes) -> tuple[Tensor, Prefixes]:
         grown = Prefixes(
@@ -120,24 +120,24 @@ class TextNetwork:
     """A `PrefixNetwork` without sources, which goes on with texts; it fails where it is shown more than it knows."""
 
     network: PrefixNetwork = field(default_factory=PrefixNetwork)
-    maximum_length: int | None = None
+    max_length: int | None = None
 
     def encode(self, prompt: Tensor, lengths: Tensor) -> Sources:
         rows = zip(prompt.tolist(), lengths.tolist(), strict=True)
         return Sources(tuple(tuple(row[: length - 1]) for row, length in rows))
 
-    def start(self, memory: Sources, *, beam: int) -> Prefixes:
-        return Prefixes(tuple((ids,) * beam for ids in memory.ids))
+    def start(self, memory: Sources, *, beam_size: int) -> Prefixes:
+        return Prefixes(tuple((ids,) * beam_size for ids in memory.ids))
 
     def step(self, tokens: Tensor, memory: Sources, state: Prefixes) -> tuple[Tensor, Prefixes]:
         nothing = Sources(((),) * len(state.ids))
         logits, grown = self.network.step(tokens, nothing, state)
-        assert all(len(prefix) <= (self.maximum_length or len(prefix)) for row in grown.ids for prefix in row)
+        assert all(len(prefix) <= (self.max_length or len(prefix)) for row in grown.ids for prefix in row)
         return logits, grown
 
     def hidden(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         """The logits themselves: `unembed` changes nothing."""
-        assert tokens.shape[1] <= (self.maximum_length or tokens.shape[1])
+        assert tokens.shape[1] <= (self.max_length or tokens.shape[1])
         rows = tokens.tolist()
         return torch.tensor([[self.network.logits((), row[: n + 1]) for n in range(len(row))] for row in rows])
 

@@ -7,21 +7,21 @@ import torch
 
 from dragoman.config import merge
 from dragoman.data.readers import ParallelFiles
-from dragoman.data.tokenizers import Characters, Tokenizer, Words
-from dragoman.models.weights import save_tensors, weights
-from dragoman.runs.config import to_experiment
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
+from dragoman.models.weights import save_tensors, get_weights
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.factory import task_of
+from dragoman.tasks.factory import build_task
 
 PAIRS = [("two dogs play .", "zwei Hunde spielen ."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
-MODEL = {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17}
+MODEL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
 
 
 def finished_run(path: Path, changed: dict[str, Any] | None = None) -> RunFolder:
     """A run of translation whose vocabulary is the words of `PAIRS`; the configuration is laid over a small one."""
     corpus = {"kind": "files", "source": "/home/somebody/train.en", "target": "/home/somebody/train.de"}
     tree = {"tokenizer": {"kind": "words"}, "model": MODEL, "data": {"train": corpus}}
-    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, Words()))
+    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, WordConfig()))
 
 
 def finished_writer(
@@ -31,15 +31,15 @@ def finished_writer(
 
     With `data` in place of running text it is one of something else.
     """
-    running = {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context": 23}
+    running = {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context_length": 23}
     tree = {
-        "task": "language_modelling",
+        "task": "language_modeling",
         "tokenizer": {"kind": "characters"},
-        "model": {"size": 12, "heads": 2, "layers": 2, "feed_forward": 17},
+        "model": {"d_model": 12, "num_heads": 2, "num_layers": 2, "d_ff": 17},
         "data": data or running,
     }
     texts = [text for pair in PAIRS for text in pair]
-    tokenizer = Tokenizer.train_on_texts(lambda: texts, Characters(whitespace="keep"))
+    tokenizer = Tokenizer.train_on_texts(lambda: texts, CharacterConfig(whitespace="keep"))
     return _finished(path, merge(tree, changed or {}), tokenizer)
 
 
@@ -52,12 +52,12 @@ def written_pairs(folder: Path) -> ParallelFiles:
 
 
 def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer) -> RunFolder:
-    experiment = to_experiment(tree)
+    experiment = parse_experiment(tree)
     folder = RunFolder(path)
-    folder.begin()
+    folder.create()
     folder.write_config(experiment)
     tokenizer.save(folder.tokenizer)
-    network = task_of(experiment).network(folder, device=torch.device("cpu"))
-    save_tensors(folder.weights, weights(network))
-    folder.card.write_text("# run\n\nA model.\n", encoding="utf-8")
+    network = build_task(experiment).build_model(folder, device=torch.device("cpu"))
+    save_tensors(folder.weights, get_weights(network))
+    folder.model_card.write_text("# run\n\nA model.\n", encoding="utf-8")
     return folder

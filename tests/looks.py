@@ -7,17 +7,17 @@ from torch import Tensor
 
 
 def dense_look(
-    query: Tensor, key: Tensor, value: Tensor, *, allowed: Tensor | None, causal: bool, before: int | None
+    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
 ) -> Tensor:
     """The equation with explicit sums; where distances are told, each adds a number of its own to the score."""
     key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     scores = torch.einsum("rhqw,rhkw->rhqk", query, key) / query.shape[3] ** 0.5
-    seen = torch.ones_like(scores, dtype=torch.bool) if allowed is None else allowed.expand_as(scores)
-    if before is not None:
-        away = torch.arange(key.shape[2]) - torch.arange(query.shape[2])[:, None] - before
+    seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
+    if past_length is not None:
+        away = torch.arange(key.shape[2]) - torch.arange(query.shape[2])[:, None] - past_length
         scores = scores + torch.sin(3.0 * away)
         seen = seen & (away <= 0) if causal else seen
-    assert before is not None or not causal
+    assert past_length is not None or not causal
     exponentials = torch.where(seen, scores, -torch.inf).sub(scores.amax().detach()).exp()
     sums = exponentials.sum(dim=-1, keepdim=True)
     return torch.einsum("rhqk,rhkv->rhqv", exponentials / sums.where(sums > 0, 1.0), value)
@@ -31,10 +31,10 @@ class CountingLook:
     """Rows, queries and keys of each call."""
 
     def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, *, allowed: Tensor | None, causal: bool, before: int | None
+        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
     ) -> Tensor:
         self.calls.append((query.shape[0], query.shape[2], key.shape[2]))
-        return dense_look(query, key, value, allowed=allowed, causal=False, before=None)
+        return dense_look(query, key, value, mask=mask, causal=False, past_length=None)
 
     @property
     def pairs(self) -> int:

@@ -6,30 +6,30 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from dragoman.models.config import CausalConfig, DropoutConfig, EncoderConfig, TransformerConfig
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.encoder_only import EncoderTransformer
-from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
+from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.encoder_only import EncoderOnlyTransformer
+from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
 
 NO_DROPOUT = DropoutConfig(embedding=0.0, residual=0.0, attention=0.0, feed_forward=0.0)
 M = TypeVar("M", bound=nn.Module)
 
 
 def random_transformer(
-    config: TransformerConfig, *, source_vocabulary: int, target_vocabulary: int, seed: int = 0
-) -> Seq2SeqTransformer:
+    config: EncoderDecoderConfig, *, source_vocabulary: int, target_vocabulary: int, seed: int = 0
+) -> EncoderDecoderTransformer:
     """In evaluation mode; the ambient generator is left as it was."""
     sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
-    return stirred(lambda: build_seq2seq(config, **sizes), seed)
+    return stirred(lambda: build_encoder_decoder(config, **sizes), seed)
 
 
-def random_causal(config: CausalConfig, *, vocabulary: int, seed: int = 0) -> CausalTransformer:
-    return stirred(lambda: build_causal(config, vocabulary=vocabulary), seed)
+def random_causal(config: DecoderOnlyConfig, *, vocabulary: int, seed: int = 0) -> DecoderOnlyTransformer:
+    return stirred(lambda: build_decoder_only(config, vocabulary=vocabulary), seed)
 
 
-def random_encoder(config: EncoderConfig, *, vocabulary: int, seed: int = 0) -> EncoderTransformer:
-    return stirred(lambda: build_encoder(config, vocabulary=vocabulary), seed)
+def random_encoder(config: EncoderOnlyConfig, *, vocabulary: int, seed: int = 0) -> EncoderOnlyTransformer:
+    return stirred(lambda: build_encoder_only(config, vocabulary=vocabulary), seed)
 
 
 def stirred(build: Callable[[], M], seed: int) -> M:

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
-from dragoman.models.recurrent.factory import build_recurrent
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.models.recurrent.factory import build_recurrent_model
 from tests.variants import SCORES
 
 NO_DROPOUT = RecurrentDropoutConfig(embedding=0.0, layers=0.0, output=0.0)
@@ -16,11 +16,11 @@ OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")
 
 def random_recurrent(
     config: RecurrentConfig, *, source_vocabulary: int, target_vocabulary: int, seed: int = 0
-) -> Seq2SeqRecurrent:
+) -> RecurrentEncoderDecoder:
     """In evaluation mode; the ambient generator is left as it was."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = build_recurrent(config, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+        model = build_recurrent_model(config, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.3 * torch.randn_like(parameter))
@@ -38,7 +38,7 @@ def recurrent_configs(draw: st.DrawFn) -> RecurrentConfig:
         size, encoder_size = draw(st.sampled_from([2, 3, 5, 7])), draw(st.sampled_from([4, 6, 10]))
     return RecurrentConfig(
         cell=draw(st.sampled_from(["lstm", "gru"])),
-        size=size,
+        d_model=size,
         encoder_size=encoder_size,
         embedding_size=draw(st.sampled_from([None, 11])) if tie == "none" else None,
         encoder_layers=draw(st.integers(1, 3)),
@@ -46,5 +46,5 @@ def recurrent_configs(draw: st.DrawFn) -> RecurrentConfig:
         attention=attention,
         input_feeding=None if attention.kind == "none" else draw(st.booleans()),
         dropout=NO_DROPOUT,
-        tie=tie,
+        tie_embeddings=tie,
     )

@@ -6,18 +6,18 @@ import numpy as np
 
 from dragoman.data.batching.epochs import EpochStream
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.datasets.parallel import Ragged
-from dragoman.data.tokenizers import BEGIN, END
+from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.tokenizers import BOS, EOS
 
 
-def ragged(texts: Sequence[Sequence[int]]) -> Ragged:
+def ragged(texts: Sequence[Sequence[int]]) -> RaggedArray:
     values = np.array([index for text in texts for index in text], dtype=np.uint16)
-    return Ragged(values, np.array([len(text) for text in texts], dtype=np.int64))
+    return RaggedArray(values, np.array([len(text) for text in texts], dtype=np.int64))
 
 
 def packed(texts: Sequence[Sequence[int]]) -> list[int]:
     """The packed text by its definition."""
-    return [index for text in texts for index in (BEGIN, *text, END)]
+    return [index for text in texts for index in (BOS, *text, EOS)]
 
 
 def one_epoch(stream: EpochStream[TextBatch]) -> list[TextBatch]:
@@ -32,6 +32,6 @@ def predictions(batch: TextBatch) -> list[tuple[int, int, int]]:
     """Of each place of windows that counts: its place in the packed text, its token and what is expected of it."""
     found = []
     for row, start in enumerate(batch.rows.tolist()):
-        for column in batch.counted[row].nonzero()[:, 0].tolist():
-            found.append((start + column, int(batch.tokens[row, column]), int(batch.expected[row, column])))
+        for column in batch.loss_mask[row].nonzero()[:, 0].tolist():
+            found.append((start + column, int(batch.tokens[row, column]), int(batch.labels[row, column])))
     return found

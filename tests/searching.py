@@ -1,23 +1,36 @@
-"""Searches over networks of tensors, which take their arguments as tensors too."""
+"""Searches over models of tensors, with tensors as arguments."""
 
 from typing import Any
 
 from torch import Tensor
 
-from dragoman import decoding
-from dragoman.decoding import Hypothesis, Stepping
-from dragoman.models.protocols import Stepper
+from dragoman.decoding import (
+    BeamSearch,
+    GreedySearch,
+    Hypothesis,
+    LengthPenalty,
+    TorchStepper,
+    build_search,
+    run_search,
+)
+from dragoman.models.protocols import Decoder
 
 
-def _over_tensors(road: Any) -> Any:
+def _on_tensors(build: Any) -> Any:
     def run(
-        network: Stepper, memory: Any, *, limits: Tensor, first: Tensor | None = None, **asked: Any
+        model: Decoder, memory: Any, *, limits: Tensor, start_tokens: Tensor | None = None, **options: Any
     ) -> list[list[Hypothesis]]:
-        held = Stepping.hold(memory)
-        firsts = None if first is None else first.numpy()
-        return road(Stepping(network), held, limits=limits.numpy(), first=firsts, **asked)
+        wrapped = TorchStepper.wrap_memory(memory)
+        starts = None if start_tokens is None else start_tokens.numpy()
+        return run_search(build(TorchStepper(model), **options), wrapped, limits=limits.numpy(), start_tokens=starts)
 
     return run
 
 
-search, beam_search, greedy = (_over_tensors(road) for road in (decoding.search, decoding.beam_search, decoding.greedy))
+search, beam_search, greedy = (_on_tensors(build) for build in (build_search, BeamSearch, GreedySearch))
+
+
+def penalty_options(penalty: LengthPenalty) -> dict[str, Any]:
+    """Return the options of a `DecodingConfig` for a length penalty."""
+    alpha = None if penalty.kind == "none" else penalty.alpha
+    return {"length_penalty_kind": penalty.kind, "length_penalty": alpha}

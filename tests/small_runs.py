@@ -25,15 +25,15 @@ WORDS = {
 }
 
 SMALLEST = {
-    "model.size": 16,
-    "model.heads": 2,
+    "model.d_model": 16,
+    "model.num_heads": 2,
     "model.encoder_layers": 1,
     "model.decoder_layers": 1,
-    "model.feed_forward": 32,
+    "model.d_ff": 32,
     "training.batch_tokens": 331,
-    "training.length": "{kind: updates, count: 23}",
-    "training.interval": "{kind: updates, count: 7}",
-    "training.report": 3,
+    "training.max_steps": 23,
+    "training.validate_every": 7,
+    "training.log_every": 3,
 }
 
 

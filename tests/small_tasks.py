@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.small_runs import WORDS, write_corpus
 
-STACK = {"size": 12, "heads": 2, "layers": 1, "feed_forward": 17}
+STACK = {"d_model": 12, "num_heads": 2, "num_layers": 1, "d_ff": 17}
 TRAINING = {
-    "length": {"kind": "updates", "count": 9},
-    "interval": {"kind": "updates", "count": 4},
+    "max_steps": 9,
+    "validate_every": 4,
     "batch_tokens": 211,
 }
 
@@ -48,26 +48,26 @@ def settings_of(task: str, folder: Path) -> dict[str, Any]:
     common = {"task": task, "tokenizer": {"kind": "words"}, "training": TRAINING}
     match task:
         case "translation":
-            model = {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17}
-            return {**common, "data": {"train": pairs(folder)}, "model": model, "decoding": {"beam": 2}}
-        case "language_modelling":
-            data = {"train": {"kind": "text", "path": str(folder / "running.txt")}, "context": 19}
-            own = {"tokenizer": {"kind": "characters", "byte_fallback": False}, "generation": {"minimum_length": 7}}
+            model = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
+            return {**common, "data": {"train": pairs(folder)}, "model": model, "decoding": {"beam_size": 2}}
+        case "language_modeling":
+            data = {"train": {"kind": "text", "path": str(folder / "running.txt")}, "context_length": 19}
+            own = {"tokenizer": {"kind": "characters", "byte_fallback": False}, "generation": {"min_length": 7}}
             return {**common, "data": data, "model": STACK, **own}
         case "pairs":
             data = {"kind": "pairs", "train": pairs(folder)}
-            return {**common, "task": "language_modelling", "data": data, "model": STACK}
-        case "masked_modelling":
+            return {**common, "task": "language_modeling", "data": data, "model": STACK}
+        case "masked_lm":
             corpus = {"kind": "text", "path": str(folder / "running.txt"), "documents": "line"}
-            return {**common, "data": {"train": corpus, "context": 19}, "model": STACK}
+            return {**common, "data": {"train": corpus, "context_length": 19}, "model": STACK}
         case "classification":
             corpus = {"kind": "lines", "path": str(folder / "labelled.txt")}
             return {**common, "data": {"train": corpus}, "model": STACK}
         case "tagging":
             corpus = {"kind": "columns", "path": str(folder / "tagged.txt")}
             return {**common, "data": {"train": corpus}, "model": STACK}
-        case "answering":
-            windows = {"longest": 19, "longest_question": 5, "stride": 5}
+        case "question_answering":
+            windows = {"max_length": 19, "max_question_length": 5, "stride": 5}
             data = {"train": {"kind": "jsonl", "path": str(folder / "questions.jsonl")}, "windows": windows}
             return {**common, "data": data, "model": STACK}
     raise ValueError(task)

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import torch
 
-from dragoman.models.config import DropoutConfig, TransformerConfig
-from dragoman.runs.worker_processes import place
-from dragoman.runs.workers import team_joined, team_of
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.distributed import Team, whole
-from dragoman.training.events import Updated
-from dragoman.training.fsdp import compute_again, shard
-from dragoman.training.optimizers import Adam, Muon, build_optimiser
-from dragoman.training.r_drop import r_drop
-from dragoman.training.schedules import Constant
-from dragoman.training.trainer import Run
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
+from dragoman.runs.worker_processes import worker_rank
+from dragoman.runs.workers import join_workers, lead_workers
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import WorkerGroup, gather_tensors
+from dragoman.training.callbacks import LogEvent
+from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
+from dragoman.training.optimizers import AdamConfig, MuonConfig, build_optimizer
+from dragoman.training.r_drop import r_drop_loss
+from dragoman.training.schedules import ConstantSchedule
+from dragoman.training.trainer import TrainingState
 from tests.learners import BUDGET, build_run, of, train_small
 
-MODEL = TransformerConfig(
-    size=12,
-    heads=2,
+MODEL = EncoderDecoderConfig(
+    d_model=12,
+    num_heads=2,
     encoder_layers=1,
     decoder_layers=2,
-    feed_forward=17,
-    tie="all",
+    d_ff=17,
+    tie_embeddings="all",
     dropout=DropoutConfig(embedding=0.2, residual=0.3, feed_forward=0.1, attention=0.1),
 )
 
@@ -48,51 +48,51 @@ class Options:
 
 
 def main(folder: Path, several: dict[str, Options]) -> None:
-    here = place()
+    here = worker_rank()
     assert here is not None
     if here.rank == 0:
-        with team_of(here.size, told={"folder": str(folder)}) as team:
+        with lead_workers(here.world_size, message={"folder": str(folder)}) as team:
             print(json.dumps({name: trained(folder / name, options, team) for name, options in several.items()}))
     else:
-        with team_joined(here) as (team, _):
+        with join_workers(here) as (team, _):
             for name, options in several.items():
                 trained(folder / name, options, team)
 
 
-def trained(folder: Path, options: Options, team: Team) -> dict[str, object]:
+def trained(folder: Path, options: Options, team: WorkerGroup) -> dict[str, object]:
     """The loss of each update, and the weights at the end."""
     config = TrainingConfig(
-        length=Updates(count=options.updates),
-        interval=Updates(count=FIRST),
-        report=1,
-        schedule=Constant(),
+        max_steps=options.updates,
+        validate_every=FIRST,
+        log_every=1,
+        schedule=ConstantSchedule(),
         batch_tokens=BUDGET,
-        accumulate=options.accumulate,
+        grad_accumulation=options.accumulate,
         label_smoothing=0.1,
-        moving_average=0.9,
-        optimiser=Muon(learning_rate=0.003) if options.muon else Adam(learning_rate=0.003),
+        ema_decay=0.9,
+        optimizer=MuonConfig(learning_rate=0.003) if options.muon else AdamConfig(learning_rate=0.003),
     )
     run = begun(folder, config, options, team)
-    objective = r_drop(config.label_smoothing, weight=5.0) if options.consistent else None
+    objective = r_drop_loss(config.label_smoothing, weight=5.0) if options.consistent else None
     events = train_small(run, config, objective=objective, team=team)
-    assert run.average is not None
-    ends = {"weights": whole(dict(run.model.named_parameters())), "average": whole(run.average)}
+    assert run.ema is not None
+    ends = {"weights": gather_tensors(dict(run.model.named_parameters())), "average": gather_tensors(run.ema)}
     return {
-        "losses": [event.loss for event in of(Updated, events)],
+        "losses": [event.loss for event in of(LogEvent, events)],
         **{name: {key: tensor.flatten().tolist() for key, tensor in end.items()} for name, end in ends.items()},
     }
 
 
-def begun(folder: Path, config: TrainingConfig, options: Options, team: Team) -> Run:
+def begun(folder: Path, config: TrainingConfig, options: Options, team: WorkerGroup) -> TrainingState:
     """The run at its beginning; each worker has the same store, in a folder of its own."""
-    run = build_run(folder, config, model=MODEL, store=folder / f"store-{team.rank}-{team.size}", team=team)
+    run = build_run(folder, config, model=MODEL, store=folder / f"store-{team.rank}-{team.world_size}", team=team)
     if options.recompute:
-        compute_again(run.model)
-    if options.sharding and team.size > 1:
-        if team.leads:
-            run.judged = build_run(folder, config, model=MODEL, store=folder / f"other-{team.size}").model
-        shard(run.model, team, device=torch.device("cpu"))
-        run.optimiser = build_optimiser(config.optimiser, run.model, team=team)
+        enable_gradient_checkpointing(run.model)
+    if options.sharding and team.world_size > 1:
+        if team.is_main:
+            run.validation_model = build_run(folder, config, model=MODEL, store=folder / f"other-{team.world_size}").model
+        shard_model(run.model, team, device=torch.device("cpu"))
+        run.optimizer = build_optimizer(config.optimizer, run.model, workers=team)
     return run
 
 

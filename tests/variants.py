@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from dragoman.models.config import (
     AlibiConfig,
-    AttentionRoles,
-    BucketedConfig,
+    EncoderDecoderAttentionConfig,
+    T5BiasConfig,
     CrossAttentionConfig,
     LearnedConfig,
     NoPositionsConfig,
     PositionsConfig,
-    RelativeConfig,
+    ShawConfig,
     RotaryConfig,
     SelfAttentionConfig,
     SinusoidalConfig,
@@ -30,7 +30,7 @@ from dragoman.nn.scores import (
     ReducedRankConfig,
     ScaledDotConfig,
 )
-from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, WindowConfig
+from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
 
 SCORES: dict[str, BaseModel] = {
     "dot": DotConfig(),
@@ -42,22 +42,22 @@ SCORES: dict[str, BaseModel] = {
 }
 POSITIONS: dict[str, list[PositionsConfig]] = {
     "sinusoidal": [SinusoidalConfig(), SinusoidalConfig(join="concatenate")],
-    "learned": [LearnedConfig(length=53), LearnedConfig(length=53, join="concatenate")],
-    "relative": [RelativeConfig(reach=3), RelativeConfig(reach=3, values=False)],
-    "bucketed": [BucketedConfig(buckets=8, furthest=7)],
+    "learned": [LearnedConfig(max_length=53), LearnedConfig(max_length=53, join="concatenate")],
+    "shaw": [ShawConfig(max_distance=3), ShawConfig(max_distance=3, values=False)],
+    "t5_bias": [T5BiasConfig(num_buckets=8, max_distance=7)],
     "rotary": [RotaryConfig(base=11.0)],
     "alibi": [AlibiConfig()],
     "none": [NoPositionsConfig()],
 }
 PATTERNS: dict[str, BaseModel] = {
     "full": FullConfig(),
-    "window": WindowConfig(reach=2),
+    "sliding_window": SlidingWindowConfig(window=2),
     "bigbird": BigBirdConfig(),
-    "linformer": LinformerConfig(width=3, length=53),
+    "linformer": LinformerConfig(projected_length=3, max_length=53),
 }
 SCORES_BESIDE = dict.fromkeys(POSITIONS, tuple(SCORES)) | {
     "rotary": ("dot", "scaled_dot", "cosine"),
-    "relative": ("dot", "scaled_dot", "multiplicative"),
+    "shaw": ("dot", "scaled_dot", "multiplicative"),
 }
 POSITIONS_BESIDE = dict.fromkeys(PATTERNS, tuple(POSITIONS)) | {
     "bigbird": ("sinusoidal", "learned", "rotary", "none"),
@@ -82,7 +82,11 @@ def every_combination() -> list[tuple[str, str, str, bool]]:
 
 @st.composite
 def self_attentions(
-    draw: st.DrawFn, positions: str, *, masked: bool, patterns: tuple[str, ...] = ("full", "window", "linformer")
+    draw: st.DrawFn,
+    positions: str,
+    *,
+    masked: bool,
+    patterns: tuple[str, ...] = ("full", "sliding_window", "linformer"),
 ) -> SelfAttentionConfig:
     """One that goes with the positions."""
     scores = [name for name in SCORES if goes_together(name, positions, "full", masked=masked)]
@@ -93,10 +97,10 @@ def self_attentions(
 
 
 @st.composite
-def attentions(draw: st.DrawFn) -> tuple[PositionsConfig, AttentionRoles]:
+def attentions(draw: st.DrawFn) -> tuple[PositionsConfig, EncoderDecoderAttentionConfig]:
     """Positions, and three attentions that go with them."""
     kind = draw(st.sampled_from(list(POSITIONS)))
-    return draw(st.sampled_from(POSITIONS[kind])), AttentionRoles(
+    return draw(st.sampled_from(POSITIONS[kind])), EncoderDecoderAttentionConfig(
         encoder=draw(self_attentions(kind, masked=False)),
         decoder=draw(self_attentions(kind, masked=True)),
         cross=CrossAttentionConfig(score=draw(st.sampled_from(list(SCORES.values())))),

@@ -1,14 +1,14 @@
-"""Word alignments read from networks, beside those of a statistical aligner: error rates on gold, and agreement.
+"""Compare word alignments read from translation models with those of a statistical aligner.
 
-    python benchmarks/alignment/align.py RUN --reverse RUN-BACK --sentences test.de-en.gz --gold deen.talp.gz --swap \
+    python -m benchmarks.alignment.align RUN --reverse RUN-BACK --sentences test.de-en.gz --gold deen.talp.gz --swap \
         --train-source train.en.gz --train-target train.de.gz --name gold-de-en
-    python benchmarks/alignment/align.py RUN --reverse RUN-BACK --sentences val.en.gz --targets val.de.gz \
+    python -m benchmarks.alignment.align RUN --reverse RUN-BACK --sentences val.en.gz --targets val.de.gz \
         --train-source train.en.gz --train-target train.de.gz --name multi30k
 
-Sentences are lines `source ||| target` of words between spaces, or two files of sentences, whose punctuation is split
-from words; `--swap` turns files of the other direction round. `--reverse` is a run of the other direction. The aligner
-is eflomal (Östling and Tiedemann, 2016), asked where it is installed, once on the sentences and the training text
-together and once on the sentences alone. Writes NAME.json and NAME.png beside this file.
+Sentences are lines `source ||| target` of words between spaces, or two files whose punctuation is split from words.
+`--swap` reverses files of the other direction, and `--reverse` is a run of the other direction. The aligner is
+eflomal (Östling and Tiedemann, 2016), if it is installed: once on the sentences with the training text, and once on
+the sentences alone. Writes an entry of results.json and NAME.png.
 """
 
 import argparse
@@ -29,14 +29,15 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from dragoman.data.readers import lines
-from dragoman.evaluation import GoldAlignment, agreement, alignment_scores, read_gold
+from benchmarks.collect_runs import update_results
+from dragoman.data.readers import read_lines
+from dragoman.evaluation import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
 from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.word_merging import words_of_text
-from dragoman.models.special_symbols import Symbols
-from dragoman.runs.load import load_in_pytorch
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
 BATCH = 16
@@ -44,36 +45,36 @@ LEFT_OUT = "leave one out"
 EFLOMAL = "eflomal"
 Pair = tuple[str, str]
 Found = dict[str, list[Links]]
-"""The links of every sentence, by method."""
+"""Links of every sentence, by method."""
 
 
 @dataclass
-class Read:
-    """What one network says of the sentences."""
+class ModelAlignments:
+    """Alignments by one model."""
 
-    found: Found
+    links: Found
     looks: dict[str, Look]
     nats: float
-    """Of the target, by word."""
+    """Loss per target word."""
     tokens: tuple[float, float]
-    """A word, of source and target."""
+    """Tokens per word of source and target."""
 
 
 def main() -> None:
-    arguments = parse()
+    arguments = parse_arguments()
     pairs = read_pairs(arguments)
     gold = read_links(arguments, len(pairs))
-    statistical = by_eflomal(pairs, training_text(arguments))
-    forward = read_by(arguments.run, pairs)
-    found = forward.found | statistical
+    statistical = align_by_eflomal(pairs, training_text(arguments))
+    forward = align_by_model(arguments.run, pairs)
+    found = forward.links | statistical
     told: dict[str, Any] = {}
     if arguments.reverse is not None:
-        backward = read_by(arguments.reverse, [(target, source) for source, target in pairs])
-        both, told = both_directions(forward.found, backward.found)
+        backward = align_by_model(arguments.reverse, [(target, source) for source, target in pairs])
+        both, told = join_directions(forward.links, backward.links)
         found |= both
     if gold is not None:
-        found["the look that gold chooses"], told["chosen on halves of gold"] = chosen_on_gold(forward, gold)
-    rows = [judged(name, links, gold, statistical.get(EFLOMAL)) for name, links in found.items()]
+        found["the head that gold chooses"], told["chosen on halves of gold"] = choose_on_gold(forward, gold)
+    rows = [score_method(name, links, gold, statistical.get(EFLOMAL)) for name, links in found.items()]
     rows.sort(key=lambda row: row.get("error_rate", -row.get("agreement", 0.0)))
     tree = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -86,24 +87,24 @@ def main() -> None:
         "chosen": told,
         "methods": rows,
     }
-    (HERE / f"{arguments.name}.json").write_text(json.dumps(tree, indent=1) + "\n")
+    update_results(HERE / "results.json", {arguments.name: tree})
     plot(tree, HERE / f"{arguments.name}.png")
     print(json.dumps({key: value for key, value in tree.items() if key != "methods"}))
-    print(table(rows))
+    print(format_table(rows))
 
 
-def parse() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--reverse", type=Path, help="a run from the target language to the source language")
     parser.add_argument("--sentences", type=Path, required=True)
-    parser.add_argument("--targets", type=Path, help="the other side, where sentences do not hold both")
+    parser.add_argument("--targets", type=Path, help="target sentences, if --sentences holds sources only")
     parser.add_argument("--gold", type=Path)
-    parser.add_argument("--swap", action="store_true", help="turn sentences and gold round")
+    parser.add_argument("--swap", action="store_true", help="exchange source and target of sentences and gold")
     parser.add_argument("--train-source", type=Path)
     parser.add_argument("--train-target", type=Path)
-    parser.add_argument("--limit", type=int, help="so many sentences, the first ones")
-    parser.add_argument("--name", default="results", help="of the files that are written")
+    parser.add_argument("--limit", type=int, help="number of sentences from the beginning")
+    parser.add_argument("--name", default="results", help="entry of results.json, and name of the plot")
     return parser.parse_args()
 
 
@@ -111,7 +112,7 @@ def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
     if arguments.targets is not None:
         return parallel(arguments.sentences, arguments.targets)[: arguments.limit]
     pairs = []
-    for _, line in islice(lines(arguments.sentences), arguments.limit):
+    for _, line in islice(read_lines(arguments.sentences), arguments.limit):
         source, target = (" ".join(side.split()) for side in line.split("|||"))
         pairs.append((target, source) if arguments.swap else (source, target))
     return pairs
@@ -120,11 +121,15 @@ def read_pairs(arguments: argparse.Namespace) -> list[Pair]:
 def read_links(arguments: argparse.Namespace, number: int) -> list[GoldAlignment] | None:
     if arguments.gold is None:
         return None
-    gold = read_gold((line for _, line in lines(arguments.gold)), name=str(arguments.gold))[:number]
-    return [GoldAlignment(turned(one.sure), turned(one.possible)) for one in gold] if arguments.swap else gold
+    gold = read_gold_alignments((line for _, line in read_lines(arguments.gold)), name=str(arguments.gold))[:number]
+    return (
+        [GoldAlignment(reverse_links(one.sure), reverse_links(one.possible)) for one in gold]
+        if arguments.swap
+        else gold
+    )
 
 
-def turned(links: Links) -> Links:
+def reverse_links(links: Links) -> Links:
     return frozenset((to, at) for at, to in links)
 
 
@@ -133,30 +138,30 @@ def training_text(arguments: argparse.Namespace) -> list[Pair]:
 
 
 def parallel(source: Path, target: Path) -> list[Pair]:
-    """Pairs of sentences in words between spaces."""
-    sides = ([split_marks(line) for _, line in lines(path)] for path in (source, target))
+    """Return pairs of sentences in words between spaces."""
+    sides = ([split_marks(line) for _, line in read_lines(path)] for path in (source, target))
     return [pair for pair in zip(*sides, strict=True) if all(side.strip() for side in pair)]
 
 
 def split_marks(text: str) -> str:
-    """Punctuation apart from words, as the gold has it."""
+    """Split punctuation from words, as in the gold."""
     return " ".join(re.findall(r"\w+(?:['’-]\w+)*|[^\w\s]", text))
 
 
-def by_eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> Found:
-    """What the aligner says; nothing where it is not installed."""
+def align_by_eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> Found:
+    """Return the links of eflomal, or nothing if it is not installed."""
     if shutil.which("eflomal-align") is None:
-        print("eflomal-align is not there (pip install eflomal); going on without it")
+        print("eflomal-align is not installed; continuing without it (pip install eflomal)")
         return {}
-    forward, reverse = eflomal(pairs, more)
-    found = {EFLOMAL: joined(forward, reverse), f"{EFLOMAL}, forward": forward, f"{EFLOMAL}, reverse": reverse}
+    forward, reverse = run_eflomal(pairs, more)
+    found = {EFLOMAL: grow_diag(forward, reverse), f"{EFLOMAL}, forward": forward, f"{EFLOMAL}, reverse": reverse}
     if more:
-        found[f"{EFLOMAL} without the training text"] = joined(*eflomal(pairs, []))
+        found[f"{EFLOMAL} without the training text"] = grow_diag(*run_eflomal(pairs, []))
     return found
 
 
-def eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> tuple[list[Links], list[Links]]:
-    """The links of the pairs in both directions."""
+def run_eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> tuple[list[Links], list[Links]]:
+    """Return the links of the pairs in both directions."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = "".join(f"{source.lower()} ||| {target.lower()}\n" for source, target in (*pairs, *more))
@@ -164,25 +169,25 @@ def eflomal(pairs: Sequence[Pair], more: Sequence[Pair]) -> tuple[list[Links], l
         outputs = [folder / "forward", folder / "reverse"]
         command = ["eflomal-align", "-i", folder / "text", "--forward-links", outputs[0], "--reverse-links", outputs[1]]
         subprocess.run(command, check=True, capture_output=True)
-        forward, reverse = (links_in(path, len(pairs)) for path in outputs)
+        forward, reverse = (read_link_file(path, len(pairs)) for path in outputs)
         return forward, reverse
 
 
-def links_in(path: Path, number: int) -> list[Links]:
-    """Links from 0 on, `source-target`, of the first lines."""
+def read_link_file(path: Path, number: int) -> list[Links]:
+    """Read the zero-based links `source-target` of the first lines."""
     with path.open(encoding="utf-8") as file:
         found = [[link.split("-") for link in line.split()] for line in islice(file, number)]
     return [frozenset((int(at), int(to)) for at, to in links) for links in found]
 
 
-def joined(one: Sequence[Links], other: Sequence[Links]) -> list[Links]:
-    return [grown(mine, theirs) for mine, theirs in zip(one, other, strict=True)]
+def grow_diag(one: Sequence[Links], other: Sequence[Links]) -> list[Links]:
+    return [grown(first, second) for first, second in zip(one, other, strict=True)]
 
 
-def read_by(run: Path, pairs: Sequence[Pair]) -> Read:
-    """What a network says of all pairs: each target word with one source word, and grown from both sides."""
-    translator = load_in_pytorch(run, device="cpu")
-    tokenizer, symbols = translator.tokenizer, Symbols()
+def align_by_model(run: Path, pairs: Sequence[Pair]) -> ModelAlignments:
+    """Return the links of every head: one source word per target word, and by grow-diag from both sides."""
+    translator = load_torch_model(run, device="cpu")
+    tokenizer, symbols = translator.tokenizer, SpecialSymbols()
     found: Found = {}
     named: dict[str, Look] = {}
     nats, counts = 0.0, [0, 0, 0, 0]
@@ -201,7 +206,7 @@ def read_by(run: Path, pairs: Sequence[Pair]) -> Read:
             nats -= float(passed.token_log_probs.sum())
             sizes = (len(source), len(source_words), len(target), len(target_words))
             counts = [count + size for count, size in zip(counts, sizes, strict=True)]
-    return Read(found, named, nats / counts[3], (counts[0] / counts[1], counts[2] / counts[3]))
+    return ModelAlignments(found, named, nats / counts[3], (counts[0] / counts[1], counts[2] / counts[3]))
 
 
 def add(found: Found, name: str, weights: Any) -> None:
@@ -214,62 +219,64 @@ def name_of(look: Look) -> str:
     return f"layer {look.layer + 1}, {head}{', shifted' if look.shifted else ''}"
 
 
-def both_directions(forward: Found, backward: Found) -> tuple[Found, dict[str, Any]]:
-    """Of two networks, the looks that agree most with each other, which takes no gold; and their links joined."""
-    back = {name: [turned(links) for links in found] for name, found in backward.items() if "both ways" not in name}
-    value, mine, theirs = max(
-        (agreement(links, others), name, other)
+def join_directions(forward: Found, backward: Found) -> tuple[Found, dict[str, Any]]:
+    """Choose the heads of two models that agree most, without gold, and join their links by grow-diag."""
+    back = {
+        name: [reverse_links(links) for links in found] for name, found in backward.items() if "both ways" not in name
+    }
+    value, chosen, reverse = max(
+        (alignment_agreement(links, others), name, other)
         for name, links in forward.items()
         if name.startswith("layer") and "both ways" not in name
         for other, others in back.items()
         if other.startswith("layer")
     )
     found = {
-        "both directions, chosen by agreement": joined(forward[mine], back[theirs]),
-        "forward, chosen by agreement": forward[mine],
-        "backward, chosen by agreement": back[theirs],
-        f"both directions, {LEFT_OUT}": joined(forward[LEFT_OUT], back[LEFT_OUT]),
+        "both directions, chosen by agreement": grow_diag(forward[chosen], back[reverse]),
+        "forward, chosen by agreement": forward[chosen],
+        "backward, chosen by agreement": back[reverse],
+        f"both directions, {LEFT_OUT}": grow_diag(forward[LEFT_OUT], back[LEFT_OUT]),
     }
-    return found, {"by agreement": {"forward": mine, "backward": theirs, "agreement": value}}
+    return found, {"by agreement": {"forward": chosen, "backward": reverse, "agreement": value}}
 
 
-def chosen_on_gold(read: Read, gold: Sequence[GoldAlignment]) -> tuple[list[Links], list[str]]:
-    """The look of the lowest error rate on one half of the sentences, used for the other half, and so for each half."""
+def choose_on_gold(read: ModelAlignments, gold: Sequence[GoldAlignment]) -> tuple[list[Links], list[str]]:
+    """Choose the head with the lowest error rate on one half of the sentences for the other half, and vice versa."""
     links: list[Links] = [frozenset()] * len(gold)
     names = []
     for half in (0, 1):
         there, elsewhere = slice(half, None, 2), slice(1 - half, None, 2)
-        rates = {name: alignment_scores(read.found[name][there], gold[there]).error_rate for name in read.looks}
+        rates = {name: alignment_scores(read.links[name][there], gold[there]).error_rate for name in read.looks}
         names.append(min(rates, key=rates.__getitem__))
-        links[elsewhere] = read.found[names[-1]][elsewhere]
+        links[elsewhere] = read.links[names[-1]][elsewhere]
     return links, names
 
 
-def judged(
+def score_method(
     name: str, links: list[Links], gold: list[GoldAlignment] | None, statistical: list[Links] | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"method": name}
     if gold is not None:
         row |= asdict(alignment_scores(links, gold))
     if statistical is not None:
-        row["agreement"] = agreement(links, statistical)
+        row["agreement"] = alignment_agreement(links, statistical)
     return row
 
 
 def plot(tree: Mapping[str, Any], path: Path) -> None:
-    """Each head by its layer, shifted and not, with the mean of the heads as a line; beside them what has no layer."""
+    """Plot each head by its layer, shifted and not, the mean of the heads as a line, and the other methods."""
     key, label = ("error_rate", "alignment error rate") if tree["gold"] else ("agreement", "agreement with eflomal")
     rows = {row["method"]: row[key] for row in tree["methods"] if key in row}
     layers = sorted({int(name.split()[1].rstrip(",")) for name in rows if name.startswith("layer")})
     figure, axes = plt.subplots(figsize=(7.6, 4.4), layout="constrained")
-    for ending, colour, aside in (("", "#1b6ca8", -0.09), (", shifted", "#c8553d", 0.09)):
+    for ending, color, aside in (("", "#1b6ca8", -0.09), (", shifted", "#c8553d", 0.09)):
         means = [rows[f"layer {layer}, mean{ending}"] for layer in layers]
         name = f"step that {'has read' if ending else 'writes'} the word"
-        axes.plot([layer + aside for layer in layers], means, color=colour, label=f"{name}, mean of heads")
+        axes.plot([layer + aside for layer in layers], means, color=color, label=f"{name}, mean of heads")
         heads = [(layer, rows.get(f"layer {layer}, head {head}{ending}")) for layer in layers for head in range(1, 65)]
         dots = [(layer + aside, value) for layer, value in heads if value is not None]
-        axes.scatter(*zip(*dots, strict=True), color=colour, s=26, alpha=0.75, label="one head", zorder=3)
-    for name, colour in (
+        axes.scatter(*zip(*dots, strict=True), color=color, s=26, alpha=0.75, label="one head", zorder=3)
+    for name, color in (
         (LEFT_OUT, "#4f7942"),
         (f"both directions, {LEFT_OUT}", "#8fb573"),
         ("both directions, chosen by agreement", "#7b5ea7"),
@@ -277,7 +284,7 @@ def plot(tree: Mapping[str, Any], path: Path) -> None:
         (EFLOMAL, "black"),
     ):
         if name in rows and not (name == EFLOMAL and key == "agreement"):
-            axes.axhline(rows[name], color=colour, linestyle=":", linewidth=2, label=name)
+            axes.axhline(rows[name], color=color, linestyle=":", linewidth=2, label=name)
     axes.set(xlabel="decoder layer", ylabel=label, xticks=layers, ylim=(0, 1))
     axes.set_title(f"{tree['run']}, {tree['sentences']} sentences", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
@@ -286,7 +293,7 @@ def plot(tree: Mapping[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def table(rows: Iterable[dict[str, Any]]) -> str:
+def format_table(rows: Iterable[dict[str, Any]]) -> str:
     shown = ["| method | AER | precision | recall | agreement with eflomal |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         numbers = [row.get(key) for key in ("error_rate", "precision", "recall", "agreement")]

@@ -1,9 +1,9 @@
-"""Plans a training by `dragoman plan`, trains by `dragoman train`, and puts time and peak memory of both side by side.
+"""Compare the estimates of `dragoman plan` with the time and peak memory of `dragoman train`.
 
-    python benchmarks/plan/compare.py --data FOLDER CASE...
+    python -m benchmarks.plan.compare --data FOLDER CASE...
 
-CASE is one of those below; its numbers take their place in `results.json`. Nothing else should run meanwhile. Memory is
-the sum of the peaks (`VmHWM`, Linux) of all processes of the command.
+CASE is a key of CASES; its entry in results.json is replaced. Nothing else should run meanwhile. Memory is the sum of
+the peaks (`VmHWM`, Linux) of all processes of the command.
 """
 
 import argparse
@@ -16,13 +16,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.collect_runs import update_results
+
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
 RESULTS = HERE / "results.json"
 CASES = {
-    "transformer": ("multi30k_en_de.yaml", "training.length.count=2", "training.schedule.warmup=200"),
-    "lstm": ("multi30k_en_de_lstm.yaml", "training.length.count=400"),
-    "language model": ("shakespeare.yaml", "training.length.count=800"),
+    "transformer": ("multi30k_en_de.yaml", "training.max_epochs=2", "training.schedule.warmup=200"),
+    "lstm": ("multi30k_en_de_lstm.yaml", "training.max_steps=400"),
+    "language model": ("shakespeare.yaml", "training.max_steps=800"),
 }
 
 
@@ -30,23 +32,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("cases", nargs="+", choices=list(CASES))
-    asked = parser.parse_args()
-    for case in asked.cases:
+    arguments = parser.parse_args()
+    for case in arguments.cases:
         file, *changes = CASES[case]
-        settings = [str(EXAMPLES / file), "--data", str(asked.data)]
+        settings = [str(EXAMPLES / file), "--data", str(arguments.data)]
         settings += [part for change in changes for part in ("--set", change)]
-        began = time.perf_counter()
-        planned = json.loads(_output([*_dragoman("plan"), *settings, "--json"]))
-        planning = time.perf_counter() - began
+        start = time.perf_counter()
+        planned = json.loads(_run([*_dragoman("plan"), *settings, "--json"]))
+        planning = time.perf_counter() - start
         with tempfile.TemporaryDirectory() as folder:
-            seconds, peaks = watched([*_dragoman("train"), *settings, "--out", f"{folder}/run"])
-        keep({case: row(file, changes, planned, planning, seconds, peaks)})
+            seconds, peaks = measure([*_dragoman("train"), *settings, "--out", f"{folder}/run"])
+        result = compare_plan(file, changes, planned, planning, seconds, peaks)
+        update_results(RESULTS, {case: result})
+        print(case, {key: value for key, value in result.items() if key != "plan"})
 
 
-def row(
+def compare_plan(
     file: str, changes: list[str], planned: dict[str, Any], planning: float, seconds: float, peaks: list[int]
 ) -> dict[str, Any]:
-    """Both sides of a case, and by how much the plan is off."""
+    """Return the plan, the training and the errors of the plan in percent."""
     time_planned, memory_planned = planned["time"]["total"], planned["memory"]["total"]
     return {
         "date": date.today().isoformat(),
@@ -61,34 +65,26 @@ def row(
     }
 
 
-def keep(rows: dict[str, Any]) -> None:
-    """Put the rows among those that are there."""
-    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps(before | rows, indent=2) + "\n")
-    for name, one in rows.items():
-        print(name, {key: value for key, value in one.items() if key != "plan"})
-
-
-def watched(command: list[str]) -> tuple[float, list[int]]:
-    """The seconds of a command, and the peak of memory of each of its processes that takes any to speak of."""
-    began, peaks = time.perf_counter(), {}
+def measure(command: list[str]) -> tuple[float, list[int]]:
+    """Return the seconds of a command, and the peak memory of each process above 64 MiB."""
+    start, peaks = time.perf_counter(), {}
     process = subprocess.Popen(command)
     while process.poll() is None:
-        for one in _family(process.pid):
+        for one in _process_tree(process.pid):
             peaks[one] = max(peaks.get(one, 0), _peak(one))
         time.sleep(0.05)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if process.returncode:
         sys.exit(process.returncode)
     return seconds, [peak for peak in peaks.values() if peak > 2**26]
 
 
-def _family(process: int) -> list[int]:
+def _process_tree(process: int) -> list[int]:
     found = [process]
     try:
         for task in Path(f"/proc/{process}/task").iterdir():
             for child in (task / "children").read_text().split():
-                found += _family(int(child))
+                found += _process_tree(int(child))
     except OSError:
         return found
     return found
@@ -106,9 +102,8 @@ def _dragoman(verb: str) -> list[str]:
     return [sys.executable, "-m", "dragoman", verb]
 
 
-def _output(command: list[str]) -> str:
-    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return answer.stdout
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 if __name__ == "__main__":

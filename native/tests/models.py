@@ -1,4 +1,4 @@
-"""Small models for the core, of random arrays alone."""
+"""Small models with random weights."""
 
 from typing import Any
 
@@ -6,24 +6,25 @@ import numpy as np
 import pytest
 
 cpu = pytest.importorskip(
-    "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
+    "dragoman_cpu", reason="the CPU library is not installed; `make test` builds it if there is a C++17 compiler"
 )
 
 Weights = dict[str, np.ndarray]
 VOCABULARY = 197
-COMPUTES = ("float32", "bfloat16", "int8")
+COMPUTE_TYPES = ("float32", "bfloat16", "int8")
 INSTRUCTION_SETS = cpu.instruction_sets()
+KINDS = ("encoder_decoder", "decoder_only")
 
 
-def config(kind: str = "transformer", **changes: Any) -> dict[str, Any]:
-    """A model that takes every road: several heads a key, a gate, sizes that fill no register."""
+def config(kind: str = "encoder_decoder", **changes: Any) -> dict[str, Any]:
+    """Return a model that covers many code paths: grouped queries, a gate, sizes that fill no register."""
     attention = {"score": {"kind": "scaled_dot"}, "pattern": {"kind": "full"}}
-    plain = {
+    common = {
         "kind": kind,
-        "size": 66,
-        "heads": 6,
-        "key_value_heads": 2,
-        "feed_forward": 83,
+        "d_model": 66,
+        "num_heads": 6,
+        "num_kv_heads": 2,
+        "d_ff": 83,
         "activation": "silu",
         "gated": True,
         "norm": "layer",
@@ -34,102 +35,104 @@ def config(kind: str = "transformer", **changes: Any) -> dict[str, Any]:
         "norm_embedding": False,
         "dropout": {},
     }
-    if kind == "causal":
-        own = {"layers": 2, "attention": attention, "tie": True, "vocabulary": VOCABULARY}
+    if kind == "decoder_only":
+        specific = {"num_layers": 2, "attention": attention, "tie_embeddings": True, "vocabulary": VOCABULARY}
     else:
         roles = {"encoder": attention, "decoder": attention, "cross": {"score": {"kind": "scaled_dot"}}}
-        own = {"encoder_layers": 2, "decoder_layers": 2, "attention": roles, "tie": "all"}
-        own |= {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
-    return plain | own | changes
+        specific = {"encoder_layers": 2, "decoder_layers": 2, "attention": roles, "tie_embeddings": "all"}
+        specific |= {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
+    return common | specific | changes
 
 
-def pruned(kind: str = "transformer") -> dict[str, Any]:
-    """One whose layers have different heads."""
+def pruned(kind: str = "encoder_decoder") -> dict[str, Any]:
+    """Return a model whose layers keep different heads."""
     kept = {"encoder": [[0, 2, 5], [3]], "decoder": [[5], [0, 1, 2, 3, 4, 5]], "cross": [[1, 2, 3, 4], [0, 2]]}
-    return _pruned(kind, kept, [[1, 4], [0, 1, 2, 3, 5]], key_value_heads=None)
+    return _pruned(kind, kept, [[1, 4], [0, 1, 2, 3, 5]], num_kv_heads=None)
 
 
-def pruned_groups(kind: str = "transformer") -> dict[str, Any]:
-    """One whose layers have different heads, each of which shares its keys with another."""
+def pruned_groups(kind: str = "encoder_decoder") -> dict[str, Any]:
+    """Return a model with grouped queries whose layers keep different groups."""
     kept = {"encoder": [[0, 1, 4, 5], [2, 3]], "decoder": [[4, 5], [0, 1, 2, 3]], "cross": [[2, 3, 4, 5], [0, 1]]}
-    return _pruned(kind, kept, [[2, 3], [0, 1, 4, 5]], key_value_heads=3)
+    return _pruned(kind, kept, [[2, 3], [0, 1, 4, 5]], num_kv_heads=3)
 
 
-def _pruned(kind: str, kept: dict[str, Any], kept_of_causal: list[list[int]], **changes: Any) -> dict[str, Any]:
-    plain = config(kind)["attention"]
-    if kind == "causal":
-        return config(kind, attention=plain | {"kept": kept_of_causal}, **changes)
-    return config(kind, attention={name: plain[name] | {"kept": kept[name]} for name in kept}, **changes)
+def _pruned(kind: str, kept: dict[str, Any], decoder_only_kept: list[list[int]], **changes: Any) -> dict[str, Any]:
+    attention = config(kind)["attention"]
+    if kind == "decoder_only":
+        return config(kind, attention=attention | {"kept_heads": decoder_only_kept}, **changes)
+    return config(kind, attention={role: attention[role] | {"kept_heads": kept[role]} for role in kept}, **changes)
 
 
-class _Drawn:
-    """Weights of one configuration, drawn one after the other."""
+class _RandomWeights:
+    """Weights of one configuration, drawn in a fixed order."""
 
     def __init__(self, config: dict[str, Any], seed: int) -> None:
         self.arrays: Weights = {}
-        self.size, self.hidden = config["size"], config["feed_forward"]
-        self.head_size, self.heads = config["size"] // config["heads"], config["heads"]
-        self.key_heads = config["key_value_heads"] or config["heads"]
+        self.d_model, self.d_ff, self.num_heads = config["d_model"], config["d_ff"], config["num_heads"]
+        self.head_dim = self.d_model // self.num_heads
+        self.num_kv_heads = config["num_kv_heads"] or self.num_heads
         self.generator = np.random.default_rng(seed)
 
-    def put(self, name: str, *shape: int) -> None:
+    def add_array(self, name: str, *shape: int) -> None:
         self.arrays[name] = (self.generator.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
 
-    def linear(self, name: str, inputs: int, outputs: int) -> None:
-        self.put(f"{name}.weight", outputs, inputs)
-        self.put(f"{name}.bias", outputs)
+    def add_linear(self, name: str, inputs: int, outputs: int) -> None:
+        self.add_array(f"{name}.weight", outputs, inputs)
+        self.add_array(f"{name}.bias", outputs)
 
-    def norm(self, name: str) -> None:
-        self.arrays[f"{name}.weight"] = self.generator.uniform(0.5, 1.5, self.size).astype(np.float32)
-        self.put(f"{name}.bias", self.size)
+    def add_norm(self, name: str) -> None:
+        self.arrays[f"{name}.weight"] = self.generator.uniform(0.5, 1.5, self.d_model).astype(np.float32)
+        self.add_array(f"{name}.bias", self.d_model)
 
-    def attention(self, name: str, kept: list[int] | None) -> None:
-        queries = len(kept) if kept else self.heads
-        keys = queries * self.key_heads // self.heads
-        for part, heads in (("query", queries), ("key", keys), ("value", keys)):
-            self.linear(f"{name}.{part}", self.size, heads * self.head_size)
-        self.linear(f"{name}.output", queries * self.head_size, self.size)
+    def add_attention(self, name: str, kept: list[int] | None) -> None:
+        num_heads = len(kept) if kept else self.num_heads
+        num_kv_heads = num_heads * self.num_kv_heads // self.num_heads
+        for part, heads in (("query", num_heads), ("key", num_kv_heads), ("value", num_kv_heads)):
+            self.add_linear(f"{name}.{part}", self.d_model, heads * self.head_dim)
+        self.add_linear(f"{name}.output", num_heads * self.head_dim, self.d_model)
 
-    def blocks(self, name: str, layers: int, **attentions: dict[str, Any]) -> None:
+    def add_blocks(self, name: str, layers: int, **attentions: dict[str, Any]) -> None:
         for layer, block in ((layer, f"{name}.{layer}") for layer in range(layers)):
-            for attention, choices in attentions.items():
-                kept = choices.get("kept")
-                self.attention(f"{block}.{attention}", kept and kept[layer])
-                self.norm(f"{block}.around_{attention}.norm")
-            self.norm(f"{block}.around_feed_forward.norm")
-            self.linear(f"{block}.feed_forward.inner", self.size, self.hidden)
-            self.linear(f"{block}.feed_forward.gate", self.size, self.hidden)
-            self.linear(f"{block}.feed_forward.outer", self.hidden, self.size)
+            for attention, options in attentions.items():
+                kept = options.get("kept_heads")
+                self.add_attention(f"{block}.{attention}", kept and kept[layer])
+                self.add_norm(f"{block}.{attention}_residual.norm")
+            self.add_norm(f"{block}.feed_forward_residual.norm")
+            self.add_linear(f"{block}.feed_forward.inner", self.d_model, self.d_ff)
+            self.add_linear(f"{block}.feed_forward.gate", self.d_model, self.d_ff)
+            self.add_linear(f"{block}.feed_forward.outer", self.d_ff, self.d_model)
 
 
 def weights(config: dict[str, Any], seed: int = 0) -> Weights:
-    """By the names and shapes of a run."""
-    drawn = _Drawn(config, seed)
-    if config["kind"] == "causal":
-        drawn.put("embedding.tokens.weight", config["vocabulary"], drawn.size)
-        drawn.blocks("blocks", config["layers"], attention=config["attention"])
-        drawn.norm("norm")
+    """Draw weights with the names and shapes of a run."""
+    drawn = _RandomWeights(config, seed)
+    if config["kind"] == "decoder_only":
+        drawn.add_array("embedding.tokens.weight", config["vocabulary"], drawn.d_model)
+        drawn.add_blocks("blocks", config["num_layers"], attention=config["attention"])
+        drawn.add_norm("norm")
     else:
-        drawn.put("source_embedding.tokens.weight", config["source_vocabulary"], drawn.size)
+        drawn.add_array("source_embedding.tokens.weight", config["source_vocabulary"], drawn.d_model)
         encoder, decoder, cross = (config["attention"][role] for role in ("encoder", "decoder", "cross"))
-        drawn.blocks("encoder", config["encoder_layers"], attention=encoder)
-        drawn.blocks("decoder", config["decoder_layers"], attention=decoder, cross_attention=cross)
-        drawn.norm("encoder_norm")
-        drawn.norm("decoder_norm")
-    drawn.put("unembedding.bias", VOCABULARY)
+        drawn.add_blocks("encoder", config["encoder_layers"], attention=encoder)
+        drawn.add_blocks("decoder", config["decoder_layers"], attention=decoder, cross_attention=cross)
+        drawn.add_norm("encoder_norm")
+        drawn.add_norm("decoder_norm")
+    drawn.add_array("unembedding.bias", VOCABULARY)
     return drawn.arrays
 
 
-def model(kind: str = "transformer", made: dict[str, Any] | None = None, **options: Any) -> Any:
-    made = made or config(kind)
-    return cpu.Model(made, weights(made), **{"compute": "float32", "threads": 1, **options})
+def model(kind: str = "encoder_decoder", model_config: dict[str, Any] | None = None, **options: Any) -> Any:
+    """Load a model with random weights; by default in float32 on one thread."""
+    model_config = model_config or config(kind)
+    options = {"compute_type": "float32", "num_threads": 1, **options}
+    return cpu.Model(model_config, weights(model_config), **options)
 
 
-def texts(count: int, *, seed: int = 0, longest: int = 37) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and lengths, which differ much."""
+def sources(count: int, *, seed: int = 0, max_length: int = 37) -> tuple[np.ndarray, np.ndarray]:
+    """Draw ids and lengths of sources of very different lengths."""
     generator = np.random.default_rng(seed)
-    lengths = generator.integers(1, longest + 1, count)
-    return generator.integers(VOCABULARY, size=(count, longest)), lengths
+    lengths = generator.integers(1, max_length + 1, count)
+    return generator.integers(VOCABULARY, size=(count, max_length)), lengths
 
 
 def tokens(batch: int, beam: int, *, seed: int = 0) -> np.ndarray:

@@ -5,6 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 CORE = "dragoman_cpu"
+API_VERSION = 2
+"""Version of the library's interface that this package uses."""
 PACKAGE = "dragoman-cpu"
 INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
 """The environment variable that forces the core's instructions, for who wants others than the best there are."""
@@ -20,10 +22,15 @@ def fault() -> str | None:
     if (mismatch := _mismatch()) is not None:
         return f"the compiled core is {mismatch}; install the one that fits: pip install -U dragoman {PACKAGE}"
     try:
-        import_module(CORE)
+        library = import_module(CORE)
     except Exception as error:  # a binary for another system or another numpy fails in its own way
         words = " ".join(str(error).split())
         return f"the compiled core is there and cannot be loaded ({words}); install it anew: pip install {PACKAGE}"
+    if (found := getattr(library, "API_VERSION", None)) != API_VERSION:
+        return (
+            f"the CPU library has interface version {found}, and dragoman needs {API_VERSION}; "
+            f"install both together: pip install -U dragoman {PACKAGE}"
+        )
     return None
 
 

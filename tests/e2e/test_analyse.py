@@ -32,14 +32,14 @@ def numbers(folder):
 def test_both_systems_are_analysed(numbers):
     run, echo = numbers["systems"]
     assert [one["name"] for one in (run, echo)] == ["run-1", "echo.de"]
-    assert run["whole"]["bleu"] > 30 > echo["whole"]["bleu"]
-    assert echo["faults"]["echoing"] == [0, 1, 2, 4]
-    assert run["by_frequency"][0]["wanted"] == 0  # every word of the references stands in the file of the training
+    assert run["overall"]["bleu"] > 30 > echo["overall"]["bleu"]
+    assert echo["errors"]["copied"] == [0, 1, 2, 4]
+    assert run["by_frequency"][0]["in_references"] == 0  # every word of the references stands in the file of the training
     assert numbers["signature"].startswith("BLEU|nrefs:1|")
     first, second = numbers["differences"]
     assert first["bleu"] is None
-    assert second["bleu"] == pytest.approx(echo["whole"]["bleu"] - run["whole"]["bleu"])
-    assert 0 < second["p_randomisation"] <= 1
+    assert second["bleu"] == pytest.approx(echo["overall"]["bleu"] - run["overall"]["bleu"])
+    assert 0 < second["p_randomization"] <= 1
 
 
 def test_the_worst_sentences_of_a_run_come_with_their_attention(numbers):

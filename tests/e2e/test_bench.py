@@ -53,7 +53,7 @@ def test_less_than_float32_moves_less(folder):
         pytest.skip("the compiled core is not installed")
     moved = {}
     for compute in ("float32", "bfloat16", "int8"):
-        asked = ["--batch", 1, "--beam", 1, "--rounds", 1, "--tokens", 3, "--device", "cpu", "--compute", compute]
+        asked = ["--batch", 1, "--beam", 1, "--rounds", 1, "--tokens", 3, "--device", "cpu", "--compute-type", compute]
         found = json.loads(dragoman("bench", "translator", *asked, "--json", cwd=folder).stdout)
         assert found["compute"] == compute
         moved[compute] = found["costs"]["weight_bytes"]

@@ -12,7 +12,7 @@ from tests.small_runs import dragoman, settings, write_corpus
 
 pytestmark = pytest.mark.slow
 
-SHORT = ("--set", "training.length={kind: updates, count: 6}", "--set", "training.interval={kind: updates, count: 2}")
+SHORT = ("--set", "training.max_steps=6", "--set", "training.validate_every=2")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def lines(path: Path) -> list[str]:
 
 def further(folder: Path, out: str, *options: str) -> str:
     corpora = ("--source", "more.en", "--target", "more.de")
-    return done(folder, "train", "--from", "run", *corpora, "--out", out, *SHORT, *options)
+    return done(folder, "train", "--init-from", "run", *corpora, "--out", out, *SHORT, *options)
 
 
 def test_a_run_is_trained_further_on_new_text(folder):
@@ -57,7 +57,7 @@ def test_a_run_is_trained_further_on_new_text(folder):
 
 
 def test_adapters_are_merged_and_going_on_with_them_is_exact(folder):
-    further(folder, "adapted", "--set", "training.adapters={rank: 3}")
+    further(folder, "adapted", "--set", "training.lora={rank: 3}")
     begun, adapted = (load_tensors(folder / name / "model.safetensors") for name in ("run", "adapted"))
     changed = {name for name in begun if (begun[name] != adapted[name]).any()}
     assert begun.keys() == adapted.keys()
@@ -75,8 +75,8 @@ def test_a_vocabulary_is_extended(folder):
     (folder / "ships.en").write_text("the harbour pilot sleeps .\n" * 30, encoding="utf-8")
     (folder / "ships.de").write_text("der Hafenlotse schläft .\n" * 30, encoding="utf-8")
     done(
-        *(folder, "train", "--from", "run", "--source", "ships.en", "--target", "ships.de", "--out", "ships", *SHORT),
-        *("--set", "extend_vocabulary=11", "--set", "data.cleaning.duplicates=false"),
+        *(folder, "train", "--init-from", "run", "--source", "ships.en", "--target", "ships.de", "--out", "ships", *SHORT),
+        *("--set", "extend_vocabulary=11", "--set", "data.cleaning.remove_duplicates=false"),
         *("--valid-source", "more.en", "--valid-target", "more.de"),
     )
     before, after = (load_tensors(folder / name / "model.safetensors") for name in ("run", "ships"))
@@ -110,7 +110,7 @@ def test_a_student_learns_from_what_its_teacher_writes_and_from_its_distribution
     (folder / "student.yaml").write_text(
         "data:\n  train: {kind: files, source: train.en, target: train.de}\n"
         "model: {size: 8, heads: 2, encoder_layers: 1, decoder_layers: 1, feed_forward: 16}\n"
-        "training:\n  batch_tokens: 331\n  objective: {kind: word_distillation, teacher: run}\n",
+        "training:\n  batch_tokens: 331\n  objective: {kind: distillation, teacher: run}\n",
         encoding="utf-8",
     )
     done(folder, "train", "student.yaml", "--out", "student", *SHORT)
@@ -126,26 +126,26 @@ def second(folder) -> str:
 
 def test_runs_are_asked_together(folder, second):
     rows = []
-    for runs in (["run"], [second], ["run", "--with", second]):
+    for runs in (["run"], [second], ["run", "--ensemble", second]):
         done(folder, "score", *runs, "--source", "more.en", "--target", "more.de", "--format", "jsonl", "-o", "scored")
         rows.append([json.loads(line)["token_log_probs"] for line in lines(folder / "scored")])
     for one, two, both in zip(*rows, strict=True):
         mean = [math.log((math.exp(mine) + math.exp(theirs)) / 2) for mine, theirs in zip(one, two, strict=True)]
         assert both == pytest.approx(mean, abs=1e-4)
-    done(folder, "translate", "run", "--with", second, "--input", "more.en", "--output", "both.de")
-    said = done(folder, "evaluate", "run", "--with", second, "--source", "more.en", "--reference", "more.de")
+    done(folder, "translate", "run", "--ensemble", second, "--input", "more.en", "--output", "both.de")
+    said = done(folder, "evaluate", "run", "--ensemble", second, "--source", "more.en", "--reference", "more.de")
     scores = done(folder, "evaluate", "--hypothesis", "both.de", "--reference", "more.de")
     assert said.startswith(scores)  # warnings about single lines may stand behind them
 
 
 def test_runs_that_were_asked_together_teach_together(folder, second):
-    done(folder, "distill", "run", "--with", second, "--source", "more.en", "--out", "taught-by-both")
+    done(folder, "distill", "run", "--ensemble", second, "--source", "more.en", "--out", "taught-by-both")
     origin = json.loads((folder / "taught-by-both" / "origin.json").read_text(encoding="utf-8"))
     assert (origin["run"], [one["run"] for one in origin["beside"]]) == ("run", [second])
-    objective = f"training.objective={{kind: word_distillation, teacher: run, beside: [{second}]}}"
+    objective = f"training.loss={{kind: distillation, teacher: run, beside: [{second}]}}"
     corpora = ("--source", "more.en", "--target", "more.de", "--out", "taught-by-words")
     done(folder, "train", *corpora, *settings(), *SHORT, "--set", objective)
-    done(folder, "backtranslate", "run", "--with", second, "--monolingual", "more.en", "--out", "back-of-both")
+    done(folder, "backtranslate", "run", "--ensemble", second, "--monolingual", "more.en", "--out", "back-of-both")
 
 
 def test_what_cannot_be_asked_together_is_refused(folder, second):
@@ -153,11 +153,10 @@ def test_what_cannot_be_asked_together_is_refused(folder, second):
     drawing = ("backtranslate", "run", "--monolingual", "more.en", "--out", "none", "--method", "sampling")
     done(folder, "train", "--source", "more.en", "--target", "more.de", "--out", "stranger", *settings(), *SHORT)
     for command, message in (
-        ((*run, "--with", "stranger"), "stranger: has another tokenizer than run"),
-        ((*run, "--with", "nowhere"), "nowhere: no run folder"),
-        ((*run, "--with", second, "--beam", "1", "--draft", "copy"), "drafts are for a single run"),
-        (("score", "run", "--target", "more.de", "--perplexity", "--with", second), "--with has no effect with"),
-        ((*drawing, "--with", second), "--with is for --method beam"),
+        ((*run, "--ensemble", "stranger"), "stranger: has another tokenizer than run"),
+        ((*run, "--ensemble", "nowhere"), "nowhere: no run folder"),
+        (("score", "run", "--target", "more.de", "--perplexity", "--ensemble", second), "--ensemble has no effect with"),
+        ((*drawing, "--ensemble", second), "--ensemble is for --method beam"),
     ):
         answer = dragoman(*command, cwd=folder)
         assert answer.returncode == 2, command
@@ -186,8 +185,8 @@ def test_what_a_model_wrote_stands_beside_what_people_wrote(folder):
     corpus = "{kind: files, source: more.en, target: more.de}"
     said = done(
         *(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "mixed", *settings(), *SHORT),
-        *("--valid-source", "more.en", "--valid-target", "more.de", "--set", "data.cleaning.leaks=false"),
-        *("--set", "data.cleaning.duplicates=false", "--set", f"data.beside=[{{corpus: {corpus}, times: 2}}]"),
+        *("--valid-source", "more.en", "--valid-target", "more.de", "--set", "data.cleaning.remove_leaks=false"),
+        *("--set", "data.cleaning.remove_duplicates=false", "--set", f"data.extra_corpora=[{{corpus: {corpus}, times: 2}}]"),
     )
     assert "500 pairs to learn from" in said
     assert "times: 2.0" in (folder / "mixed" / "config.yaml").read_text(encoding="utf-8")

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from dragoman.cli import main
 from dragoman.data.datasets.labeled import Labels
-from dragoman.data.datasets.qa import WindowSettings
-from dragoman.data.tokenizers import Characters, Tokenizer, Words
-from dragoman.inference import Answerer, AnswerSettings, Classifier, Tagger, Translator
-from dragoman.models.task_heads import SpanLogits, answer_places
+from dragoman.data.datasets.qa import WindowConfig
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
+from dragoman.inference import QuestionAnswerer, AnswerConfig, Classifier, Tagger, Translator
+from dragoman.models.task_heads import SpanLogits, answer_mask
 from tests.fakes import PrefixNetwork
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
@@ -36,7 +36,7 @@ class Table(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> Tensor | SpanLogits:
         found = self.logits[tokens]
         if segments is not None:
-            hidden = ~answer_places(lengths, segments)
+            hidden = ~answer_mask(lengths, segments)
             return SpanLogits(*found.masked_fill(hidden[..., None], torch.finfo(found.dtype).min).unbind(-1))
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         return (found * real[..., None]).sum(1) / lengths[:, None] if self.whole else found
@@ -45,18 +45,18 @@ class Table(nn.Module):
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """What each run folder loads as, by its name."""
-    both = Tokenizer.train(lambda: [("two dogs and a cat", CONTEXT)], Characters())
-    words = Tokenizer.train(lambda: [("two dogs and a cat", CONTEXT)], Words()).source
+    both = Tokenizer.train(lambda: [("two dogs and a cat", CONTEXT)], CharacterConfig())
+    words = Tokenizer.train(lambda: [("two dogs and a cat", CONTEXT)], WordConfig()).source
     side = both.source
-    layout = WindowSettings(longest=20, longest_question=4, stride=3)
+    layout = WindowConfig(max_length=20, max_question_length=4, stride=3)
     loaded: dict[str, object] = {
         "sentiment": Classifier(Table(len(side), 3, whole=True), side, LABELS),
         "tags": Tagger(Table(len(side), 3), side, LABELS),
-        "answers": Answerer(Table(len(words), 2), words, layout=layout, settings=AnswerSettings(longest_answer=3)),
+        "answers": QuestionAnswerer(Table(len(words), 2), words, layout=layout, settings=AnswerConfig(max_answer_length=3)),
         "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> object:
+    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found
@@ -149,7 +149,7 @@ def test_the_context_may_come_from_standard_input(runs, monkeypatch, capsys):
 
 def test_questions_of_a_file_are_answered_in_order(runs, questions, capsys):
     assert run("answer", "runs/answers", "-i", questions) == 0
-    expected = runs["answers"].answers([("who", CONTEXT), ("where", "by the sea")])
+    expected = runs["answers"].answer_batch([("who", CONTEXT), ("where", "by the sea")])
     assert capsys.readouterr().out.splitlines() == [" ".join(some[0].text.split()) for some in expected]
     assert run("answer", "runs/answers", "-i", questions, "--format", "jsonl") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

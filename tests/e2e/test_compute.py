@@ -52,7 +52,7 @@ def test_translating_through_the_core_leaves_torch_alone(run, tmp_path):
 
 
 def test_a_run_is_exported_described_and_translated_with(run, tmp_path):
-    told = process("-m", "dragoman", "export", run, "--compute", "int8", "--out", "model", cwd=tmp_path)
+    told = process("-m", "dragoman", "export", run, "--compute-type", "int8", "--out", "model", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith("model: int8 weights, 0.0 MiB")
     facts = process("-m", "dragoman", "info", "model", "--json", cwd=tmp_path)
@@ -79,7 +79,7 @@ def test_a_training_says_once_that_its_core_cannot_be_loaded(tmp_path, broken):
     for side in ("en", "de"):
         lines = (f"{side} {word} {number}\n" for word in ("dog", "cat", "sea") for number in range(20))
         (tmp_path / side).write_text("".join(lines), encoding="utf-8")
-    short = ("--set", "training.length={kind: updates, count: 2}", "--set", "data.held_out=5")
+    short = ("--set", "training.max_steps=2", "--set", "data.valid_size=5")
     asked = ("train", "--source", "en", "--target", "de", "--device", "cpu", "--out", "run", *short)
     answer = process("-m", "dragoman", *asked, cwd=tmp_path, packages=broken)
     assert answer.returncode == 0, answer.stderr
@@ -97,7 +97,7 @@ def test_a_core_that_cannot_be_loaded_costs_one_line_and_no_more(run, tmp_path, 
     about = [line for line in answer.stderr.splitlines() if "reached its longest" not in line]
     assert len(about) == 1
     assert "is computed by PyTorch: the compiled core is there and cannot be loaded (" in about[0]
-    refused = process(*asked, "--compute", "int8", cwd=tmp_path, text=TEXT, packages=broken)
+    refused = process(*asked, "--compute-type", "int8", cwd=tmp_path, text=TEXT, packages=broken)
     assert refused.returncode == 2
     assert "cannot be loaded" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -109,7 +109,7 @@ def test_a_core_of_another_version_is_not_asked(run, tmp_path):
     described.mkdir(parents=True)
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: dragoman-cpu\nVersion: 0.0.1\n", encoding="utf-8")
     (tmp_path / "packages" / "dragoman_cpu.py").write_text("", encoding="utf-8")
-    asked = ["-m", "dragoman", "translate", run, "--device", "cpu", "--max-length", 5, "--compute", "int8"]
+    asked = ["-m", "dragoman", "translate", run, "--device", "cpu", "--max-length", 5, "--compute-type", "int8"]
     refused = process(*asked, cwd=tmp_path, text=TEXT, packages=tmp_path / "packages")
     assert refused.returncode == 2
     words = " ".join(refused.stderr.split())
@@ -124,14 +124,14 @@ def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_o
     asked = ["generate", "model", "--prompt", "two", "--tokens", 5, "--device", "cpu"]
     answer = process("-m", "dragoman", *asked, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    assert "model is computed by PyTorch: models of kind causal are not for the compiled core" in answer.stderr
-    refused = process("-m", "dragoman", *asked, "--compute", "int8", cwd=tmp_path)
+    assert "model is computed by PyTorch: the CPU library does not run models of kind decoder_only" in answer.stderr
+    refused = process("-m", "dragoman", *asked, "--compute-type", "int8", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "compute = int8: models of kind causal" in refused.stderr
+    assert "compute = int8: the CPU library does not run" in refused.stderr
     (tmp_path / "text").write_text("two\n", encoding="utf-8")
     measured = ("score", "model", "--target", "text", "--perplexity", "--device", "cpu")
     for precision, code in (("float32", 0), ("int8", 2)):
-        answer = process("-m", "dragoman", *measured, "--compute", precision, cwd=tmp_path)
+        answer = process("-m", "dragoman", *measured, "--compute-type", precision, cwd=tmp_path)
         assert answer.returncode == code, answer.stderr
 
 
@@ -180,16 +180,3 @@ def test_a_shortlist_is_learnt_at_export_and_used_where_it_is_wanted(run, tmp_pa
         assert (refused.returncode, refused.stdout) == (2, "")
         assert message in refused.stderr
 
-
-def test_a_draft_is_for_greedy_search_and_for_the_core(run, tmp_path):
-    for options, message in (
-        (["--draft", "copy"], "--draft guesses ahead in greedy search, and the beam is 5; add --beam 1"),
-        (["--draft", "nowhere", "--beam", 1], "nowhere: no run folder"),
-    ):
-        answer = process("-m", "dragoman", "translate", run, "--device", "cpu", *options, cwd=tmp_path, text=TEXT)
-        assert (answer.returncode, answer.stdout) == (2, "")
-        assert message in answer.stderr
-    for draft in ("copy", run):
-        options = ["--device", "cpu", "--beam", 1, "--draft", draft]
-        answer = process("-c", PROGRAM, "translate", run, *options, cwd=tmp_path, text=TEXT)
-        assert (answer.stdout, answer.stderr) == (TEXT, "False\n")

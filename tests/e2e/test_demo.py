@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import browser, chromium
 
-FEW = ("--set", "training.length.count=12", "--set", "training.interval.count=12")
+FEW = ("--set", "training.max_epochs=12", "--set", "training.validate_every_epochs=12")
 
 
 def demo(folder, *options):

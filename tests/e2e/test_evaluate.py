@@ -71,7 +71,7 @@ def test_a_comparison_as_json(folder, capsys):
     assert baseline["score"] == round(corpus_score(OUTPUT, [REFERENCE], ExactMatch()).value, 4)
     assert baseline["p_bootstrap"] is None
     assert worse["difference"] == pytest.approx(-100 / 3, abs=1e-4)
-    assert worse["p_randomisation"] == 1.0  # one sentence differs, so swapping never brings them nearer
+    assert worse["p_randomization"] == 1.0  # one sentence differs, so swapping never brings them nearer
 
 
 def test_files_with_windows_line_ends_or_compressed_score_the_same(folder, capsys):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.data.tokenizers import Characters, Tokenizer
-from dragoman.decoding import SamplingSettings, SearchSettings
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.decoding import SamplingConfig, DecodingConfig
 from dragoman.inference import Generator, Translator
 from tests.fakes import PrefixNetwork, TextNetwork
 
@@ -23,11 +23,11 @@ TEXTS = ["two dogs and a cat", "eine Katze\n\nund"]
 @pytest.fixture
 def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     """What every run folder loads as."""
-    tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, Characters(whitespace="keep", byte_fallback=False))
+    tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(whitespace="keep", byte_fallback=False))
     network = TextNetwork(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> Generator:
+    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> Generator:
         assert path == Path("runs/gpt")
         loaded.batch_tokens = batch_tokens
         return loaded
@@ -61,7 +61,7 @@ def test_a_prompt_is_gone_on_with(generator, capsys):
 
 def test_without_a_prompt_a_text_begins_from_nothing(generator, capsys):
     assert run("--seed", 5, "--tokens", 31) == 0
-    [expected] = generator.generate([""], SamplingSettings(seed=5), tokens=31)
+    [expected] = generator.generate([""], SamplingConfig(seed=5), tokens=31)
     assert capsys.readouterr().out == expected.text + "\n"
 
 
@@ -90,7 +90,7 @@ def test_a_person_at_a_terminal_sees_each_piece_as_it_comes(generator, monkeypat
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     assert run("--prompt", "two dogs", "--seed", 3, "--min-length", 20) == 0
-    pieces = list(generator.stream("two dogs", SamplingSettings(seed=3, minimum_length=20)))
+    pieces = list(generator.stream("two dogs", SamplingConfig(seed=3, min_length=20)))
     assert terminal.getvalue() == "".join(pieces) + "\n"
     assert terminal.flushed >= len(pieces) >= 20
 
@@ -113,7 +113,7 @@ def test_a_file_of_prompts_gives_a_text_for_each(generator, source, tmp_path, ca
 def test_prompts_are_read_from_standard_input(generator, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two dogs\na cat")))
     assert run("-i", "-", "--tokens", 7, "--temperature", 0) == 0
-    expected = generator.generate(["two dogs", "a cat"], SamplingSettings(temperature=0), tokens=7)
+    expected = generator.generate(["two dogs", "a cat"], SamplingConfig(temperature=0), tokens=7)
     assert capsys.readouterr().out == "".join(one.text + "\n" for one in expected)
 
 
@@ -129,21 +129,11 @@ def test_options_reach_the_draws(generator, capsys):
         "--min-length": 5,
         "--seed": 17,
     }
-    settings = SamplingSettings(
-        temperature=0.7,
-        top_k=11,
-        top_p=0.9,
-        min_p=0.01,
-        typical=0.95,
-        repetition_penalty=1.3,
-        no_repeat_ngram=3,
-        minimum_length=5,
-        seed=17,
-    )
+    settings = SamplingConfig(temperature=0.7, top_k=11, top_p=0.9, min_p=0.01, typical_p=0.95, repetition_penalty=1.3, no_repeat_ngram_size=3, min_length=5, seed=17)
     given = [part for pair in options.items() for part in pair]
     assert run("--prompt", "a", "--n", 3, "--stop", "x", "--stop", "tz", "--format", "jsonl", *given) == 0
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    [expected] = generator.completions(["a"], settings, samples=3, stop=["x", "tz"])
+    [expected] = generator.generate_n_best(["a"], settings, samples=3, stop=["x", "tz"])
     assert [one["tokens"] for one in row["completions"]] == [list(one.tokens) for one in expected]
 
 
@@ -152,8 +142,8 @@ def test_a_beam_searches(generator, capsys):
         run("--prompt", "a", "--beam", 5, "--n", 2, "--tokens", 9, "--normalisation", "raw", "--format", "jsonl") == 0
     )
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    settings = SearchSettings(beam=5, best=2, normalisation={"kind": "raw"}, allow_unknown=False)
-    [expected] = generator.completions(["a"], settings, tokens=9)
+    settings = DecodingConfig(beam_size=5, n_best=2, normalisation={"kind": "raw"}, allow_unk=False)
+    [expected] = generator.generate_n_best(["a"], settings, tokens=9)
     assert [one["text"] for one in row["completions"]] == [one.text for one in expected]
     assert [one["score"] for one in row["completions"]] == pytest.approx([one.hypothesis.score for one in expected])
 
@@ -190,7 +180,7 @@ def test_what_cannot_be_done_is_said_in_one_message(generator, capsys, options, 
 
 
 def test_a_run_of_another_kind_is_named(monkeypatch, capsys):
-    tokenizer = Tokenizer.train(lambda: [("a", "b")], Characters())
+    tokenizer = Tokenizer.train(lambda: [("a", "b")], CharacterConfig())
     translator = Translator(PrefixNetwork(words=len(tokenizer.target) - 4), tokenizer)
     monkeypatch.setitem(sys.modules, "dragoman.runs.load", types.SimpleNamespace(load=lambda *_, **__: translator))
     assert run("--prompt", "a") == 2

@@ -17,8 +17,8 @@ def dragoman(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=60, **options)
 
 
-def test_help_answers_in_half_a_second():
-    """Of the processor, the best of five, since other processes may hold the machine."""
+def test_help_answers_in_under_a_quarter_second():
+    """Processor time, the best of five: other processes may hold the machine."""
     seconds = []
     for _ in range(5):
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -27,7 +27,7 @@ def test_help_answers_in_half_a_second():
         seconds.append(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
     assert answer.returncode == 0
     assert "evaluate" in answer.stdout
-    assert min(seconds) < 0.5
+    assert min(seconds) < 0.25
 
 
 def test_help_imports_nothing_heavy():
@@ -41,35 +41,14 @@ def test_help_imports_nothing_heavy():
     assert answer.stdout.splitlines()[-1] == "[]"
 
 
-def test_every_verb_explains_itself():
-    from dragoman.cli.main import command
+def test_every_verb_has_help_with_its_summary():
+    from dragoman.cli.main import SUMMARIES
 
-    verbs = [verb.callback.__name__ for verb in command().registered_commands]
-    assert verbs == [
-        "demo",
-        "plan",
-        "train",
-        "translate",
-        "generate",
-        "classify",
-        "answer",
-        "score",
-        "evaluate",
-        "compare",
-        "analyse",
-        "inspect",
-        "bench",
-        "info",
-        "prune",
-        "export",
-        "distill",
-        "backtranslate",
-        "reproduce",
-    ]
-    for verb in verbs:
+    for verb, summary in SUMMARIES.items():
         answer = dragoman(verb, "--help")
         assert answer.returncode == 0, answer.stderr
         assert f"dragoman {verb}" in answer.stdout
+        assert summary in " ".join(answer.stdout.replace("│", " ").split())
 
 
 def test_the_version_is_that_of_the_package():

@@ -7,19 +7,19 @@ import pytest
 import yaml
 
 from dragoman.cli import main
-from dragoman.runs.load import load_in_pytorch
+from dragoman.runs.load import load_torch_model
 from tests.browser import browser, chromium
 from tests.small_tasks import settings_of, write_texts
 
-FEW = ("--set", "training.length={kind: updates, count: 3}", "--set", "training.interval={kind: updates, count: 3}")
+FEW = ("--set", "training.max_steps=3", "--set", "training.validate_every=3")
 CHIPS = "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
 CONTEXT = "two dogs play and a man sleeps"
 TASKS = {
-    "language_modelling": ["--text", "two dogs", "--text", "a man", "--tokens", 5, "--beam", 3],
+    "language_modeling": ["--text", "two dogs", "--text", "a man", "--tokens", 5, "--beam", 3],
     "pairs": ["--text", "two dogs play", "--target", "zwei Hunde"],
     "classification": ["--text", CONTEXT],
     "tagging": ["--text", CONTEXT],
-    "answering": ["--text", CONTEXT, "--question", "after two"],
+    "question_answering": ["--text", CONTEXT, "--question", "after two"],
 }
 
 
@@ -57,7 +57,7 @@ def told(place, task, number=0):
 def test_weights_sum_to_one_over_what_may_be_seen(place, task):
     one = told(place, task)
     ((kind, weights),) = one["weights"].items()
-    assert kind == ("masked" if task in ("language_modelling", "pairs") else "encoder")
+    assert kind == ("masked" if task in ("language_modeling", "pairs") else "encoder")
     found, mask = np.array(weights), np.array(one["masks"][kind])
     assert found.shape[2:] == (len(one["read"]), len(one["read"])) == mask.shape[2:]
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-5)
@@ -67,18 +67,18 @@ def test_weights_sum_to_one_over_what_may_be_seen(place, task):
 def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
     """However many tokens might have been written after it."""
     options = ("--text", "two", "--target", "dogs", "--tokens", 18, "--json", "given.json", "--device", "cpu")
-    assert run("inspect", "language_modelling", *options) == 0
+    assert run("inspect", "language_modeling", *options) == 0
     one = told(place, "given")
-    assert one["source"] == ["<begin>", *"two"]
+    assert one["source"] == ["<bos>", *"two"]
     assert one["target"][:4] == list("dogs")
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_continuation_is_what_the_search_found(place, number):
-    one = told(place, "language_modelling", number)
+    one = told(place, "language_modeling", number)
     assert one["task"] == "continuation"
     assert one["read"][: len(one["source"])] == one["source"]
-    assert one["source"][0] == "<begin>"
+    assert one["source"][0] == "<bos>"
     tree = one["beam"]
     assert [tree["steps"][step][at]["token"] for step, at in enumerate(tree["winner"])] == one["target"]
     totals = [tree["steps"][step][at]["total"] for step, at in enumerate(tree["winner"])]
@@ -86,14 +86,14 @@ def test_a_continuation_is_what_the_search_found(place, number):
 
 
 def test_a_given_continuation_has_the_probability_that_scoring_gives_it(place):
-    one, generator = told(place, "pairs"), load_in_pytorch(place / "pairs", device="cpu")
+    one, generator = told(place, "pairs"), load_torch_model(place / "pairs", device="cpu")
     [scored] = generator.score(["zwei Hunde"], prompts=["two dogs play"])
     assert one["log_prob"] == pytest.approx(scored.log_prob, abs=1e-4)
-    assert one["target"][-1] == "<end>"
+    assert one["target"][-1] == "<eos>"
 
 
 def test_a_label_is_what_the_classifier_finds(place):
-    one, classifier = told(place, "classification"), load_in_pytorch(place / "classification", device="cpu")
+    one, classifier = told(place, "classification"), load_torch_model(place / "classification", device="cpu")
     [found] = classifier.classify([CONTEXT])
     [step] = one["steps"]
     assert step["token"] == found.label
@@ -107,7 +107,7 @@ def test_a_label_is_what_the_classifier_finds(place):
 
 
 def test_tags_are_what_the_tagger_finds(place):
-    one, tagger = told(place, "tagging"), load_in_pytorch(place / "tagging", device="cpu")
+    one, tagger = told(place, "tagging"), load_torch_model(place / "tagging", device="cpu")
     [found] = tagger.tag([CONTEXT.split()])
     assert one["target"] == [tag.label for tag in found]
     assert [np.exp(step["log_prob"]) for step in one["steps"]] == pytest.approx(
@@ -117,7 +117,7 @@ def test_tags_are_what_the_tagger_finds(place):
 
 
 def test_an_answer_is_what_the_answerer_finds(place):
-    one, answerer = told(place, "answering"), load_in_pytorch(place / "answering", device="cpu")
+    one, answerer = told(place, "question_answering"), load_torch_model(place / "question_answering", device="cpu")
     found = answerer.answer("after two", CONTEXT)
     assert one["log_prob"] == pytest.approx(found.score, abs=1e-4)
     assert found.text.split()[0] == one["target"][0].strip("▁ ")
@@ -155,14 +155,14 @@ def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("answering", ["--text", CONTEXT], "give one for each text by --question"),
-        ("answering", ["--text", CONTEXT, "--question", "who", "--target", "a cat"], "does not stand in the text"),
-        ("answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
+        ("question_answering", ["--text", CONTEXT], "give one for each text by --question"),
+        ("question_answering", ["--text", CONTEXT, "--question", "who", "--target", "a cat"], "does not stand in the text"),
+        ("question_answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
         ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is none of the 2 labels"),
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
         ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
-        ("language_modelling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
-        ("language_modelling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
+        ("language_modeling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
+        ("language_modeling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
     ],
 )
 def test_what_the_person_can_mend(task, options, message, capsys):

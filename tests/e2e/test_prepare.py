@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dragoman.data.preprocessing.ray_engine import ray_engine
+from dragoman.data.preprocessing.ray_engine import ray_runner
 from dragoman.errors import ConfigError
 from tests.e2e.test_train import refused
 from tests.small_runs import dragoman, hashes, settings, write_corpus
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 SHARDS = ("--source", "part.*.en", "--target", "part.*.de")
 SMALL = settings(training__length="{kind: updates, count: 5}", tokenizer__vocabulary=300)
-VOCABULARY = ("--set", "tokenizer.vocabulary=300")
+VOCABULARY = ("--set", "tokenizer.vocab_size=300")
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +78,16 @@ def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
     """Its noise and its limits are kept, as its tokenizer is, which is that of the run."""
     answer = dragoman("train", *SHARDS, "--out", "before", *SMALL, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
-    said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.longest_source=60")
+    said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.max_source_length=60")
     known = ("--tokenizer", "before/tokenizer.json")
     answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
-    answer = dragoman("train", "--from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared)
+    answer = dragoman("train", "--init-from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
     assert data["noise"]["capitals"] == 0.5
-    assert data["longest_source"] == 60
+    assert data["max_source_length"] == 60
 
 
 @pytest.mark.skipif(
@@ -120,7 +120,7 @@ ASKED = {
     "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers is for --engine ray"]),
     "texts that are empty": (("--source", "none.en", "--target", "none.de", "--out", "new"), ["none.en"]),
     "another tokenizer than the one that is there": (
-        (*SHARDS, "--out", "new", "--tokenizer", "ready/tokenizer.json", "--set", "tokenizer.vocabulary=400"),
+        (*SHARDS, "--out", "new", "--tokenizer", "ready/tokenizer.json", "--set", "tokenizer.vocab_size=400"),
         ["tokenizer: is that of ready/tokenizer.json; leave it out"],
     ),
     "no tokenizer, which is seen before the texts are read": (
@@ -144,12 +144,12 @@ TRAINED = {
     ),
     "texts beside it": (("--prepared", "ready", "--source", "part.0.en"), ["--prepared is text that was prepared"]),
     "another tokenizer": (
-        ("--prepared", "ready", "--set", "tokenizer.vocabulary=400"),
+        ("--prepared", "ready", "--set", "tokenizer.vocab_size=400"),
         ["tokenizer: is that of ready", "leave it out"],
     ),
-    "other limits": (("--prepared", "ready", "--set", "data.longest_source=7"), ["data.longest_source = 7, but ready"]),
+    "other limits": (("--prepared", "ready", "--set", "data.max_source_length=7"), ["data.max_source_length = 7, but ready"]),
     "a temperature of one corpus": (("--prepared", "ready", "--set", "data.temperature=5"), ["and one was prepared"]),
-    "a held-out part": (("--prepared", "ready", "--set", "data.held_out=7"), ["held_out has no effect on a prepared"]),
+    "a held-out part": (("--prepared", "ready", "--set", "data.valid_size=7"), ["held_out has no effect on a prepared"]),
 }
 
 
@@ -204,6 +204,6 @@ def test_a_cluster_that_is_not_there_is_one_message(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with (
         pytest.raises(ConfigError, match=r"RAY_ADDRESS = 127\.0\.0\.1:1: no cluster of Ray answers there"),
-        ray_engine(2),
+        ray_runner(2),
     ):
         pass

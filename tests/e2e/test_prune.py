@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.inference.backends.cpu_backend import Compiled
-from dragoman.runs.load import load, load_in_pytorch
+from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.runs.load import load, load_torch_model
 from tests.small_runs import dragoman
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_smaller_run_is_smaller_and_is_used_like_any_other(folder):
-    whole, smaller = (load_in_pytorch(path, device="cpu") for path in (RUN, folder / "smaller"))
+    whole, smaller = (load_torch_model(path, device="cpu") for path in (RUN, folder / "smaller"))
     sizes = [sum(parameter.numel() for parameter in one.model.parameters()) for one in (smaller, whole)]
     assert sizes[0] < sizes[1]
     assert len(smaller.translate(["the small cat sleeps"], beam=3)) == 1
@@ -61,8 +61,8 @@ def test_the_compiled_core_is_given_it_like_any_other(folder):
 def test_on_every_road_it_translates_alike(folder):
     pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
     texts = (GOLDEN / "expected-1" / "source.txt").read_text(encoding="utf-8").splitlines()
-    compiled, reference = load(folder / "smaller", device="cpu"), load_in_pytorch(folder / "smaller", device="cpu")
-    assert isinstance(compiled.model, Compiled)
+    compiled, reference = load(folder / "smaller", device="cpu"), load_torch_model(folder / "smaller", device="cpu")
+    assert isinstance(compiled.model, CpuBackend)
     assert compiled.translate(texts, beam=3) == reference.translate(texts, beam=3)
 
 

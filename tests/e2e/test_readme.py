@@ -18,9 +18,9 @@ NOT_RUN = {
     "make test": "runs this test; what make would do is asked of it instead",
 }
 SHORTENED = {
-    "dragoman train --source ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'",
-    "dragoman train --prepared ": " --set preset=nano --set 'training.length={kind: updates, count: 3}'",
-    "dragoman train --text ": " --set preset=gpt-nano --set 'training.length={kind: updates, count: 3}'",
+    "dragoman train --source ": " --set preset=nano --set 'training.max_steps=3'",
+    "dragoman train --prepared ": " --set preset=nano --set 'training.max_steps=3'",
+    "dragoman train --text ": " --set preset=gpt-nano --set 'training.max_steps=3'",
 }
 """What is added to a command so that it takes seconds."""
 

@@ -54,7 +54,7 @@ def refused(answer: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 def test_two_files_are_enough_and_what_was_chosen_is_said(trained):
     said = (trained / "first.txt").read_text(encoding="utf-8")
-    for part in ("device: cpu", "chosen for you", "data.held_out", "preset", "nano", "estimated time", "tokens/s"):
+    for part in ("device: cpu", "chosen for you", "data.valid_size", "preset", "nano", "estimated time", "tokens/s"):
         assert part in said
     assert "training.batch_tokens" not in said  # given by --set, so not chosen
     assert "training.length" not in said
@@ -74,7 +74,7 @@ def test_the_folder_holds_what_the_design_says(trained):
         "tokenizer.json",
     }
     configuration = yaml.safe_load((trained / "run" / "config.yaml").read_text(encoding="utf-8"))
-    assert configuration["model"]["size"] == 16
+    assert configuration["model"]["d_model"] == 16
     assert configuration["training"]["label_smoothing"] == 0.1
     assert [path.name for path in trained.rglob(".*.tmp")] == []
     for name in ("README.md", "environment.json"):
@@ -97,10 +97,10 @@ def test_what_was_trained_translates_and_scores(trained):
 def test_a_configuration_file_is_obeyed(folder):
     tree = {
         "preset": "nano",
-        "data": {"train": {"kind": "files", "source": "train.en", "target": "train.de"}, "held_out": 17},
+        "data": {"train": {"kind": "files", "source": "train.en", "target": "train.de"}, "valid_size": 17},
         "tokenizer": {"kind": "words", "shared": False},
-        "model": {"size": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie": "target"},
-        "training": {"length": {"kind": "updates", "count": 2}, "translate": False},
+        "model": {"d_model": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie_embeddings": "target"},
+        "training": {"max_steps": 2, "translate": False},
         "metrics": [{"kind": "exact"}],
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -117,10 +117,10 @@ ASKED_FOR = {
     "a typo in a key": (["--set", "training.warmpu=3"], ["training.warmpu: no such key", "Did you mean", "warmup"]),
     "a wrong type": (["--set", "training.seed=many"], ["training.seed = 'many'", "valid integer"]),
     "a wrong group": (["--set", "training=5"], ["training = 5"]),
-    "heads that do not divide the size": (["--set", "model.heads=3"], ["model.heads = 3 does not divide model.size"]),
+    "heads that do not divide the size": (["--set", "model.num_heads=3"], ["model.num_heads = 3 does not divide model.d_model"]),
     "a key without effect": (
-        ["--set", "training.translate=false", "--set", "training.validation_beam=3"],
-        ["training.validation_beam = 3 has no effect with training.translate = false"],
+        ["--set", "training.validate_bleu=false", "--set", "training.validation_beam_size=3"],
+        ["training.validation_beam_size = 3 has no effect with training.validate_bleu = false"],
     ),
     "an unknown preset": (["--set", "preset=tinny"], ["preset: 'tinny' is not known. Did you mean tiny?"]),
     "an unknown device": (["--device", "cuda:77"], ["--device cuda:77: not available here"]),

@@ -8,8 +8,8 @@ import yaml
 from dragoman.cli import main
 from tests.small_tasks import settings_of, write_texts
 
-FEW = ("training.length={kind: updates, count: 3}", "training.interval={kind: updates, count: 3}")
-TINY = ("model.size=12", "model.heads=2", "model.layers=1", "model.feed_forward=17", "data.context=19")
+FEW = ("training.max_steps=3", "training.validate_every=3")
+TINY = ("model.d_model=12", "model.num_heads=2", "model.num_layers=1", "model.d_ff=17", "data.context_length=19")
 
 
 def run(*arguments: object) -> int:
@@ -50,9 +50,9 @@ def test_a_text_is_enough_and_what_was_chosen_is_said(place, tmp_path, capsys):
     for part in ("chosen for you", "gpt-nano", "tokens of 1 document to learn from", "tokens/s", "bits/character"):
         assert part in said
     assert f"dragoman generate {out} --prompt TEXT" in said
-    assert "data.held_out" not in said
+    assert "data.valid_size" not in said
     configuration = yaml.safe_load((out / "config.yaml").read_text(encoding="utf-8"))
-    assert configuration["task"] == "language_modelling"
+    assert configuration["task"] == "language_modeling"
     assert configuration["data"]["valid"]["path"] == "train.en"
 
 
@@ -98,7 +98,7 @@ def test_runs_of_several_tasks_stand_in_one_table(capsys):
     assert tasks.split() == ["task", "language", "modelling", "classification", "tagging"]
     assert sum(line.startswith("valid: ") for line in lines) == 3 + 2 + 2
     assert run("compare", "writer", "classification", "--json") == 0
-    assert [row["task"] for row in json.loads(capsys.readouterr().out)] == ["language_modelling", "classification"]
+    assert [row["task"] for row in json.loads(capsys.readouterr().out)] == ["language_modeling", "classification"]
 
 
 @pytest.mark.parametrize(

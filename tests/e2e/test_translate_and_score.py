@@ -1,4 +1,4 @@
-"""`dragoman translate` and `dragoman score`: what they read, print and refuse. The run is a random network."""
+"""`dragoman translate` and `dragoman score` on a random model: input, output and errors."""
 
 import gzip
 import io
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.data.tokenizers import Characters, Tokenizer
-from dragoman.decoding import Average, Gnmt, LengthLimit, MinimumBayesRisk, SearchSettings
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
 from tests.fakes import PrefixNetwork
 
@@ -22,12 +22,14 @@ LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
-    """What every run folder loads as."""
+    """Translator that every run folder loads as."""
     pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
-    tokenizer = Tokenizer.train(lambda: pairs, Characters(shared=False))
+    tokenizer = Tokenizer.train(lambda: pairs, CharacterConfig(shared=False))
     loaded = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
-    def load(path: Path, *, device: str | None, compute: str, batch_tokens: int, beside: Sequence[Path]) -> Translator:
+    def load(
+        path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]
+    ) -> Translator:
         assert path == Path("runs/en-de")
         loaded.batch_tokens = batch_tokens
         return loaded
@@ -43,51 +45,54 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+def best(translator: Translator, lines: Sequence[str] = LINES, **options: object) -> list[str]:
+    return [result.text for result in translator.translate(lines, **options)]
+
+
 def run(*arguments: object) -> int:
     return main.run([str(argument) for argument in arguments], debug=False)
 
 
-def test_as_many_lines_come_out_as_went_in(translator, source, capsys):
+def test_output_has_one_line_per_input_line(translator, source, capsys):
     assert run("translate", "runs/en-de", "--input", source) == 0
     out = capsys.readouterr().out
     assert out.endswith("\n")
-    assert out.split("\n")[:-1] == translator.translate(LINES)
+    assert out.split("\n")[:-1] == best(translator)
     assert out.split("\n")[1] == ""
 
 
-def test_the_search_is_the_run_s_but_for_what_is_asked(translator, source, capsys):
-    translator.settings = SearchSettings(beam=2, normalisation=Average(alpha=1.7), maximum_length=LengthLimit(offset=5))
+def test_options_override_the_decoding_config_of_the_run(translator, source, capsys):
+    translator.config = DecodingConfig(beam_size=2, length_penalty=1.7, max_length_offset=5)
     assert run("translate", "runs/en-de", "-i", source) == 0
-    assert capsys.readouterr().out.split("\n")[:-1] == translator.translate(LINES)
+    assert capsys.readouterr().out.split("\n")[:-1] == best(translator)
     asked = {
-        ("--beam", 4): {"beam": 4},
-        ("--max-length-factor", 0.5): {"maximum_length": LengthLimit(factor=0.5, offset=5)},
-        ("--length-penalty", 0.3): {"normalisation": Average(alpha=0.3)},
-        ("--normalisation", "gnmt"): {"normalisation": Gnmt()},
+        ("--beam-size", 4): {"beam_size": 4},
+        ("--max-length-ratio", 0.5): {"max_length_ratio": 0.5},
+        ("--length-penalty", 0.3): {"length_penalty": 0.3},
+        ("--length-penalty-kind", "gnmt"): {"length_penalty_kind": "gnmt", "length_penalty": None},
     }
     for options, changed in asked.items():
         assert run("translate", "runs/en-de", "-i", source, "--format", "jsonl", *options) == 0
         printed = [json.loads(line)["translations"] for line in capsys.readouterr().out.splitlines()]
-        found = translator.hypotheses(LINES, translator.settings.model_copy(update=changed))
+        found = translator.translate_n_best(LINES, translator.config.model_copy(update=changed))
         assert [[one["score"] for one in row] for row in printed] == [
             [one.hypothesis.score for one in row] for row in found
         ]
 
 
-def test_what_agrees_best_with_the_beam_is_given_out_on_demand(translator, source, capsys):
-    risk = MinimumBayesRisk(temperature=5.0)
+def test_mbr_changes_the_output_on_demand(translator, source, capsys):
     printed = {}
-    for name in ("likeliest", "minimum-bayes-risk"):
-        assert run("translate", "runs/en-de", "-i", source, "--beam", 6, "--choice", name) == 0
-        printed[name] = capsys.readouterr().out.split("\n")[:-1]
-    assert printed["likeliest"] == translator.translate(LINES, beam=6)
-    assert printed["minimum-bayes-risk"] == translator.translate(LINES, beam=6, choice=MinimumBayesRisk())
-    assert printed["minimum-bayes-risk"] != printed["likeliest"]
-    translator.settings = SearchSettings(beam=6, choice=risk)
+    for method in ("beam_search", "mbr"):
+        assert run("translate", "runs/en-de", "-i", source, "--beam-size", 6, "--decoding", method) == 0
+        printed[method] = capsys.readouterr().out.split("\n")[:-1]
+    assert printed["beam_search"] == best(translator, beam_size=6)
+    assert printed["mbr"] == best(translator, beam_size=6, method="mbr")
+    assert printed["mbr"] != printed["beam_search"]
+    translator.config = DecodingConfig(beam_size=6, method="mbr", mbr_temperature=5.0)
     assert run("translate", "runs/en-de", "-i", source) == 0
-    assert capsys.readouterr().out.split("\n")[:-1] == translator.translate(LINES, choice=risk)
-    assert run("translate", "runs/en-de", "-i", source, "--choice", "likeliest") == 0
-    assert capsys.readouterr().out.split("\n")[:-1] == printed["likeliest"]
+    assert capsys.readouterr().out.split("\n")[:-1] == best(translator)
+    assert run("translate", "runs/en-de", "-i", source, "--decoding", "beam_search") == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == printed["beam_search"]
 
 
 def test_standard_input_is_read_and_a_file_written_whole(translator, tmp_path, monkeypatch, capsys):
@@ -96,7 +101,7 @@ def test_standard_input_is_read_and_a_file_written_whole(translator, tmp_path, m
     target = tmp_path / "target.txt"
     assert run("translate", "runs/en-de", "--output", target, "--beam", 1) == 0
     written = target.read_text(encoding="utf-8").split("\n")
-    assert written == [*translator.translate(["two dogs", "", "a cat"], beam=1), ""]
+    assert written == [*best(translator, ["two dogs", "", "a cat"], beam_size=1), ""]
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "standard input: 2 x Windows line end" in captured.err
@@ -107,32 +112,32 @@ def test_compressed_files_are_read(translator, tmp_path, capsys):
     path = tmp_path / "source.txt.gz"
     path.write_bytes(gzip.compress("\n".join(LINES).encode()))
     assert run("translate", "runs/en-de", "-i", path) == 0
-    assert capsys.readouterr().out.split("\n")[:-1] == translator.translate(LINES)
+    assert capsys.readouterr().out.split("\n")[:-1] == best(translator)
 
 
 def test_scores_and_several_translations_are_printed_on_demand(translator, source, capsys):
     assert run("translate", "runs/en-de", "-i", source, "--scores") == 0
     scored = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
-    assert [row[2] for row in scored] == translator.translate(LINES)
+    assert [row[2] for row in scored] == best(translator)
     assert all(float(log_prob) <= float(score) <= 0 for score, log_prob, _ in scored)
     assert run("translate", "runs/en-de", "-i", source, "--n-best", 3) == 0
     rows = [line.split(" ||| ") for line in capsys.readouterr().out.split("\n")[:-1]]
     assert [row[0] for row in rows] == ["0", "0", "0", "1", "2", "2", "2", "3", "3", "3"]
-    assert [row[1] for row in rows[::3][:1]] == translator.translate(LINES[:1])
+    assert [row[1] for row in rows[::3][:1]] == best(translator, LINES[:1])
 
 
 def test_json_lines_hold_everything(translator, source, capsys):
     assert run("translate", "runs/en-de", "-i", source, "--format", "jsonl", "--n-best", 2) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["line"] for row in rows] == [1, 2, 3, 4]
-    assert [row["translations"][0]["text"] for row in rows] == translator.translate(LINES)
-    best = rows[0]["translations"][0]
-    assert best["log_prob"] == pytest.approx(math.fsum(best["token_log_probs"]), abs=1e-5)
-    assert best["score"] == pytest.approx(best["log_prob"] / len(best["token_log_probs"]), abs=1e-5)
+    assert [row["translations"][0]["text"] for row in rows] == best(translator)
+    first = rows[0]["translations"][0]
+    assert first["log_prob"] == pytest.approx(math.fsum(first["token_log_probs"]), abs=1e-5)
+    assert first["score"] == pytest.approx(first["log_prob"] / len(first["token_log_probs"]), abs=1e-5)
 
 
 def test_options_reach_the_search(translator, source, capsys):
-    options = ["--normalisation", "gnmt", "--length-penalty", "2", "--min-length", "3", "--max-length", "5"]
+    options = ["--length-penalty-kind", "gnmt", "--length-penalty", "2", "--min-length", "3", "--max-length", "5"]
     assert run("translate", "runs/en-de", "-i", source, *options, "--format", "jsonl", "--batch-tokens", 7) == 0
     assert translator.batch_tokens == 7
     for line in capsys.readouterr().out.splitlines():
@@ -146,15 +151,15 @@ def test_options_reach_the_search(translator, source, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--n-best", "7"], "best = 7 is more than a beam of 5 can return"),
-        (["--normalisation", "raw", "--length-penalty", "1"], "--length-penalty has no effect"),
+        (["--n-best", "7"], "n_best = 7 is more than a beam of 5"),
+        (["--length-penalty-kind", "none", "--length-penalty", "1"], "has no effect with length_penalty_kind = none"),
         (["--scores", "--format", "jsonl"], "--scores has no effect with --format jsonl"),
         (["--scores", "--n-best", "2"], "--scores has no effect with --n-best"),
         (["--input", "nowhere.txt"], "nowhere.txt: cannot be read"),
-        (["--min-length", "3000"], "minimum_length = 3000 is above"),
+        (["--min-length", "3000"], "min_length = 3000 is above"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_message(translator, source, capsys, options, message):
+def test_invalid_options_give_one_message(translator, source, capsys, options, message):
     assert run("translate", "runs/en-de", "--input", source, *options) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -214,7 +219,7 @@ def test_files_of_unequal_length_cannot_be_scored(translator, source, tmp_path, 
     assert "ends after 1 lines, but" in capsys.readouterr().err
 
 
-def test_a_translation_with_the_end_of_a_line_in_it_stays_in_its_own(translator, source, capsys, monkeypatch):
+def test_line_breaks_in_translations_become_spaces(translator, source, capsys, monkeypatch):
     decode = type(translator.tokenizer.target).decode
     monkeypatch.setattr(type(translator.tokenizer.target), "decode", lambda side, ids: "\n".join(decode(side, ids)))
     assert run("translate", "runs/en-de", "--input", source) == 0

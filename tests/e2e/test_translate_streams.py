@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.inference.translator import READ_AT_ONCE, STREAM_CHUNK
+from dragoman.inference.translator import ENCODE_CHUNK, STREAM_CHUNK
 from tests.finished_runs import finished_run
 from tests.small_runs import environment
 
@@ -45,12 +45,12 @@ def text(count: int) -> str:
 
 def test_lines_come_out_before_all_are_there_and_in_their_order(run):
     with translating(run) as process:
-        process.stdin.write(text(STREAM_CHUNK + READ_AT_ONCE))
+        process.stdin.write(text(STREAM_CHUNK + ENCODE_CHUNK))
         process.stdin.flush()
         first = [process.stdout.readline() for _ in range(3)]
         rest, err = process.communicate(text(2), timeout=120)
     assert process.returncode == 0, err
-    assert "".join(first) + rest == text(STREAM_CHUNK + READ_AT_ONCE) + text(2)
+    assert "".join(first) + rest == text(STREAM_CHUNK + ENCODE_CHUNK) + text(2)
     assert err == ""
 
 

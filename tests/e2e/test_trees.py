@@ -13,7 +13,7 @@ from tests.trees import conllu, random_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little
 
-MODEL = ("--set", "model.positions.kind=structural", "--set", "model.positions.reach=3")
+MODEL = ("--set", "model.positions.kind=tree", "--set", "model.positions.max_distance=3")
 FILES = ("--source", "train.en", "--target", "train.de")
 TREES = ("--set", "data.train.source_trees=train.conllu")
 
@@ -146,11 +146,11 @@ def test_training_without_trees_is_one_message(capsys):
     assert run("train", *FILES, "--out", "new", *settings(), *MODEL) == 2
     message = capsys.readouterr().err
     assert (
-        "data.train.source_trees is not given: model.positions.kind = structural needs the dependency tree" in message
+        "data.train.source_trees is not given: model.positions.kind = tree needs the dependency tree" in message
     )
     assert run("train", *FILES, "--out", "new", *settings(), *TREES) == 2
     message = capsys.readouterr().err
-    assert "data.train.source_trees = train.conllu has no effect without model.positions.kind = structural" in message
+    assert "data.train.source_trees = train.conllu has no effect without model.positions.kind = tree" in message
     assert not Path("new").exists()
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 FILES = ("--source", "train.en", "--target", "train.de")
 LENGTH = {"training__length": "{kind: updates, count: 40}", "training__interval": "{kind: updates, count: 15}"}
 OPTIONS = settings(training__report=1, training__precision="float32", **LENGTH)
-TWO = ("--set", "training.workers=2")
+TWO = ("--set", "training.num_workers=2")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
@@ -88,7 +88,7 @@ def weights(run: Path) -> bytes:
 
 def losses(run: Path) -> list[float]:
     events = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return [event["loss"] for event in events if event["event"] == "updated"]
+    return [event["loss"] for event in events if event["event"] == "log"]
 
 
 def test_two_workers_reach_what_one_does(place):
@@ -145,11 +145,11 @@ def test_workers_of_two_machines_meet_again(place, lost):
 
 def test_what_is_refused_is_said_once(place):
     began = time.monotonic()
-    with start(place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.heads=7", launcher=TORCHRUN) as run:
+    with start(place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.num_heads=7", launcher=TORCHRUN) as run:
         said = run.stderr.read()
         assert run.wait(timeout=60) != 0
     assert said.count("dragoman: ") == 1, said
-    assert "model.heads" in said
+    assert "model.num_heads" in said
     assert "unexpected" not in said
     assert time.monotonic() - began < 60
     assert not (place / "never").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.runs.load import load
 
 HERE = Path(__file__).parent
@@ -29,7 +29,7 @@ def test_there_is_a_stored_run():
 def test_translations_are_what_they_were(number):
     expected = HERE / f"expected-{number}"
     translator = load(HERE / f"run-{number}", device="cpu")
-    found = translator.hypotheses(lines(expected / "source.txt"), SearchSettings(best=2))
+    found = translator.translate_n_best(lines(expected / "source.txt"), DecodingConfig(n_best=2))
     for translations, row in zip(found, rows(expected / "translations.jsonl"), strict=True):
         for one, other in zip(translations, row["translations"], strict=True):
             assert one.text == other["text"]

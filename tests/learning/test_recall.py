@@ -12,33 +12,33 @@ import torch
 
 from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.models.config import CausalConfig, DropoutConfig, RotaryConfig
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.factory import build_causal
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.language_modeling_losses import next_token
-from dragoman.training.optimizers import Adam, build_optimiser
-from dragoman.training.schedules import Cosine
-from dragoman.training.trainer import Judge, Run, train
+from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, RotaryConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.factory import build_decoder_only
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.losses import causal_lm_loss
+from dragoman.training.optimizers import AdamConfig, build_optimizer
+from dragoman.training.schedules import CosineSchedule
+from dragoman.training.trainer import Validator, TrainingState, train
 from tests.learners import CPU
 
 KEYS, VALUES = range(4, 16), range(16, 28)
 PAIRS = range(3, 7)
-MODEL = CausalConfig(
-    size=64,
-    heads=4,
-    layers=2,
-    feed_forward=128,
+MODEL = DecoderOnlyConfig(
+    d_model=64,
+    num_heads=4,
+    num_layers=2,
+    d_ff=128,
     positions=RotaryConfig(),
     dropout=DropoutConfig(embedding=0.0, residual=0.0),
 )
 TRAINING = TrainingConfig(
-    length=Updates(count=1000),
-    interval=Updates(count=1000),
+    max_steps=1000,
+    validate_every=1000,
     batch_tokens=1600,
-    optimiser=Adam(learning_rate=0.003),
-    schedule=Cosine(warmup=100),
+    optimizer=AdamConfig(learning_rate=0.003),
+    schedule=CosineSchedule(warmup=100),
 )
 Pair = tuple[list[int], list[int]]
 
@@ -69,31 +69,31 @@ def test_99_of_100_values_are_recalled(tmp_path):
     assert recalled(network, TokenStore.build(tmp_path / "unseen", unseen)) >= 0.99
 
 
-def train_on(folder: Path, pairs: list[Pair]) -> CausalTransformer:
+def train_on(folder: Path, pairs: list[Pair]) -> DecoderOnlyTransformer:
     with torch.random.fork_rng():
         torch.manual_seed(TRAINING.seed)
-        network = build_causal(MODEL, vocabulary=VALUES.stop)
+        network = build_decoder_only(MODEL, vocabulary=VALUES.stop)
     store = TokenStore.build(folder / "seen", pairs)
-    run = Run(
+    run = TrainingState(
         model=network,
-        optimiser=build_optimiser(TRAINING.optimiser, network),
+        optimizer=build_optimizer(TRAINING.optimizer, network),
         stream=prompt_stream(store, budget=TRAINING.batch_tokens, seed=TRAINING.seed),
-        checkpoints=Checkpoints(folder / "checkpoints", keep=1),
+        checkpoints=CheckpointStore(folder / "checkpoints", keep=1),
         progress=Progress(),
     )
-    judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
-    train(run, TRAINING, objective=next_token(), judge=judge, observe=lambda _: None, device=CPU)
+    judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
+    train(run, TRAINING, loss_function=causal_lm_loss(), validator=judge, callback=lambda _: None, device=CPU)
     return network
 
 
 @torch.inference_mode()
-def recalled(network: CausalTransformer, store: TokenStore) -> float:
+def recalled(network: DecoderOnlyTransformer, store: TokenStore) -> float:
     """The share of the values asked for to which the network gives the highest probability."""
     network.eval()
     right = asked = 0
     for batch in prompts_in_order(store, budget=4096):
-        values = batch.counted & (batch.expected >= VALUES.start)
+        values = batch.loss_mask & (batch.labels >= VALUES.start)
         found = network(batch.tokens).argmax(dim=-1)
-        right += int((found == batch.expected)[values].sum())
+        right += int((found == batch.labels)[values].sum())
         asked += int(values.sum())
     return right / asked

@@ -9,24 +9,24 @@ import torch
 from dragoman.data.batching.token_batches import pair_stream
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.recurrent.config import RecurrentConfig, RecurrentDropoutConfig
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
-from dragoman.models.recurrent.factory import build_recurrent
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.optimizers import Adam, build_optimiser
-from dragoman.training.schedules import Cosine
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import Judge, Run, train
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.optimizers import AdamConfig, build_optimizer
+from dragoman.training.schedules import CosineSchedule
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.trainer import Validator, TrainingState, train
 from tests.learners import CPU
 from tests.learning.test_symbols import SYMBOLS, TASKS, Sequence_, draw, exact
 
-MODEL = RecurrentConfig(size=64, dropout=RecurrentDropoutConfig(embedding=0.0, output=0.0))
+MODEL = RecurrentConfig(d_model=64, dropout=RecurrentDropoutConfig(embedding=0.0, output=0.0))
 TRAINING = TrainingConfig(
-    length=Updates(count=800),
-    interval=Updates(count=800),
+    max_steps=800,
+    validate_every=800,
     batch_tokens=800,
-    optimiser=Adam(learning_rate=0.005),
-    schedule=Cosine(warmup=100),
+    optimizer=AdamConfig(learning_rate=0.005),
+    schedule=CosineSchedule(warmup=100),
     label_smoothing=0.0,
 )
 
@@ -51,17 +51,17 @@ def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):
     assert exact(network, store) >= 0.99
 
 
-def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence_]]) -> Seq2SeqRecurrent:
+def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence_]]) -> RecurrentEncoderDecoder:
     with torch.random.fork_rng():
         torch.manual_seed(TRAINING.seed)
-        network = build_recurrent(MODEL, source_vocabulary=SYMBOLS.stop, target_vocabulary=SYMBOLS.stop)
-    run = Run(
+        network = build_recurrent_model(MODEL, source_vocabulary=SYMBOLS.stop, target_vocabulary=SYMBOLS.stop)
+    run = TrainingState(
         model=network,
-        optimiser=build_optimiser(TRAINING.optimiser, network),
+        optimizer=build_optimizer(TRAINING.optimizer, network),
         stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
-        checkpoints=Checkpoints(folder / "checkpoints", keep=1),
+        checkpoints=CheckpointStore(folder / "checkpoints", keep=1),
         progress=Progress(),
     )
-    judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
-    train(run, TRAINING, objective=teacher_forced(0.0), judge=judge, observe=lambda _: None, device=CPU)
+    judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
+    train(run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
     return network

@@ -9,35 +9,35 @@ import torch
 
 from dragoman.data.batching.token_batches import batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.decoding import SearchSettings
-from dragoman.models.config import DropoutConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.special_symbols import Symbols
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.optimizers import Adam, build_optimiser
-from dragoman.training.schedules import Cosine
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import Judge, Run, train
+from dragoman.decoding import DecodingConfig
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.optimizers import AdamConfig, build_optimizer
+from dragoman.training.schedules import CosineSchedule
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.trainer import Validator, TrainingState, train
 from tests.learners import CPU, build_network
 from tests.searching import search
 
 SYMBOLS = range(4, 24)
 LENGTHS = range(3, 11)
-MODEL = TransformerConfig(
-    size=64,
-    heads=4,
+MODEL = EncoderDecoderConfig(
+    d_model=64,
+    num_heads=4,
     encoder_layers=1,
     decoder_layers=1,
-    feed_forward=128,
+    d_ff=128,
     dropout=DropoutConfig(embedding=0.0, residual=0.0),
 )
 TRAINING = TrainingConfig(
-    length=Updates(count=1000),
-    interval=Updates(count=1000),
+    max_steps=1000,
+    validate_every=1000,
     batch_tokens=800,
-    optimiser=Adam(learning_rate=0.003),
-    schedule=Cosine(warmup=100),
+    optimizer=AdamConfig(learning_rate=0.003),
+    schedule=CosineSchedule(warmup=100),
     label_smoothing=0.0,
 )
 
@@ -79,21 +79,21 @@ def draw(generator: random.Random, count: int, *, without: set[Sequence_]) -> li
     return drawn
 
 
-def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]]) -> Seq2SeqTransformer:
+def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]]) -> EncoderDecoderTransformer:
     network = build_network(MODEL, seed=TRAINING.seed, vocabulary=SYMBOLS.stop)
-    run = Run(
+    run = TrainingState(
         model=network,
-        optimiser=build_optimiser(TRAINING.optimiser, network),
+        optimizer=build_optimizer(TRAINING.optimizer, network),
         stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
-        checkpoints=Checkpoints(folder / "checkpoints", keep=1),
+        checkpoints=CheckpointStore(folder / "checkpoints", keep=1),
         progress=Progress(),
     )
-    judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
-    train(run, TRAINING, objective=teacher_forced(0.0), judge=judge, observe=lambda _: None, device=CPU)
+    judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
+    train(run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
     return network
 
 
-def exact(network: Seq2SeqTransformer, store: TokenStore) -> float:
+def exact(network: EncoderDecoderTransformer, store: TokenStore) -> float:
     """The share of a store's targets that greedy search finds."""
     network.eval()
     right = 0
@@ -101,7 +101,7 @@ def exact(network: Seq2SeqTransformer, store: TokenStore) -> float:
         with torch.inference_mode():
             memory = network.encode(batch.source, batch.source_lengths)
             limits = torch.full((len(batch),), LENGTHS.stop)
-            found = search(network, memory, limits=limits, settings=SearchSettings(beam=1), symbols=Symbols())
+            found = search(network, memory, limits=limits, config=DecodingConfig(beam_size=1))
         for row, hypotheses in zip(batch.rows, found, strict=True):
             right += list(hypotheses[0].tokens) == store.pair(int(row))[1].tolist()
     return right / len(store)

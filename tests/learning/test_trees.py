@@ -10,20 +10,20 @@ import torch
 from dragoman.data.batching.token_batches import batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.trees import SourceTrees, TreeStore
-from dragoman.data.preprocessing.tokenize import segment
+from dragoman.data.preprocessing.tokenize import tokenize_texts
 from dragoman.data.readers import Example
-from dragoman.data.tokenizers import Bpe, Tokenizer
-from dragoman.decoding import SearchSettings
-from dragoman.models.config import DropoutConfig, SinusoidalConfig, StructuralConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.factory import build_seq2seq
-from dragoman.models.special_symbols import Symbols
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.optimizers import Adam, build_optimiser
-from dragoman.training.schedules import Cosine
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import Judge, Run, train
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
+from dragoman.decoding import DecodingConfig
+from dragoman.models.config import DropoutConfig, SinusoidalConfig, TreeConfig, EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.factory import build_encoder_decoder
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.optimizers import AdamConfig, build_optimizer
+from dragoman.training.schedules import CosineSchedule
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.trainer import Validator, TrainingState, train
 from tests.learners import CPU
 from tests.searching import search
 from tests.trees import Heads, depth, random_tree
@@ -31,11 +31,11 @@ from tests.trees import Heads, depth, random_tree
 WORDS = [*"abcdefghijklmnop"]
 LENGTHS = range(3, 8)
 TRAINING = TrainingConfig(
-    length=Updates(count=500),
-    interval=Updates(count=500),
+    max_steps=500,
+    validate_every=500,
     batch_tokens=800,
-    optimiser=Adam(learning_rate=0.003),
-    schedule=Cosine(warmup=50),
+    optimizer=AdamConfig(learning_rate=0.003),
+    schedule=CosineSchedule(warmup=50),
     label_smoothing=0.0,
 )
 Task = Callable[[list[str], Heads], list[str]]
@@ -64,8 +64,8 @@ def one_thread():
 @pytest.mark.parametrize(
     ("task", "positions", "least", "most"),
     [
-        (heads_of, StructuralConfig(absolute=False), 0.9, 1.0),
-        (depths_of, StructuralConfig(relative=False), 0.9, 1.0),
+        (heads_of, TreeConfig(absolute=False), 0.9, 1.0),
+        (depths_of, TreeConfig(relative=False), 0.9, 1.0),
         (heads_of, SinusoidalConfig(), 0.0, 0.1),
         (depths_of, SinusoidalConfig(), 0.0, 0.3),
     ],
@@ -87,7 +87,7 @@ class Corpus:
         self.seen = [self._draw(generator, task) for _ in range(12_000)]
         self.unseen = [self._draw(generator, task) for _ in range(300)]
         texts = [text for text, _, _ in self.seen]
-        self.tokenizer = Tokenizer.train_on_texts(lambda: texts, Bpe(vocabulary=50, byte_fallback=False))
+        self.tokenizer = Tokenizer.train_on_texts(lambda: texts, BpeConfig(vocab_size=50, byte_fallback=False))
 
     def _draw(self, generator: random.Random, task: Task) -> tuple[str, str, Heads]:
         words = generator.choices(WORDS, k=generator.choice(LENGTHS))
@@ -100,50 +100,50 @@ class Corpus:
         pairs = (Example(source, target, line) for line, (source, target, _) in numbered)
         texts = TextStore.build(self.folder / name / "texts", pairs)
         trees = TreeStore.build(self.folder / name / "trees", (tree for _, _, tree in examples))
-        store = segment(texts, self.tokenizer, self.folder / name, longest_source=99, longest_target=99)
+        store = tokenize_texts(texts, self.tokenizer, self.folder / name, max_source_length=99, max_target_length=99)
         return store, SourceTrees(trees, texts, self.tokenizer.source)
 
-    def learnt(self, positions) -> Seq2SeqTransformer:
+    def learnt(self, positions) -> EncoderDecoderTransformer:
         network = self._network(positions)
         store, trees = self.stores("seen")
-        run = Run(
+        run = TrainingState(
             model=network,
-            optimiser=build_optimiser(TRAINING.optimiser, network),
+            optimizer=build_optimizer(TRAINING.optimizer, network),
             stream=pair_stream(
                 store, budget=TRAINING.batch_tokens, seed=1, trees=trees if network.structural else None
             ),
-            checkpoints=Checkpoints(self.folder / "checkpoints", keep=1),
+            checkpoints=CheckpointStore(self.folder / "checkpoints", keep=1),
             progress=Progress(),
         )
-        judge = Judge(lambda _: {"none": 0.0}, deciding="none", higher_is_better=True)
-        train(run, TRAINING, objective=teacher_forced(0.0), judge=judge, observe=lambda _: None, device=CPU)
+        judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
+        train(run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
         return network
 
-    def exact(self, network: Seq2SeqTransformer) -> float:
+    def exact(self, network: EncoderDecoderTransformer) -> float:
         """The share of unseen sentences whose target greedy search finds."""
         network.eval()
         store, trees = self.stores("unseen")
         right = 0
         for batch in batches_in_order(store, budget=4096, trees=trees if network.structural else None):
             with torch.inference_mode():
-                memory = network.encode(batch.source, batch.source_lengths, batch.structure)
+                memory = network.encode(batch.source, batch.source_lengths, batch.source_features)
                 limits = torch.full((len(batch),), 20)
-                found = search(network, memory, limits=limits, settings=SearchSettings(beam=1), symbols=Symbols())
+                found = search(network, memory, limits=limits, config=DecodingConfig(beam_size=1))
             for row, hypotheses in zip(batch.rows, found, strict=True):
                 right += list(hypotheses[0].tokens) == store.pair(int(row))[1].tolist()
         return right / len(store)
 
-    def _network(self, positions) -> Seq2SeqTransformer:
-        config = TransformerConfig(
-            size=64,
-            heads=4,
+    def _network(self, positions) -> EncoderDecoderTransformer:
+        config = EncoderDecoderConfig(
+            d_model=64,
+            num_heads=4,
             encoder_layers=1,
             decoder_layers=1,
-            feed_forward=128,
+            d_ff=128,
             positions=positions,
             dropout=DropoutConfig(embedding=0.0, residual=0.0),
         )
         with torch.random.fork_rng():
             torch.manual_seed(1)
             vocabulary = len(self.tokenizer.source)
-            return build_seq2seq(config, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+            return build_encoder_decoder(config, source_vocabulary=vocabulary, target_vocabulary=vocabulary)

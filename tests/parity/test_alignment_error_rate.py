@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman.evaluation import GoldAlignment, alignment_scores, read_gold
+from dragoman.evaluation import GoldAlignment, alignment_scores, read_gold_alignments
 
 metrics = pytest.importorskip("nltk.translate.metrics", reason="nltk comes with rouge-score, the extra `rouge`")
 links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)))
@@ -29,6 +29,6 @@ def test_of_any_links_of_a_sentence(found, sure, more):
 def test_the_gold_of_the_hansards_has_its_published_size(shared_data):
     """Mihalcea and Pedersen (2003): 447 sentences, 4,038 sure links, and 13,400 that are possible alone."""
     with gzip.open(shared_data / "word_alignment" / "enfr.talp.gz", "rt") as file:
-        gold = read_gold(file, name="enfr")
+        gold = read_gold_alignments(file, name="enfr")
     sure, possible = (sum(len(getattr(one, kind)) for one in gold) for kind in ("sure", "possible"))
     assert (len(gold), sure, possible - sure) == (447, 4038, 13_400)

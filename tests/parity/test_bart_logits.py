@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from dragoman.models.config import LearnedConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.config import EncoderDecoderConfig, LearnedConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
@@ -31,9 +31,9 @@ def bart(activation: str) -> BartForConditionalGeneration:
         activation_function=activation,
         max_position_embeddings=PLACES,
         pad_token_id=SYMBOLS.pad,
-        bos_token_id=SYMBOLS.begin,
-        eos_token_id=SYMBOLS.end,
-        decoder_start_token_id=SYMBOLS.begin,
+        bos_token_id=SYMBOLS.bos,
+        eos_token_id=SYMBOLS.eos,
+        decoder_start_token_id=SYMBOLS.bos,
         forced_eos_token_id=None,
     )
     model = stirred(BartForConditionalGeneration, config)
@@ -42,25 +42,25 @@ def bart(activation: str) -> BartForConditionalGeneration:
     return model
 
 
-def ours(activation: str) -> Seq2SeqTransformer:
-    config = TransformerConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
+def ours(activation: str) -> EncoderDecoderTransformer:
+    config = EncoderDecoderConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
         encoder_layers=2,
         decoder_layers=3,
         activation=activation,
         norm_position="post",
         norm_embedding=True,
         scale_embedding=False,
-        positions=LearnedConfig(length=PLACES),
+        positions=LearnedConfig(max_length=PLACES),
         dropout=NO_DROPOUT,
     )
     return random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
 @torch.no_grad()
-def copy_weights(partner: BartForConditionalGeneration, model: Seq2SeqTransformer) -> None:
+def copy_weights(partner: BartForConditionalGeneration, model: EncoderDecoderTransformer) -> None:
     """Their tables of positions begin with two rows that no text reaches."""
     encoder, decoder = partner.model.encoder, partner.model.decoder
     for theirs, embedding in ((encoder, model.source_embedding), (decoder, model.target_embedding)):
@@ -71,13 +71,13 @@ def copy_weights(partner: BartForConditionalGeneration, model: Seq2SeqTransforme
     pairs = [*zip(encoder.layers, model.encoder, strict=True), *zip(decoder.layers, model.decoder, strict=True)]
     for theirs, block in pairs:
         copy_attention(theirs.self_attn, block.attention)
-        copy_same(theirs.self_attn_layer_norm, block.around_attention.norm)
+        copy_same(theirs.self_attn_layer_norm, block.attention_residual.norm)
         copy_same(theirs.fc1, block.feed_forward.inner)
         copy_same(theirs.fc2, block.feed_forward.outer)
-        copy_same(theirs.final_layer_norm, block.around_feed_forward.norm)
+        copy_same(theirs.final_layer_norm, block.feed_forward_residual.norm)
     for theirs, block in zip(decoder.layers, model.decoder, strict=True):
         copy_attention(theirs.encoder_attn, block.cross_attention)
-        copy_same(theirs.encoder_attn_layer_norm, block.around_cross_attention.norm)
+        copy_same(theirs.encoder_attn_layer_norm, block.cross_attention_residual.norm)
 
 
 def copy_attention(theirs: Any, own: MultiHeadAttention) -> None:
@@ -93,7 +93,7 @@ def test_the_same_logits(their_activation: str, activation: str) -> None:
     partner, model = bart(their_activation), ours(activation)
     copy_weights(partner, model)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     mask = (source != SYMBOLS.pad).long()
     theirs = partner(source, attention_mask=mask, decoder_input_ids=target, use_cache=False).logits

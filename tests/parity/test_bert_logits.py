@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
-from dragoman.models.config import EncoderConfig, LearnedConfig
-from dragoman.models.encoder_only import EncoderTransformer
+from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
+from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.task_heads import SequenceHead
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
@@ -33,25 +33,25 @@ def their_config() -> BertConfig:
     )
 
 
-def ours() -> EncoderTransformer:
-    config = EncoderConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
-        layers=3,
+def ours() -> EncoderOnlyTransformer:
+    config = EncoderOnlyConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
+        num_layers=3,
         activation="gelu",
         norm_position="post",
         norm_embedding=True,
         scale_embedding=False,
-        segments=2,
-        positions=LearnedConfig(length=PLACES),
+        num_segments=2,
+        positions=LearnedConfig(max_length=PLACES),
         dropout=NO_DROPOUT,
     )
     return random_encoder(config, vocabulary=VOCABULARY)
 
 
 @torch.no_grad()
-def copy_trunk(partner: BertModel, model: EncoderTransformer) -> None:
+def copy_trunk(partner: BertModel, model: EncoderOnlyTransformer) -> None:
     embeddings = partner.embeddings
     copy_same(embeddings.word_embeddings, model.embedding.tokens)
     copy_same(embeddings.position_embeddings, model.embedding.positions.table)
@@ -68,10 +68,10 @@ def copy_block(theirs: Any, block: Any) -> None:
         (theirs.attention.self.key, own.key),
         (theirs.attention.self.value, own.value),
         (theirs.attention.output.dense, own.output),
-        (theirs.attention.output.LayerNorm, block.around_attention.norm),
+        (theirs.attention.output.LayerNorm, block.attention_residual.norm),
         (theirs.intermediate.dense, block.feed_forward.inner),
         (theirs.output.dense, block.feed_forward.outer),
-        (theirs.output.LayerNorm, block.around_feed_forward.norm),
+        (theirs.output.LayerNorm, block.feed_forward_residual.norm),
     ):
         copy_same(map_, mine)
 
@@ -104,7 +104,7 @@ def test_the_same_hidden_states_and_logits_of_masked_words() -> None:
 def test_the_same_labels_from_the_pooler() -> None:
     partner, model = stirred(BertForSequenceClassification, their_config()), ours()
     copy_trunk(partner.bert, model)
-    head = SequenceHead(size=SIZE, labels=5, pooling="first", dense=True, dropout=0.0).eval()
+    head = SequenceHead(d_model=SIZE, num_labels=5, pooling="first", dense=True, dropout=0.0).eval()
     copy_same(partner.bert.pooler.dense, head.dense)
     copy_same(partner.classifier, head.output)
     tokens, lengths, segments, real = inputs()

@@ -10,11 +10,11 @@ from torch import Tensor
 from transformers import BigBirdConfig, BigBirdModel
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdSelfAttention
 
-from dragoman.nn.attention import Full, MultiHeadAttention, Pattern
-from dragoman.nn.masks import within
+from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.masks import padding_mask
 from dragoman.nn.scores import ScaledDotConfig, build_score
-from dragoman.nn.sparse import BigBird, block_mask, random_plan
-from dragoman.nn.sparse.bigbird import Plan
+from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
+from dragoman.nn.sparse.bigbird import RandomBlocks
 
 SIZE, HEADS, BLOCK, RANDOM = 35, 5, 3, 2
 BLOCKS = 11
@@ -55,18 +55,18 @@ def hidden_states(rows: int = 2) -> Tensor:
 
 def theirs(partner: BigBirdBlockSparseAttention, x: Tensor, lengths: list[int]) -> tuple[Tensor, Tensor]:
     """What they attend to, with the heads side by side, and their weights."""
-    mask = within(torch.tensor(lengths), PLACES)[:, 0, 0].float()
+    mask = padding_mask(torch.tensor(lengths), PLACES)[:, 0, 0].float()
     blocked, band_mask, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(mask, BLOCK)
     return partner(x, band_mask, from_mask, to_mask, blocked, blocked)
 
 
-def ours(partner: BigBirdBlockSparseAttention, pattern: Pattern) -> MultiHeadAttention:
+def ours(partner: BigBirdBlockSparseAttention, pattern: AttentionPattern) -> MultiHeadAttention:
     """The same projections; theirs has none behind, so ours is the identity."""
     score = build_score(
         ScaledDotConfig(), query_size=SIZE // HEADS, key_size=SIZE // HEADS, heads=HEADS, key_heads=HEADS
     )
     layer = MultiHeadAttention(
-        size=SIZE, heads=HEADS, key_value_heads=HEADS, bias=True, dropout=0.0, score=score, pattern=pattern
+        d_model=SIZE, num_heads=HEADS, num_kv_heads=HEADS, bias=True, dropout=0.0, score=score, pattern=pattern
     ).eval()
     for name in ("query", "key", "value"):
         getattr(layer, name).load_state_dict(getattr(partner, name).state_dict())
@@ -76,15 +76,15 @@ def ours(partner: BigBirdBlockSparseAttention, pattern: Pattern) -> MultiHeadAtt
     return layer
 
 
-def with_plan(partner: BigBirdBlockSparseAttention, plan: Plan) -> MultiHeadAttention:
-    return ours(partner, BigBird(block=BLOCK, random=RANDOM, draw=lambda blocks, heads: plan))
+def with_plan(partner: BigBirdBlockSparseAttention, plan: RandomBlocks) -> MultiHeadAttention:
+    return ours(partner, BigBird(block_size=BLOCK, num_random_blocks=RANDOM, sampler=lambda blocks, heads: plan))
 
 
 def assert_same(partner: BigBirdBlockSparseAttention, layer: MultiHeadAttention, lengths: list[int]) -> None:
     """Values at every real place, and the gradient of the input."""
     x = hidden_states()
-    real = within(torch.tensor(lengths), PLACES)
-    mine, other = layer(x, layer.keys_values(x), real), theirs(partner, x, lengths)[0]
+    real = padding_mask(torch.tensor(lengths), PLACES)
+    mine, other = layer(x, layer.project_keys_values(x), real), theirs(partner, x, lengths)[0]
     torch.testing.assert_close(mine[real[:, 0, 0]], other[real[:, 0, 0]], **CLOSE)
     towards = torch.randn(mine.shape, generator=torch.Generator().manual_seed(2)) * real[:, 0, 0, :, None]
     gradients = [torch.autograd.grad(output, x, towards)[0] for output in (mine, other)]
@@ -97,7 +97,7 @@ LENGTHS = pytest.mark.parametrize("lengths", [[PLACES, PLACES], [PLACES, PLACES 
 
 @LENGTHS
 def test_with_our_random_blocks(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
-    plan = random_plan(BLOCKS, HEADS, random=RANDOM, seed=5)
+    plan = sample_random_blocks(BLOCKS, HEADS, num_random_blocks=RANDOM, seed=5)
     with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
         assert_same(partner, with_plan(partner, plan), lengths)
 
@@ -128,10 +128,10 @@ def test_their_evaluation_mode_counts_the_first_block_again(
 
 
 def test_they_look_where_our_dense_mask_says(partner: BigBirdBlockSparseAttention) -> None:
-    plan = random_plan(BLOCKS, HEADS, random=RANDOM, seed=5)
+    plan = sample_random_blocks(BLOCKS, HEADS, num_random_blocks=RANDOM, seed=5)
     with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
         values, weights = theirs(partner, hidden_states(), [PLACES, PLACES])
-    mask = block_mask(PLACES, block=BLOCK, plan=plan)
+    mask = bigbird_mask(PLACES, block_size=BLOCK, random_blocks=plan)
     assert torch.equal(weights > 0, mask.expand_as(weights))
     dense = partner_in_full(partner)
     additive = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)[None]
@@ -147,8 +147,11 @@ def partner_in_full(partner: BigBirdBlockSparseAttention) -> BigBirdSelfAttentio
 def test_few_blocks_are_full_attention_for_both(partner: BigBirdBlockSparseAttention) -> None:
     places = BLOCK * (4 + RANDOM)
     x = hidden_states()[:, :places]
-    layer = ours(partner, BigBird(block=BLOCK, random=RANDOM, draw=lambda *_: pytest.fail("nothing is left to draw")))
+    layer = ours(
+        partner,
+        BigBird(block_size=BLOCK, num_random_blocks=RANDOM, sampler=lambda *_: pytest.fail("nothing is left to draw")),
+    )
     expected = partner_in_full(partner)(x)[0]
-    torch.testing.assert_close(layer(x, layer.keys_values(x), None), expected, **CLOSE)
-    full = ours(partner, Full(causal=False))
-    torch.testing.assert_close(full(x, full.keys_values(x), None), expected, **CLOSE)
+    torch.testing.assert_close(layer(x, layer.project_keys_values(x), None), expected, **CLOSE)
+    full = ours(partner, FullAttention(causal=False))
+    torch.testing.assert_close(full(x, full.project_keys_values(x), None), expected, **CLOSE)

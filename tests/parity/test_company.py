@@ -10,18 +10,18 @@ from safetensors.numpy import load_file, save_file
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
-from benchmarks.decode import company
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.data.readers import lines
-from dragoman.decoding import LengthLimit, SearchSettings
+from dragoman.data.readers import read_lines
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import THREADS, instruction_sets
 from dragoman.runs.load import load
+from tests import batch_invariance
 from tests.corpora import corpora
 
 STORED = Path(__file__).parents[1] / "golden" / "run-1"
-SHORT = SearchSettings(beam=5, maximum_length=LengthLimit(factor=0.5))
+SHORT = DecodingConfig(beam_size=5, max_length_ratio=0.5)
 WAYS = 6
 
 
@@ -53,13 +53,13 @@ def made_up(count: int) -> list[str]:
 def real(count: int) -> list[str]:
     """Of the corpora beside the checkout, where there are any."""
     path = corpora() / "multi30k" / "test_2016_flickr.en.gz"
-    return [text for _, text in lines(path)][:: 1000 // count] if path.exists() else []
+    return [text for _, text in read_lines(path)][:: 1000 // count] if path.exists() else []
 
 
 def test_sentences_are_translated_the_same_in_any_company(sharp):
-    results = list(company.everywhere(sharp, [*made_up(43), *real(25)], SHORT))
-    assert [(one["compute"], one["instruction_set"]) for one in results] == [
-        (compute, name) for compute in ("float32", "int8") for name in instruction_sets()
+    results = list(batch_invariance.compare_everywhere(sharp, [*made_up(43), *real(25)], SHORT))
+    assert [(one["compute_type"], one["instruction_set"]) for one in results] == [
+        (compute_type, name) for compute_type in ("float32", "int8") for name in instruction_sets()
     ]
     for result in results:
         assert len(result["different"]) == WAYS
@@ -69,21 +69,21 @@ def test_sentences_are_translated_the_same_in_any_company(sharp):
 def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
     """The comparison is not blind: a network that looks at the batch beside a sentence is caught in every way."""
     translator = load(sharp, device="cpu")
-    whole = translator.network.best
+    whole = translator.backend.top_k
 
     def swayed(tokens, memory, state, **options):
         log_probs, ids, after = whole(tokens, memory, state, **options)
         return log_probs * (1 + 1e-6 * (len(tokens) - 1)), ids, after
 
     texts = [text for text in made_up(31) if text]
-    alone = company.in_batches(translator, texts, SHORT, size=1)
-    assert company.in_batches(translator, texts, SHORT, size=7) == alone
-    monkeypatch.setattr(translator.network, "best", swayed)
-    assert company.in_batches(translator, texts, SHORT, size=1) == alone
+    alone = batch_invariance.in_batches(translator, texts, SHORT, size=1)
+    assert batch_invariance.in_batches(translator, texts, SHORT, size=7) == alone
+    monkeypatch.setattr(translator.backend, "top_k", swayed)
+    assert batch_invariance.in_batches(translator, texts, SHORT, size=1) == alone
     for found in (
-        company.in_batches(translator, texts, SHORT, size=7),
-        company.in_random_order(translator, texts, SHORT),
-        company.through_an_engine(translator, texts, SHORT),
+        batch_invariance.in_batches(translator, texts, SHORT, size=7),
+        batch_invariance.in_random_order(translator, texts, SHORT),
+        batch_invariance.in_engine(translator, texts, SHORT),
     ):
         assert sum(one != other for one, other in zip(alone, found, strict=True)) > len(texts) // 2
 
@@ -91,17 +91,17 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
 def test_the_environment_says_which_instructions_and_is_refused_where_they_are_not_there(sharp, monkeypatch):
     for name in instruction_sets():
         monkeypatch.setenv(INSTRUCTION_SET, name)
-        assert load(sharp, device="cpu").network.core.instruction_set == name
+        assert load(sharp, device="cpu").backend.model.instruction_set == name
     monkeypatch.setenv(INSTRUCTION_SET, "sse9")
-    with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or leave it out"):
+    with pytest.raises(ConfigError, match=rf"{INSTRUCTION_SET} = sse9: .* choose one of .*portable, or unset it"):
         load(sharp, device="cpu")
 
 
 def test_the_environment_says_how_many_threads_and_is_refused_where_it_says_none(sharp, monkeypatch):
     for threads in (1, 3):
         monkeypatch.setenv(THREADS, str(threads))
-        assert load(sharp, device="cpu").network.core.threads == threads
+        assert load(sharp, device="cpu").backend.model.threads == threads
     for wrong in ("0", "many", "-1", "1025", "1.5", "9" * 5000):
         monkeypatch.setenv(THREADS, wrong)
-        with pytest.raises(ConfigError, match=f"{THREADS} = {wrong}: is no number of threads from 1 to 1024"):
+        with pytest.raises(ConfigError, match=f"{THREADS} = {wrong} is not a number of threads from 1 to 1024"):
             load(sharp, device="cpu")

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.models.config import (
-    AttentionRoles,
-    CausalConfig,
     CrossAttentionConfig,
-    RelativeConfig,
+    DecoderOnlyConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     SelfAttentionConfig,
+    ShawConfig,
     SinusoidalConfig,
-    TransformerConfig,
 )
 from dragoman.nn.scores import AdditiveConfig
-from dragoman.nn.sparse import WindowConfig
+from dragoman.nn.sparse import SlidingWindowConfig
 from tests import compiled as made
 from tests.compiled import AnyConfig, Network
 
@@ -53,7 +53,7 @@ def by_core(config: AnyConfig, network: Network, batch: Batch, steps: int, **opt
     state = model.start(memory, batch[1])
     found = []
     for parents, tokens in choices(batch, steps):
-        logits, state = model.step(tokens, memory, state.select(parents))
+        logits, state = model.step(tokens, memory, state.reorder(parents))
         found.append(logits)
     return torch.from_numpy(np.array(found)).log_softmax(dim=-1).numpy()
 
@@ -72,10 +72,10 @@ def shaken(network: Network, seed: int) -> Network:
 def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
     ids, lengths = made.rectangle(batch[0])
     memory: Any = network.encode(made.tensor(ids), made.tensor(lengths))
-    state: Any = network.start(memory, beam=batch[1])
+    state: Any = network.start(memory, beam_size=batch[1])
     found = []
     for parents, tokens in choices(batch, steps):
-        logits, state = network.step(made.tensor(tokens), memory, state.select(made.tensor(parents)))
+        logits, state = network.step(made.tensor(tokens), memory, state.reorder(made.tensor(parents)))
         found.append(logits.log_softmax(dim=-1))
     return torch.stack(found).numpy()
 
@@ -105,7 +105,7 @@ def test_fewer_bits_stay_near_pytorch(
     config, batch = case
     network = made.mild_network_of(config)
     apart = np.abs(
-        by_core(config, network, batch, 3, compute=compute, instruction_set=instruction_set)
+        by_core(config, network, batch, 3, compute_type=compute, instruction_set=instruction_set)
         - by_pytorch(network, batch, 3)
     )
     assert apart.max() <= furthest
@@ -130,7 +130,7 @@ def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, 
         states.append(state)
         tokens.append(given_[-1])
         alone.append(by_pytorch(network, batch, age + 1)[-1])
-    memory, state = memories[0].join(memories[1]), states[0].join(states[1])
+    memory, state = memories[0].concat(memories[1]), states[0].concat(states[1])
     logits, _ = model.step(np.concatenate(tokens), memory, state)
     found = torch.from_numpy(logits).log_softmax(dim=-1).numpy()
     np.testing.assert_allclose(found, np.concatenate(alone), atol=CLOSE, rtol=CLOSE)
@@ -139,16 +139,18 @@ def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, 
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        (CausalConfig(positions=RelativeConfig()), "relative positions"),
-        (CausalConfig(positions=SinusoidalConfig(join="concatenate")), "concatenated"),
-        (CausalConfig(attention=SelfAttentionConfig(pattern=WindowConfig(reach=2))), "window pattern"),
+        (DecoderOnlyConfig(positions=ShawConfig()), "shaw positions"),
+        (DecoderOnlyConfig(positions=SinusoidalConfig(join="concatenate")), "concatenated"),
+        (DecoderOnlyConfig(attention=SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))), "pattern sliding_window"),
         (
-            TransformerConfig(attention=AttentionRoles(cross=CrossAttentionConfig(score=AdditiveConfig()))),
-            r"additive scores \(cross\)",
+            EncoderDecoderConfig(
+                attention=EncoderDecoderAttentionConfig(cross=CrossAttentionConfig(score=AdditiveConfig()))
+            ),
+            r"not additive \(cross attention\)",
         ),
     ],
 )
 def test_what_the_core_does_not_run_is_refused_with_the_reason(config: AnyConfig, named: str) -> None:
-    assert made.cpu.accepts(made.described(config)) is not None
+    assert made.cpu.unsupported_reason(made.described(config)) is not None
     with pytest.raises(ValueError, match=named):
-        made.cpu.Model(made.described(config), {}, compute="float32")
+        made.cpu.Model(made.described(config), {}, compute_type="float32")

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from dragoman.data.shortlist import Shortlist, ShortlistSettings
+from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.inference import Translator
-from dragoman.inference.backends.cpu_ensemble import CompiledTogether
+from dragoman.inference.backends.ensemble import CpuEnsemble
 from dragoman.models.ensemble import Ensemble
-from dragoman.runs.ensemble import asked_together
-from dragoman.runs.export import export
-from dragoman.runs.load import load_in_pytorch
-from dragoman.runs.shortlist import shortlisted
+from dragoman.runs.export import export_run
+from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
 from tests.finished_runs import finished_run, written_pairs
 from tests.parity.test_compiled_translation import SETTINGS, assert_alike, texts
 
@@ -33,14 +31,14 @@ def runs(tmp_path: Path) -> list[Path]:
 
 
 def by_pytorch(runs: list[Path]) -> Translator:
-    slow = asked_together(runs, [load_in_pytorch(run, device="cpu") for run in runs])
+    slow = build_ensemble(runs, [load_torch_model(run, device="cpu") for run in runs])
     assert isinstance(slow.model, Ensemble)
     return slow
 
 
 def by_the_core(runs: list[Path], **options: object) -> Translator:
-    fast: Translator = dragoman.load(runs[0], beside=runs[1:], device="cpu", **options)
-    assert isinstance(fast.model, CompiledTogether)
+    fast: Translator = dragoman.load(runs[0], ensemble=runs[1:], device="cpu", **options)
+    assert isinstance(fast.model, CpuEnsemble)
     return fast
 
 
@@ -51,36 +49,36 @@ def test_the_same_translations_with_the_same_scores(runs):
 @pytest.mark.parametrize("compute", ["float32", "int8"])
 def test_a_translation_does_not_depend_on_its_company(runs, tmp_path, compute):
     for run in runs:
-        export(run, tmp_path / compute / run.name, compute=compute)
+        export_run(run, tmp_path / compute / run.name, compute_type=compute)
     translator = by_the_core([tmp_path / compute / run.name for run in runs], batch_tokens=37)
     lines = [line for line in texts(23) if line]
-    together = translator.hypotheses(lines, SETTINGS[1])
+    together = translator.translate_n_best(lines, SETTINGS[1])
     order = random.Random(7).sample(range(len(lines)), len(lines))
-    mixed = translator.hypotheses([lines[row] for row in order], SETTINGS[1])
+    mixed = translator.translate_n_best([lines[row] for row in order], SETTINGS[1])
     assert mixed == [together[row] for row in order]  # to the last bit
-    assert [translator.hypotheses([line], SETTINGS[1])[0] for line in lines] == together
-    with translator.shared() as everyone:
-        assert everyone.hypotheses(lines, SETTINGS[1]) == together
+    assert [translator.translate_n_best([line], SETTINGS[1])[0] for line in lines] == together
+    with translator.concurrent() as everyone:
+        assert everyone.translate_n_best(lines, SETTINGS[1]) == together
 
 
 def test_a_shortlist_is_shared_among_by_all_of_them(runs, tmp_path):
-    asked = {"shortlist": ShortlistSettings(frequent=1, each=2), "corpus": written_pairs(tmp_path)}
-    export(runs[0], tmp_path / "model", compute="float32", **asked)
-    few = [dragoman.load(tmp_path / "model", beside=runs[1:], device="cpu", shortlist=True)]
-    few.append(shortlisted(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
-    found = [[one[0] for one in translator.hypotheses(texts(9), SETTINGS[1])] for translator in few]
+    asked = {"shortlist": ShortlistConfig(frequent=1, per_token=2), "corpus": written_pairs(tmp_path)}
+    export_run(runs[0], tmp_path / "model", compute_type="float32", **asked)
+    few = [dragoman.load(tmp_path / "model", ensemble=runs[1:], device="cpu", shortlist=True)]
+    few.append(apply_shortlist(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
+    found = [[one[0] for one in translator.translate_n_best(texts(9), SETTINGS[1])] for translator in few]
     assert [one.text for one in found[0]] == [one.text for one in found[1]]
     assert [one.hypothesis.score for one in found[0]] == pytest.approx(
         [one.hypothesis.score for one in found[1]], abs=1e-4
     )
-    freely = by_the_core(runs).hypotheses(texts(9), SETTINGS[1])
+    freely = by_the_core(runs).translate_n_best(texts(9), SETTINGS[1])
     assert [one.text for one in found[0]] != [one[0].text for one in freely]
 
 
 def test_where_the_core_computes_not_all_of_them_pytorch_does(runs, tmp_path):
-    relative = finished_run(tmp_path / "relative", {"model": {"positions": {"kind": "relative"}}}).path
-    with pytest.warns(UserWarning, match="relative is computed by PyTorch"):
-        mixed = dragoman.load(runs[0], beside=[relative], device="cpu")
+    relative = finished_run(tmp_path / "relative", {"model": {"positions": {"kind": "shaw"}}}).path
+    with pytest.warns(UserWarning, match="PyTorch runs .*relative"):
+        mixed = dragoman.load(runs[0], ensemble=[relative], device="cpu")
     assert isinstance(mixed.model, Ensemble)
     assert not any(network.training for network in mixed.model.networks)
     assert len(mixed.translate(texts(3))) == 3

@@ -3,8 +3,8 @@
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from dragoman.models.config import CausalConfig, LearnedConfig
-from dragoman.models.decoder_only import CausalTransformer
+from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
 from tests.copying import copy_linear, copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal
@@ -22,29 +22,29 @@ def gpt2() -> GPT2LMHeadModel:
         n_head=HEADS,
         n_inner=HIDDEN,
         activation_function="gelu_new",
-        bos_token_id=SYMBOLS.begin,
-        eos_token_id=SYMBOLS.end,
+        bos_token_id=SYMBOLS.bos,
+        eos_token_id=SYMBOLS.eos,
         pad_token_id=SYMBOLS.pad,
     )
     return stirred(GPT2LMHeadModel, config)
 
 
-def ours() -> CausalTransformer:
-    config = CausalConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
-        layers=3,
+def ours() -> DecoderOnlyTransformer:
+    config = DecoderOnlyConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
+        num_layers=3,
         activation="gelu_tanh",
         scale_embedding=False,
-        positions=LearnedConfig(length=PLACES),
+        positions=LearnedConfig(max_length=PLACES),
         dropout=NO_DROPOUT,
     )
     return random_causal(config, vocabulary=VOCABULARY)
 
 
 @torch.no_grad()
-def copy_weights(partner: GPT2LMHeadModel, model: CausalTransformer) -> None:
+def copy_weights(partner: GPT2LMHeadModel, model: DecoderOnlyTransformer) -> None:
     """Their maps are stored with a row an input, those of queries, keys and values as one."""
     copy_same(partner.transformer.wte, model.embedding.tokens)
     copy_same(partner.transformer.wpe, model.embedding.positions.table)
@@ -62,8 +62,8 @@ def copy_weights(partner: GPT2LMHeadModel, model: CausalTransformer) -> None:
             (theirs.mlp.c_proj, block.feed_forward.outer),
         ):
             copy_linear(conv.weight.t(), conv.bias, map_)
-        copy_same(theirs.ln_1, block.around_attention.norm)
-        copy_same(theirs.ln_2, block.around_feed_forward.norm)
+        copy_same(theirs.ln_1, block.attention_residual.norm)
+        copy_same(theirs.ln_2, block.feed_forward_residual.norm)
 
 
 @torch.no_grad()

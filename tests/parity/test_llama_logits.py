@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dragoman.models.config import CausalConfig, RotaryConfig
-from dragoman.models.decoder_only import CausalTransformer
+from dragoman.models.config import DecoderOnlyConfig, RotaryConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal
@@ -15,45 +15,45 @@ SIZE, HEADS, HIDDEN, VOCABULARY, BASE = 36, 6, 53, 43, 500.0
 TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4, 9, 9, 31], [2]]
 
 
-def llama(key_value_heads: int) -> LlamaForCausalLM:
+def llama(num_kv_heads: int) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=SIZE,
         intermediate_size=HIDDEN,
         num_hidden_layers=3,
         num_attention_heads=HEADS,
-        num_key_value_heads=key_value_heads,
+        num_key_value_heads=num_kv_heads,
         rms_norm_eps=1e-6,
         rope_parameters={"rope_type": "default", "rope_theta": BASE},
         tie_word_embeddings=False,
-        bos_token_id=SYMBOLS.begin,
-        eos_token_id=SYMBOLS.end,
+        bos_token_id=SYMBOLS.bos,
+        eos_token_id=SYMBOLS.eos,
         pad_token_id=SYMBOLS.pad,
     )
     return stirred(LlamaForCausalLM, config)
 
 
-def ours(key_value_heads: int) -> CausalTransformer:
-    config = CausalConfig(
-        size=SIZE,
-        heads=HEADS,
-        key_value_heads=key_value_heads,
-        feed_forward=HIDDEN,
-        layers=3,
+def ours(num_kv_heads: int) -> DecoderOnlyTransformer:
+    config = DecoderOnlyConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        num_kv_heads=num_kv_heads,
+        d_ff=HIDDEN,
+        num_layers=3,
         activation="silu",
         gated=True,
         norm="rms",
         bias=False,
         scale_embedding=False,
         positions=RotaryConfig(base=BASE),
-        tie=False,
+        tie_embeddings=False,
         dropout=NO_DROPOUT,
     )
     return random_causal(config, vocabulary=VOCABULARY)
 
 
 @torch.no_grad()
-def copy_weights(partner: LlamaForCausalLM, model: CausalTransformer) -> None:
+def copy_weights(partner: LlamaForCausalLM, model: DecoderOnlyTransformer) -> None:
     copy_same(partner.model.embed_tokens, model.embedding.tokens)
     model.norm.weight.copy_(partner.model.norm.weight)
     model.unembedding.weight.copy_(partner.lm_head.weight)
@@ -68,14 +68,14 @@ def copy_weights(partner: LlamaForCausalLM, model: CausalTransformer) -> None:
             (theirs.mlp.down_proj, block.feed_forward.outer),
         ):
             copy_same(map_, own)
-        block.around_attention.norm.weight.copy_(theirs.input_layernorm.weight)
-        block.around_feed_forward.norm.weight.copy_(theirs.post_attention_layernorm.weight)
+        block.attention_residual.norm.weight.copy_(theirs.input_layernorm.weight)
+        block.feed_forward_residual.norm.weight.copy_(theirs.post_attention_layernorm.weight)
 
 
-@pytest.mark.parametrize("key_value_heads", [6, 2, 1])
+@pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
 @torch.no_grad()
-def test_the_same_logits(key_value_heads: int) -> None:
-    partner, model = llama(key_value_heads), ours(key_value_heads)
+def test_the_same_logits(num_kv_heads: int) -> None:
+    partner, model = llama(num_kv_heads), ours(num_kv_heads)
     copy_weights(partner, model)
     tokens, lengths = rectangle(TEXTS)
     real = torch.arange(tokens.shape[1]) < lengths[:, None]

@@ -14,8 +14,8 @@ from transformers.generation.logits_process import (
     TypicalLogitsWarper,
 )
 
-from dragoman.decoding import SamplingSettings
-from dragoman.decoding.sampling import filtered
+from dragoman.decoding import SamplingConfig
+from dragoman.decoding.sampling import filter_logits
 
 ROWS, VOCABULARY = 13, 997
 SETTINGS = {
@@ -23,18 +23,18 @@ SETTINGS = {
     "top_k": [1, 5, 101, 2000],
     "top_p": [0.05, 0.5, 0.97],
     "min_p": [0.02, 0.3],
-    "typical": [0.1, 0.6, 0.95],
+    "typical_p": [0.1, 0.6, 0.95],
     "repetition_penalty": [0.7, 1.2, 3.0],
-    "no_repeat_ngram": [1, 2, 3],
+    "no_repeat_ngram_size": [1, 2, 3],
 }
 THEIRS = {
     "repetition_penalty": RepetitionPenaltyLogitsProcessor,
-    "no_repeat_ngram": NoRepeatNGramLogitsProcessor,
+    "no_repeat_ngram_size": NoRepeatNGramLogitsProcessor,
     "temperature": TemperatureLogitsWarper,
     "top_k": TopKLogitsWarper,
     "top_p": TopPLogitsWarper,
     "min_p": MinPLogitsWarper,
-    "typical": TypicalLogitsWarper,
+    "typical_p": TypicalLogitsWarper,
 }
 """In the order in which `generate` applies them."""
 
@@ -61,7 +61,7 @@ def test_each_filter_is_theirs(name: str, value: float) -> None:
     for seed in range(3):
         logits, said = random_logits(seed)
         theirs = THEIRS[name](value)(said, logits)
-        agree(filtered(logits, said, settings=SamplingSettings(**{name: value}), pad=0), theirs)
+        agree(filter_logits(logits, said, config=SamplingConfig(**{name: value})), theirs)
         assert value == 2000 or not torch.equal(theirs, logits)
 
 
@@ -70,12 +70,12 @@ def test_each_filter_is_theirs(name: str, value: float) -> None:
     [
         {"temperature": 0.7, "top_k": 53, "top_p": 0.9},
         {"temperature": 1.3, "top_p": 0.8, "min_p": 0.05},
-        {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "temperature": 0.8, "top_k": 211, "typical": 0.9},
-        {"repetition_penalty": 1.1, "temperature": 2.0, "top_k": 307, "top_p": 0.95, "min_p": 0.01, "typical": 0.5},
+        {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "temperature": 0.8, "top_k": 211, "typical_p": 0.9},
+        {"repetition_penalty": 1.1, "temperature": 2.0, "top_k": 307, "top_p": 0.95, "min_p": 0.01, "typical_p": 0.5},
     ],
     ids=lambda settings: "+".join(settings),
 )
 def test_several_filters_are_theirs_in_their_order(settings: dict[str, float]) -> None:
     logits, said = random_logits(5)
     chain = LogitsProcessorList(THEIRS[name](settings[name]) for name in THEIRS if name in settings)
-    agree(filtered(logits, said, settings=SamplingSettings(**settings), pad=0), chain(said, logits))
+    agree(filter_logits(logits, said, config=SamplingConfig(**settings)), chain(said, logits))

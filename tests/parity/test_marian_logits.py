@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
-from dragoman.models.config import LearnedConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.config import EncoderDecoderConfig, LearnedConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
@@ -37,8 +37,8 @@ def marian(activation: str, *, shared: bool) -> MarianMTModel:
         max_position_embeddings=PLACES,
         scale_embedding=True,
         pad_token_id=SYMBOLS.pad,
-        eos_token_id=SYMBOLS.end,
-        decoder_start_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.eos,
+        decoder_start_token_id=SYMBOLS.bos,
         forced_eos_token_id=None,
     )
     with torch.random.fork_rng():
@@ -52,17 +52,17 @@ def marian(activation: str, *, shared: bool) -> MarianMTModel:
     return model
 
 
-def ours(activation: str, *, shared: bool) -> Seq2SeqTransformer:
-    config = TransformerConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
+def ours(activation: str, *, shared: bool) -> EncoderDecoderTransformer:
+    config = EncoderDecoderConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
         encoder_layers=2,
         decoder_layers=3,
         activation=activation,
         norm_position="post",
-        positions=LearnedConfig(length=PLACES),
-        tie="all" if shared else "target",
+        positions=LearnedConfig(max_length=PLACES),
+        tie_embeddings="all" if shared else "target",
         dropout=NO_DROPOUT,
     )
     target = SOURCE_VOCABULARY if shared else TARGET_VOCABULARY
@@ -70,7 +70,7 @@ def ours(activation: str, *, shared: bool) -> Seq2SeqTransformer:
 
 
 @torch.no_grad()
-def copy_weights(partner: MarianMTModel, model: Seq2SeqTransformer) -> None:
+def copy_weights(partner: MarianMTModel, model: EncoderDecoderTransformer) -> None:
     encoder, decoder = partner.model.encoder, partner.model.decoder
     for theirs, embedding in ((encoder, model.source_embedding), (decoder, model.target_embedding)):
         copy_same(theirs.embed_tokens, embedding.tokens)
@@ -81,13 +81,13 @@ def copy_weights(partner: MarianMTModel, model: Seq2SeqTransformer) -> None:
         *zip(decoder.layers, model.decoder, strict=True),
     ):
         copy_attention(theirs.self_attn, block.attention)
-        copy_same(theirs.self_attn_layer_norm, block.around_attention.norm)
+        copy_same(theirs.self_attn_layer_norm, block.attention_residual.norm)
         copy_same(theirs.fc1, block.feed_forward.inner)
         copy_same(theirs.fc2, block.feed_forward.outer)
-        copy_same(theirs.final_layer_norm, block.around_feed_forward.norm)
+        copy_same(theirs.final_layer_norm, block.feed_forward_residual.norm)
     for theirs, block in zip(decoder.layers, model.decoder, strict=True):
         copy_attention(theirs.encoder_attn, block.cross_attention)
-        copy_same(theirs.encoder_attn_layer_norm, block.around_cross_attention.norm)
+        copy_same(theirs.encoder_attn_layer_norm, block.cross_attention_residual.norm)
 
 
 def copy_same(theirs: nn.Module, own: nn.Module) -> None:
@@ -109,7 +109,7 @@ def test_the_same_logits(their_activation: str, activation: str, shared: bool) -
     assert partner.lm_head.weight is partner.model.decoder.embed_tokens.weight
     copy_weights(partner, model)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     theirs = partner(
         source,

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from dragoman.decoding import Average, LengthLimit, SearchSettings
+from dragoman.decoding import DecodingConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.searching import search
 
@@ -26,10 +26,10 @@ class Encoded:
     states: Tensor
     lengths: Tensor
 
-    def keep(self, rows: Tensor) -> Self:
+    def select(self, rows: Tensor) -> Self:
         return type(self)(self.states[rows], self.lengths[rows])
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         raise NotImplementedError
 
     def mask(self, beam: int) -> Tensor:
@@ -43,13 +43,13 @@ class Decoded:
 
     prefixes: Tensor
 
-    def select(self, parents: Tensor) -> Self:
+    def reorder(self, parents: Tensor) -> Self:
         return type(self)(self.prefixes.gather(1, parents[..., None].expand(-1, -1, self.prefixes.shape[2])))
 
-    def keep(self, rows: Tensor) -> Self:
+    def select(self, rows: Tensor) -> Self:
         return type(self)(self.prefixes[rows])
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         raise NotImplementedError
 
 
@@ -92,15 +92,15 @@ def model(request: pytest.FixtureRequest) -> MarianMTModel:
         max_position_embeddings=LIMIT + 2,
         init_std=0.3,
         pad_token_id=SYMBOLS.pad,
-        eos_token_id=SYMBOLS.end,
-        decoder_start_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.eos,
+        decoder_start_token_id=SYMBOLS.bos,
         forced_eos_token_id=None,
         tie_word_embeddings=False,
     )
     with torch.random.fork_rng():
         torch.manual_seed(request.param)
         built = MarianMTModel(config).eval()
-    built.final_logits_bias[0, SYMBOLS.end] = 1.0
+    built.final_logits_bias[0, SYMBOLS.eos] = 1.0
     return built
 
 
@@ -109,17 +109,17 @@ def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any
     asked = GenerationConfig(
         max_new_tokens=LIMIT,
         early_stopping=True,
-        bad_words_ids=[[SYMBOLS.pad], [SYMBOLS.begin]],
+        bad_words_ids=[[SYMBOLS.pad], [SYMBOLS.bos]],
         pad_token_id=SYMBOLS.pad,
-        eos_token_id=SYMBOLS.end,
-        decoder_start_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.eos,
+        decoder_start_token_id=SYMBOLS.bos,
         return_dict_in_generate=True,
         output_scores=True,
         **options,
     )
     mask = (torch.arange(source.shape[1]) < lengths[:, None]).long()
     answer = model.generate(source, attention_mask=mask, generation_config=asked)
-    outputs = [tuple(row[1 : row.index(SYMBOLS.end)]) for row in answer.sequences.tolist()]
+    outputs = [tuple(row[1 : row.index(SYMBOLS.eos)]) for row in answer.sequences.tolist()]
     rows = list(zip(outputs, answer.sequences_scores.tolist(), strict=True))
     best = options["num_return_sequences"]
     return [rows[start : start + best] for start in range(0, len(rows), best)]
@@ -129,13 +129,11 @@ def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any
 def test_the_same_hypotheses_with_the_same_scores(model: MarianMTModel, beam: int, best: int, alpha: float) -> None:
     source, lengths = rectangle(SOURCES)
     stepper = MarianStepper(model)
-    wanted = SearchSettings(
-        beam=beam, best=best, normalisation=Average(alpha=alpha), maximum_length=LengthLimit(absolute=LIMIT)
-    )
+    wanted = DecodingConfig(beam_size=beam, n_best=best, length_penalty=alpha, max_length=LIMIT)
     with torch.inference_mode():
         memory = stepper.encode(source, lengths)
     limits = torch.full_like(lengths, LIMIT - 1)
-    found = search(stepper, memory, limits=limits, settings=wanted, symbols=SYMBOLS)
+    found = search(stepper, memory, limits=limits, config=wanted)
     assert all(one.finished for row in found for one in row)
     expected = theirs(
         model, source, lengths, num_beams=beam, num_return_sequences=best, length_penalty=alpha, num_beam_groups=1

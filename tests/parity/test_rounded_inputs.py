@@ -9,20 +9,20 @@ import torch
 import dragoman
 from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.quantized_activations import rounded, rounded_as
-from dragoman.models.config import TransformerConfig
-from dragoman.models.special_symbols import Symbols
-from dragoman.models.weights import save_tensors, weights
-from dragoman.runs.export import export
-from dragoman.runs.inspect import Wanted, inspect_run
-from dragoman.runs.load import load_in_pytorch
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.weights import get_weights, save_tensors
+from dragoman.runs.export import export_run
+from dragoman.runs.inspect import InspectionRequest, inspect_run
+from dragoman.runs.load import load_torch_model
 from tests.compiled import mild_network_of  # skips where the core is not installed
 from tests.finished_runs import PAIRS, finished_run
 
-SIZES = {"size": 48, "heads": 6, "feed_forward": 67, "encoder_layers": 2, "decoder_layers": 3}
+SIZES = {"d_model": 48, "num_heads": 6, "d_ff": 67, "encoder_layers": 2, "decoder_layers": 3}
 MODELS: dict[str, dict[str, Any]] = {
     "as in the paper": {"norm_position": "post"},
     "as nowadays": {"norm": "rms", "gated": True, "activation": "silu", "positions": {"kind": "rotary"}, "bias": False},
-    "groups of heads": {"key_value_heads": 2, "positions": {"kind": "alibi"}},
+    "groups of heads": {"num_kv_heads": 2, "positions": {"kind": "alibi"}},
 }
 SOURCE, OUTPUT = [5, 9, 6, 7, 11, 8], [7, 5, 10, 6, 4]
 
@@ -30,12 +30,12 @@ SOURCE, OUTPUT = [5, 9, 6, 7, 11, 8], [7, 5, 10, 6, 4]
 def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
     """A model whose numbers are of the scale of trained ones, stored in less than float32."""
     run = finished_run(place / "run", {"model": SIZES | model})
-    network = load_in_pytorch(run.path, device="cpu").model
+    network = load_torch_model(run.path, device="cpu").model
     generator = torch.Generator().manual_seed(7)
     for parameter in network.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
-    save_tensors(run.weights, weights(network))
-    export(run.path, place / compute, compute=compute)
+    save_tensors(run.weights, get_weights(network))
+    export_run(run.path, place / compute, compute_type=compute)
     return place / compute
 
 
@@ -44,11 +44,11 @@ def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
 def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute):
     """Until some number falls to the other side of a half, which moves all that follows by a step."""
     path = exported(tmp_path, model, compute)
-    translator, core = load_in_pytorch(path, device="cpu"), dragoman.load(path, device="cpu").model
+    translator, core = load_torch_model(path, device="cpu"), dragoman.load(path, device="cpu").model
     expected = torch.from_numpy(core.log_probs(SOURCE, OUTPUT))
 
     def error() -> float:
-        (passed,) = watched(translator.model, [SOURCE], [OUTPUT], symbols=Symbols())
+        (passed,) = watched(translator.model, [SOURCE], [OUTPUT], symbols=SpecialSymbols())
         return float((passed.log_probs - expected).abs().median())
 
     as_stored = error()
@@ -63,13 +63,13 @@ def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute)
 def test_what_is_told_of_an_exported_model_is_what_the_core_does(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]
     core = dragoman.load(path, device="cpu")
-    found = inspect_run(path, Wanted([text]), device="cpu")
+    found = inspect_run(path, InspectionRequest([text]), device="cpu")
     assert ("translation, beam and probabilities", f"of the compiled core in {compute}") in found.facts
-    [seen], [[best]] = [one.search for one in found.studies], core.hypotheses([text])
+    [seen], [[best]] = [one.search for one in found.studies], core.translate_n_best([text])
     assert seen.best.tokens == best.hypothesis.tokens
     totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.winner)]
     assert totals[-1] == pytest.approx(best.hypothesis.log_prob, abs=1e-4)
-    (one,) = inspect_run(path, Wanted([text], targets=[target]), device="cpu").studies
+    (one,) = inspect_run(path, InspectionRequest([text], targets=[target]), device="cpu").studies
     [scored] = core.score([text], [target])
     assert [step.log_prob for step in one.steps] == pytest.approx(scored.token_log_probs, abs=1e-4)
     for weights_of_kind in one.passed.weights.values():
@@ -84,7 +84,7 @@ def test_rounding_by_hand():
 
 
 def test_gradients_pass_the_rounding():
-    network = mild_network_of(TransformerConfig(**SIZES))
+    network = mild_network_of(EncoderDecoderConfig(**SIZES))
     source = torch.tensor([[5, 9, 3]])
     with rounded_as(network, "int8"):
         loss = network(source, torch.tensor([3]), torch.tensor([[2, 7]])).square().sum()

@@ -6,24 +6,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.models.config import CausalConfig, RelativeConfig, SelfAttentionConfig
+from dragoman.models.config import DecoderOnlyConfig, SelfAttentionConfig, ShawConfig
 from dragoman.models.factory import build_self_attention
-from dragoman.nn.attention import Full, MultiHeadAttention
+from dragoman.nn.attention import FullAttention, MultiHeadAttention
 
 SIZE, HEADS, PLACES, REACH = 15, 3, 11, 2
 
 
 def layer(*, causal: bool, values: bool) -> MultiHeadAttention:
-    config = CausalConfig(size=SIZE, heads=HEADS, positions=RelativeConfig(reach=REACH, values=values))
+    config = DecoderOnlyConfig(d_model=SIZE, num_heads=HEADS, positions=ShawConfig(max_distance=REACH, values=values))
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return build_self_attention(config, SelfAttentionConfig(), None, Full(causal=causal)).eval()
+        return build_self_attention(config, SelfAttentionConfig(), None, FullAttention(causal=causal)).eval()
 
 
 def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
     r"""$e_{ij} = x_i W^Q (x_j W^K + a^K_{ij})^\top / \sqrt{d_z}$, $z_i = \sum_j \alpha_{ij} (x_j W^V + a^V_{ij})$."""
     size = SIZE // HEADS
-    of_keys, of_values = own.distances.of_keys, own.distances.of_values
+    key_embedding, value_embedding = own.position_bias.key_embedding, own.position_bias.value_embedding
     outputs = []
     for head in range(HEADS):
         part = slice(head * size, (head + 1) * size)
@@ -32,10 +32,13 @@ def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
         for i in range(len(x)):
             seen = [j for j in range(len(x)) if j <= i or not causal]
             clipped = [max(-REACH, min(REACH, j - i)) + REACH for j in seen]
-            scores = [query[i] @ (key[j] + of_keys[c]) / math.sqrt(size) for j, c in zip(seen, clipped, strict=True)]
+            scores = [
+                query[i] @ (key[j] + key_embedding[c]) / math.sqrt(size) for j, c in zip(seen, clipped, strict=True)
+            ]
             weights = torch.stack(scores).softmax(dim=0)
             added = [
-                value[j] if of_values is None else value[j] + of_values[c] for j, c in zip(seen, clipped, strict=True)
+                value[j] if value_embedding is None else value[j] + value_embedding[c]
+                for j, c in zip(seen, clipped, strict=True)
             ]
             rows.append(sum(weight * one for weight, one in zip(weights, added, strict=True)))
         outputs.append(torch.stack(rows))
@@ -48,5 +51,5 @@ def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
 def test_the_equations_of_the_paper(causal: bool, values: bool) -> None:
     own = layer(causal=causal, values=values)
     x = torch.randn(PLACES, SIZE, generator=torch.Generator().manual_seed(2))
-    ours = own(x[None], own.keys_values(x[None]), None)[0]
+    ours = own(x[None], own.project_keys_values(x[None]), None)[0]
     torch.testing.assert_close(ours, by_the_paper(own, x, causal=causal), atol=1e-5, rtol=1e-5)

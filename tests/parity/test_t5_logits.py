@@ -11,22 +11,22 @@ import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
 from dragoman.models.config import (
-    AttentionRoles,
-    BucketedConfig,
     CrossAttentionConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     SelfAttentionConfig,
-    TransformerConfig,
+    T5BiasConfig,
 )
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
-from dragoman.nn.positions.t5_bias import bucket
+from dragoman.nn.positions.t5_bias import relative_position_bucket
 from dragoman.nn.scores import DotConfig
 from tests.copying import copy_same, stirred
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
 
-SIZE, HEADS, HIDDEN, VOCABULARY, BUCKETS, FURTHEST = 35, 5, 53, 43, 8, 11
+SIZE, HEADS, HIDDEN, VOCABULARY, BUCKETS, MAX_DISTANCE = 35, 5, 53, 43, 8, 11
 SOURCES = [[5, 11, 7, 13, 41, 8, 9, 4, 4, 17, 19, 23, 29, 31, 37, 3], [17, 3], [29, 31, 5, 3]]
 TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4, 6, 6, 8, 9, 21, 22, 30], []]
 
@@ -41,22 +41,22 @@ def t5(feed_forward: str) -> T5ForConditionalGeneration:
         num_decoder_layers=3,
         num_heads=HEADS,
         relative_attention_num_buckets=BUCKETS,
-        relative_attention_max_distance=FURTHEST,
+        relative_attention_max_distance=MAX_DISTANCE,
         feed_forward_proj=feed_forward,
         tie_word_embeddings=True,
         pad_token_id=SYMBOLS.pad,
-        eos_token_id=SYMBOLS.end,
-        decoder_start_token_id=SYMBOLS.begin,
+        eos_token_id=SYMBOLS.eos,
+        decoder_start_token_id=SYMBOLS.bos,
     )
     return stirred(T5ForConditionalGeneration, config)
 
 
-def ours(activation: str, *, gated: bool) -> Seq2SeqTransformer:
+def ours(activation: str, *, gated: bool) -> EncoderDecoderTransformer:
     plain = SelfAttentionConfig(score=DotConfig())
-    config = TransformerConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
+    config = EncoderDecoderConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
         encoder_layers=2,
         decoder_layers=3,
         activation=activation,
@@ -64,15 +64,17 @@ def ours(activation: str, *, gated: bool) -> Seq2SeqTransformer:
         norm="rms",
         bias=False,
         scale_embedding=False,
-        positions=BucketedConfig(buckets=BUCKETS, furthest=FURTHEST),
-        attention=AttentionRoles(encoder=plain, decoder=plain, cross=CrossAttentionConfig(score=DotConfig())),
+        positions=T5BiasConfig(num_buckets=BUCKETS, max_distance=MAX_DISTANCE),
+        attention=EncoderDecoderAttentionConfig(
+            encoder=plain, decoder=plain, cross=CrossAttentionConfig(score=DotConfig())
+        ),
         dropout=NO_DROPOUT,
     )
     return random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
 @torch.no_grad()
-def copy_weights(partner: T5ForConditionalGeneration, model: Seq2SeqTransformer) -> None:
+def copy_weights(partner: T5ForConditionalGeneration, model: EncoderDecoderTransformer) -> None:
     copy_same(partner.shared, model.source_embedding.tokens)
     stacks = (
         (partner.encoder, model.encoder, model.encoder_norm),
@@ -80,15 +82,17 @@ def copy_weights(partner: T5ForConditionalGeneration, model: Seq2SeqTransformer)
     )
     for theirs, blocks, norm in stacks:
         norm.weight.copy_(theirs.final_layer_norm.weight)
-        blocks[0].attention.distances.table.copy_(theirs.block[0].layer[0].SelfAttention.relative_attention_bias.weight)
+        blocks[0].attention.position_bias.table.copy_(
+            theirs.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+        )
         for their_block, block in zip(theirs.block, blocks, strict=True):
             copy_attention(their_block.layer[0].SelfAttention, block.attention)
-            copy_norm(their_block.layer[0], block.around_attention.norm)
+            copy_norm(their_block.layer[0], block.attention_residual.norm)
             copy_feed_forward(their_block.layer[-1].DenseReluDense, block.feed_forward)
-            copy_norm(their_block.layer[-1], block.around_feed_forward.norm)
+            copy_norm(their_block.layer[-1], block.feed_forward_residual.norm)
     for their_block, block in zip(partner.decoder.block, model.decoder, strict=True):
         copy_attention(their_block.layer[1].EncDecAttention, block.cross_attention)
-        copy_norm(their_block.layer[1], block.around_cross_attention.norm)
+        copy_norm(their_block.layer[1], block.cross_attention_residual.norm)
     model.decoder_norm.weight.mul_(SIZE**-0.5)
 
 
@@ -117,7 +121,7 @@ def test_the_same_logits(feed_forward: str, activation: str, gated: bool) -> Non
     assert partner.lm_head.weight is partner.shared.weight
     copy_weights(partner, model)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     mask = (source != SYMBOLS.pad).long()
     theirs = partner(source, attention_mask=mask, decoder_input_ids=target, use_cache=False).logits
@@ -126,11 +130,13 @@ def test_the_same_logits(feed_forward: str, activation: str, gated: bool) -> Non
 
 
 @pytest.mark.parametrize("past_only", [False, True])
-@pytest.mark.parametrize(("buckets", "furthest"), [(8, 11), (32, 128), (12, 1009)])
-def test_the_same_buckets(buckets: int, furthest: int, past_only: bool) -> None:
+@pytest.mark.parametrize(("buckets", "max_distance"), [(8, 11), (32, 128), (12, 1009)])
+def test_the_same_buckets(buckets: int, max_distance: int, past_only: bool) -> None:
     away = torch.arange(-2003, 2004)
     attention = t5("relu").encoder.block[0].layer[0].SelfAttention
     theirs = attention._relative_position_bucket(
-        away, bidirectional=not past_only, num_buckets=buckets, max_distance=furthest
+        away, bidirectional=not past_only, num_buckets=buckets, max_distance=max_distance
     )
-    assert torch.equal(bucket(away, buckets=buckets, furthest=furthest, past_only=past_only), theirs)
+    assert torch.equal(
+        relative_position_bucket(away, num_buckets=buckets, max_distance=max_distance, causal=past_only), theirs
+    )

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
-from dragoman.nn.recurrent.cells import CellWeights, advance, from_input, parts_of
-from dragoman.nn.recurrent.encoder import read_by_steps
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input
+from dragoman.nn.recurrent.encoder import bidirectional_reference
 from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.recurrent_networks import NO_DROPOUT, random_recurrent
@@ -26,8 +26,8 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def ours(**options) -> Seq2SeqRecurrent:
-    chosen = {"size": SIZE, "embedding_size": EMBEDDING, "tie": "none", "dropout": NO_DROPOUT} | options
+def ours(**options) -> RecurrentEncoderDecoder:
+    chosen = {"d_model": SIZE, "embedding_size": EMBEDDING, "tie_embeddings": "none", "dropout": NO_DROPOUT} | options
     return random_recurrent(RecurrentConfig(**chosen), source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
@@ -36,11 +36,11 @@ def test_a_cell(cell):
     """Ten steps of one cell."""
     theirs = STEPS[cell](EMBEDDING, SIZE)
     weights = CellWeights(theirs.weight_ih, theirs.weight_hh, theirs.bias_ih, theirs.bias_hh)
-    state = tuple(random(3, SIZE, seed=part) for part in range(parts_of(cell)))
+    state = tuple(random(3, SIZE, seed=part) for part in range(num_states(cell)))
     other = state if cell == "lstm" else state[0]
     for place in range(10):
         x = random(3, EMBEDDING, seed=100 + place)
-        state = advance(cell, weights, from_input(cell, weights, x), state)
+        state = cell_step(cell, weights, project_input(cell, weights, x), state)
         other = theirs(x, other)
         torch.testing.assert_close(state, other if cell == "lstm" else (other,), **CLOSE)
 
@@ -67,7 +67,7 @@ def test_the_encoder(cell, road, monkeypatch):
     encoder = ours(cell=cell, encoder_layers=3).encoder
     if road == "slow":
         for layer in encoder.layers:
-            monkeypatch.setattr(layer, "forward", lambda *inputs, layer=layer: read_by_steps(layer, *inputs))
+            monkeypatch.setattr(layer, "forward", lambda *inputs, layer=layer: bidirectional_reference(layer, *inputs))
     twin = stacked([layer.layer for layer in encoder.layers], MODULES[cell], both_ways=True)
     lengths, x = torch.tensor([3, 7, 1, 5]), random(4, 7, EMBEDDING).requires_grad_()
     outputs, last = twin(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
@@ -89,15 +89,15 @@ def test_the_decoder_without_attention(cell, road):
     twin = stacked([layer.layer for layer in model.decoder.layers], MODULES[cell], both_ways=False)
     memory = model.encode(*rectangle(SOURCES))
     embedded = random(3, 7, EMBEDDING).requires_grad_()
-    parts = tuple(torch.stack(layers) for layers in zip(*memory.first, strict=True))
+    parts = tuple(torch.stack(layers) for layers in zip(*memory.initial_states, strict=True))
     theirs, _ = twin(embedded, parts if cell == "lstm" else parts[0])
     if road == "at once":
-        mine = model.decoder(embedded, memory.first, None)
+        mine = model.decoder(embedded, memory.initial_states, None)
     else:
-        cells, columns = memory.first, []
+        cells, columns = memory.initial_states, []
         for place in range(7):
-            taken = model.decoder.from_embedding(embedded[:, place])
-            output, cells = model.decoder.advance(taken, cells, fed=None, view=None)
+            taken = model.decoder.project_input(embedded[:, place])
+            output, cells = model.decoder.step(taken, cells, fed=None, view=None)
             columns.append(output)
         mine = torch.stack(columns, dim=1)
     torch.testing.assert_close(mine, theirs, **CLOSE)
@@ -105,11 +105,11 @@ def test_the_decoder_without_attention(cell, road):
     torch.testing.assert_close(gradients(mine, learnt), gradients(theirs, learnt), **CLOSE)
 
 
-def written_out(model: Seq2SeqRecurrent, cell: str, weigh_words) -> Tensor:
+def written_out(model: RecurrentEncoderDecoder, cell: str, weigh_words) -> Tensor:
     """Hidden states of Luong et al. (2015) with input feeding, one sentence and one place after the other."""
     step = STEPS[cell](EMBEDDING + SIZE, SIZE)
     decoder, weights = model.decoder, CellWeights.of(model.decoder.layers[0].layer)
-    step.weight_ih.data = torch.cat([weights.input, decoder.feed.weight], dim=1)
+    step.weight_ih.data = torch.cat([weights.input, decoder.input_feeding.weight], dim=1)
     step.weight_hh.data, step.bias_ih.data, step.bias_hh.data = weights.hidden, weights.input_bias, weights.hidden_bias
     rows = []
     for source, target in zip(SOURCES, TARGETS, strict=True):
@@ -119,7 +119,7 @@ def written_out(model: Seq2SeqRecurrent, cell: str, weigh_words) -> Tensor:
         state = [torch.tanh(model.bridges[0].hidden(ends[0]))]
         state += [linear(end) for linear, end in zip(model.bridges[0].rest, ends[1:], strict=True)]
         attentional, outputs = torch.zeros(SIZE), []
-        for word in [SYMBOLS.begin, *target]:
+        for word in [SYMBOLS.bos, *target]:
             x = torch.cat([model.target_embedding.tokens.weight[word] * EMBEDDING**0.5, attentional])
             after = step(x, tuple(state) if cell == "lstm" else state[0])
             state = list(after) if cell == "lstm" else [after]
@@ -130,11 +130,11 @@ def written_out(model: Seq2SeqRecurrent, cell: str, weigh_words) -> Tensor:
     return torch.cat(rows)
 
 
-def scaled_dot(model: Seq2SeqRecurrent, query: Tensor, states: Tensor) -> Tensor:
+def scaled_dot(model: RecurrentEncoderDecoder, query: Tensor, states: Tensor) -> Tensor:
     return (states @ query / SIZE**0.5).softmax(dim=0)
 
 
-def additive(model: Seq2SeqRecurrent, query: Tensor, states: Tensor) -> Tensor:
+def additive(model: RecurrentEncoderDecoder, query: Tensor, states: Tensor) -> Tensor:
     score = model.decoder.attention.score
     hidden = torch.tanh(states @ score.key_weight[0] + query @ score.query_weight[0])
     return (hidden @ score.vector[0]).softmax(dim=0)
@@ -146,7 +146,7 @@ def additive(model: Seq2SeqRecurrent, query: Tensor, states: Tensor) -> Tensor:
 def test_the_whole_network_with_attention_and_input_feeding(cell, score, weigh_words):
     model = ours(cell=cell, attention=score)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     mine = model.hidden(source, lengths, target)[real]
     torch.testing.assert_close(mine, written_out(model, cell, weigh_words), **CLOSE)

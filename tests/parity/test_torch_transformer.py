@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.config import TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
 from tests.fakes import SYMBOLS, rectangle
@@ -16,11 +16,11 @@ SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3]]
 TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4], []]
 
 
-def ours(norm_position: str, activation: str) -> Seq2SeqTransformer:
-    config = TransformerConfig(
-        size=SIZE,
-        heads=HEADS,
-        feed_forward=HIDDEN,
+def ours(norm_position: str, activation: str) -> EncoderDecoderTransformer:
+    config = EncoderDecoderConfig(
+        d_model=SIZE,
+        num_heads=HEADS,
+        d_ff=HIDDEN,
         encoder_layers=2,
         decoder_layers=3,
         norm_position=norm_position,
@@ -30,7 +30,7 @@ def ours(norm_position: str, activation: str) -> Seq2SeqTransformer:
     return random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
-def theirs(model: Seq2SeqTransformer, norm_position: str, activation: str) -> nn.Transformer:
+def theirs(model: EncoderDecoderTransformer, norm_position: str, activation: str) -> nn.Transformer:
     """PyTorch ends both stacks in a norm whatever the order; after post-norm, as in the paper, there is none."""
     options = {"activation": activation, "batch_first": True, "norm_first": norm_position == "pre", "dropout": 0.0}
     pre = norm_position == "pre"
@@ -55,19 +55,19 @@ def theirs(model: Seq2SeqTransformer, norm_position: str, activation: str) -> nn
 
 
 @torch.no_grad()
-def copy_weights(model: Seq2SeqTransformer, twin: nn.Transformer) -> None:
+def copy_weights(model: EncoderDecoderTransformer, twin: nn.Transformer) -> None:
     for mine, other in zip(model.encoder, twin.encoder.layers, strict=True):
         copy_attention(mine.attention, other.self_attn)
         copy_feed_forward(mine.feed_forward, other)
-        copy_same(mine.around_attention.norm, other.norm1)
-        copy_same(mine.around_feed_forward.norm, other.norm2)
+        copy_same(mine.attention_residual.norm, other.norm1)
+        copy_same(mine.feed_forward_residual.norm, other.norm2)
     for mine, other in zip(model.decoder, twin.decoder.layers, strict=True):
         copy_attention(mine.attention, other.self_attn)
         copy_attention(mine.cross_attention, other.multihead_attn)
         copy_feed_forward(mine.feed_forward, other)
-        copy_same(mine.around_attention.norm, other.norm1)
-        copy_same(mine.around_cross_attention.norm, other.norm2)
-        copy_same(mine.around_feed_forward.norm, other.norm3)
+        copy_same(mine.attention_residual.norm, other.norm1)
+        copy_same(mine.cross_attention_residual.norm, other.norm2)
+        copy_same(mine.feed_forward_residual.norm, other.norm3)
     if twin.encoder.norm is not None:
         copy_same(model.encoder_norm, twin.encoder.norm)
         copy_same(model.decoder_norm, twin.decoder.norm)
@@ -89,7 +89,7 @@ def copy_feed_forward(mine: FeedForward, other: nn.Module) -> None:
     copy_same(mine.outer, other.linear2)
 
 
-def their_hidden(model: Seq2SeqTransformer, twin: nn.Transformer, source: Tensor, target: Tensor) -> Tensor:
+def their_hidden(model: EncoderDecoderTransformer, twin: nn.Transformer, source: Tensor, target: Tensor) -> Tensor:
     """Embedded by our embedding; their masks are `True` where nothing may be seen."""
 
     def embedded(embedding: nn.Module, ids: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def test_the_same_hidden_states_logits_and_gradients(norm_position: str, activat
     model = ours(norm_position, activation)
     twin = theirs(model, norm_position, activation)
     source, lengths = rectangle(SOURCES)
-    target, target_lengths = rectangle([[SYMBOLS.begin, *row] for row in TARGETS])
+    target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     mine, other = model.hidden(source, lengths, target)[real], their_hidden(model, twin, source, target)[real]
     torch.testing.assert_close(mine, other, atol=1e-4, rtol=1e-4)

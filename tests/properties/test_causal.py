@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings
-from dragoman.models.config import CausalConfig
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.protocols import Causal
+from dragoman.decoding import DecodingConfig
+from dragoman.models.config import DecoderOnlyConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.protocols import DecoderOnly
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal
 from tests.searching import search
@@ -27,16 +27,16 @@ Texts = list[list[int]]
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> CausalConfig:
+def configs(draw: st.DrawFn) -> DecoderOnlyConfig:
     kind = draw(st.sampled_from(list(POSITIONS)))
     heads, key_value_heads = draw(st.sampled_from([(1, None), (3, None), (3, 1), (6, 2)]))
     sizes = [2, 6] if kind == "rotary" else [2, 3, 5]
-    return CausalConfig(
-        size=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
-        heads=heads,
-        key_value_heads=key_value_heads,
-        feed_forward=11,
-        layers=draw(st.integers(1, 3)),
+    return DecoderOnlyConfig(
+        d_model=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
+        num_heads=heads,
+        num_kv_heads=key_value_heads,
+        d_ff=11,
+        num_layers=draw(st.integers(1, 3)),
         activation=draw(st.sampled_from(["relu", "gelu_tanh", "silu"])),
         gated=draw(st.booleans()),
         norm=draw(st.sampled_from(["layer", "rms"])),
@@ -44,22 +44,22 @@ def configs(draw: st.DrawFn) -> CausalConfig:
         bias=draw(st.booleans()),
         positions=draw(st.sampled_from(POSITIONS[kind])),
         attention=draw(self_attentions(kind, masked=True)),
-        tie=draw(st.booleans()),
+        tie_embeddings=draw(st.booleans()),
         dropout=NO_DROPOUT,
     )
 
 
-Recipe = tuple[CausalConfig, int]
+Recipe = tuple[DecoderOnlyConfig, int]
 recipes = st.tuples(configs(), seeds)
 
 
-def network(recipe: Recipe) -> CausalTransformer:
+def network(recipe: Recipe) -> DecoderOnlyTransformer:
     config, seed = recipe
     return random_causal(config, vocabulary=VOCABULARY, seed=seed).double()
 
 
 def test_it_is_what_generation_asks_for() -> None:
-    assert isinstance(random_causal(CausalConfig(size=6, heads=3), vocabulary=VOCABULARY), Causal)
+    assert isinstance(random_causal(DecoderOnlyConfig(d_model=6, num_heads=3), vocabulary=VOCABULARY), DecoderOnly)
 
 
 @law
@@ -85,17 +85,17 @@ def test_a_state_holds_no_more_than_its_oldest_text_however_many_come_and_go(rec
     """As in an engine whose batch never empties: a text of three tokens enters whenever one leaves."""
     model, read = network(recipe), [[4]]
     memory = model.encode(*rectangle(read))
-    state = model.start(memory, beam=1)
+    state = model.start(memory, beam_size=1)
     for step in range(9):
         _, state = model.step(last(read), memory, state)
         read = [[*text, 6] for text in read]
         if step % 2:
             other = model.encode(*rectangle([[5]]))
-            memory, state = memory.join(other), state.join(model.start(other, beam=1))
+            memory, state = memory.concat(other), state.concat(model.start(other, beam_size=1))
             read = [*read, [5]][-2:]
-            kept = torch.arange(len(state.ages) - len(read), len(state.ages))
-            memory, state = memory.keep(kept), state.keep(kept)
-        assert all(layer.positions <= 5 for layer in state.layers)
+            kept = torch.arange(len(state.lengths) - len(read), len(state.lengths))
+            memory, state = memory.select(kept), state.select(kept)
+        assert all(layer.length <= 5 for layer in state.layers)
     logits, _ = model.step(last(read), memory, state)
     for row, text in enumerate(read):
         torch.testing.assert_close(logits[row, 0], model(torch.tensor([text]))[0, -1], **CLOSE)
@@ -133,7 +133,7 @@ def test_a_prompt_continued_step_by_step_is_as_in_parallel(recipe: Recipe, texts
     more = data.draw(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=5))
     prompt, lengths = rectangle(texts)
     memory = model.encode(prompt, lengths)
-    state = model.start(memory, beam=1)
+    state = model.start(memory, beam_size=1)
     given_tokens = [torch.tensor([[text[-1]] for text in texts]), *(torch.full((len(texts), 1), word) for word in more)]
     for step, tokens in enumerate(given_tokens):
         logits, state = model.step(tokens, memory, state)
@@ -151,15 +151,15 @@ def test_prompts_may_join_others_on_their_way(
     model = network(recipe)
     words = data.draw(st.lists(st.integers(4, VOCABULARY - 1), min_size=2, max_size=2))
     first, second = (model.encode(*rectangle(some)) for some in (older, younger))
-    _, state = model.step(last(older), first, model.start(first, beam=1))
-    memory, state = first.join(second), state.join(model.start(second, beam=1))
+    _, state = model.step(last(older), first, model.start(first, beam_size=1))
+    memory, state = first.concat(second), state.concat(model.start(second, beam_size=1))
     tokens = torch.cat([torch.full((len(older), 1), words[0]), last(younger)])
     logits, state = model.step(tokens, memory, state)
     grown = [[*text, words[0]] for text in older] + younger
     for row, text in enumerate(grown):
         torch.testing.assert_close(logits[row, 0], model(torch.tensor([text]))[0, -1], **CLOSE)
     kept = torch.tensor(Random(words[1]).sample(range(len(grown)), max(1, len(grown) // 2)))
-    after, _ = model.step(torch.full((len(kept), 1), words[1]), memory.keep(kept), state.keep(kept))
+    after, _ = model.step(torch.full((len(kept), 1), words[1]), memory.select(kept), state.select(kept))
     for row, number in enumerate(kept.tolist()):
         whole = model(torch.tensor([[*grown[number], words[1]]]))[0, -1]
         torch.testing.assert_close(after[row, 0], whole, **CLOSE)
@@ -173,12 +173,12 @@ def test_greedy_search_from_prompts_takes_the_likeliest_word_each_time(recipe: R
     memory = model.encode(*rectangle(texts))
     limits = torch.full((len(texts),), 5)
     first = last(texts)[:, 0]
-    found = search(model, memory, limits=limits, settings=SearchSettings(beam=1), symbols=SYMBOLS, first=first)
+    found = search(model, memory, limits=limits, config=DecodingConfig(beam_size=1), start_tokens=first)
     for text, [hypothesis] in zip(texts, found, strict=True):
         written = list(text)
-        for token in [*hypothesis.tokens, *([SYMBOLS.end] if hypothesis.finished else [])]:
+        for token in [*hypothesis.tokens, *([SYMBOLS.eos] if hypothesis.finished else [])]:
             logits = model(torch.tensor([written]))[0, -1]
-            logits[[SYMBOLS.pad, SYMBOLS.begin]] = -math.inf  # no search ever writes these
+            logits[[SYMBOLS.pad, SYMBOLS.bos]] = -math.inf  # no search ever writes these
             assert float(logits[token]) >= float(logits.max()) - 1e-6
             written.append(token)
 

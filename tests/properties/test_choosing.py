@@ -10,14 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding import Average, Gnmt, Hypothesis, MinimumBayesRisk, Normalisation, Raw, SearchSettings
-from dragoman.decoding.length_penalty import score_of
-from dragoman.decoding.mbr import agreement, chosen
-from tests.fakes import SYMBOLS, PrefixNetwork, Sources
-from tests.searching import beam_search
+from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty
+from dragoman.decoding.length_penalty import hypothesis_score
+from dragoman.decoding.mbr import choose_hypotheses, pairwise_bleu
+from tests.fakes import PrefixNetwork, Sources
+from tests.searching import beam_search, penalty_options
 
 outputs = st.lists(st.lists(st.integers(4, 8), max_size=9), min_size=1, max_size=6)
-normalisations = st.sampled_from([Raw(), Average(), Average(alpha=1.4), Gnmt()])
+penalties = st.sampled_from(
+    [LengthPenalty("none", 0.0), LengthPenalty(), LengthPenalty("average", 1.4), LengthPenalty("gnmt", 0.6)]
+)
 temperatures = st.sampled_from([0.3, 1.0, 4.0])
 
 
@@ -30,18 +32,11 @@ def bleu(output: Sequence[int], reference: Sequence[int]) -> float:
     return sacrebleu.sentence_bleu(words[0], [words[1]], **how).score / 100
 
 
-def expected_bleu(
-    one: Hypothesis, among: Sequence[Hypothesis], normalisation: Normalisation, temperature: float
-) -> float:
+def expected_bleu(one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float) -> float:
     """By the definition: every other is the reference with its share of the probability."""
     length = among[0].length
-    match normalisation:
-        case Average(alpha=alpha):
-            divisor = length**alpha
-        case Gnmt(alpha=alpha):
-            divisor = ((5 + length) / 6) ** alpha
-        case Raw():
-            divisor = 1
+    divisors = {"average": length**penalty.alpha, "gnmt": ((5 + length) / 6) ** penalty.alpha, "none": 1}
+    divisor = divisors[penalty.kind]
     weights = [math.exp(other.score * divisor / temperature) for other in among]
     return sum(w * bleu(one.tokens, other.tokens) for w, other in zip(weights, among, strict=True)) / sum(weights)
 
@@ -50,52 +45,53 @@ def expected_bleu(
 @given(outputs)
 def test_agreement_is_the_bleu_of_sacrebleu(outputs: list[list[int]]) -> None:
     expected = [[bleu(output, reference) for reference in outputs] for output in outputs]
-    assert agreement(outputs) == pytest.approx(np.array(expected), abs=1e-9)
+    assert pairwise_bleu(outputs) == pytest.approx(np.array(expected), abs=1e-9)
 
 
 drawn = st.tuples(st.lists(st.integers(4, 8), max_size=9), st.floats(-8, -0.1), st.booleans())
 
 
-def hypothesis_of(tokens: list[int], log_prob: float, finished: bool, normalisation: Normalisation) -> Hypothesis:
+def build_hypothesis(tokens: list[int], log_prob: float, finished: bool, penalty: LengthPenalty) -> Hypothesis:
     symbols = len(tokens) + 1
-    score = score_of(log_prob, symbols, normalisation)
+    score = hypothesis_score(log_prob, symbols, penalty)
     return Hypothesis(tuple(tokens), log_prob, score, (log_prob / symbols,) * symbols, finished=finished)
 
 
 @settings(max_examples=200)
-@given(st.lists(drawn, min_size=1, max_size=6), normalisations, temperatures)
+@given(st.lists(drawn, min_size=1, max_size=6), penalties, temperatures)
 def test_what_is_chosen_has_the_highest_expected_bleu(
-    parts: list[tuple[list[int], float, bool]], normalisation: Normalisation, temperature: float
+    parts: list[tuple[list[int], float, bool]], penalty: LengthPenalty, temperature: float
 ) -> None:
-    among = [hypothesis_of(*part, normalisation) for part in parts]
+    among = [build_hypothesis(*part, penalty) for part in parts]
     among.sort(key=lambda one: (not one.finished, -one.score))
-    choice = MinimumBayesRisk(temperature=temperature)
-    wanted = SearchSettings(beam=6, best=len(among), normalisation=normalisation, choice=choice)
-    found = chosen(among, wanted)
+    wanted = DecodingConfig(
+        beam_size=6, n_best=len(among), method="mbr", mbr_temperature=temperature, **penalty_options(penalty)
+    )
+    found = choose_hypotheses(among, wanted)
     assert sorted(map(id, found)) == sorted(map(id, among))  # each once, as it was
     assert [one.finished for one in found] == sorted((one.finished for one in among), reverse=True)
-    gains = [expected_bleu(one, among, normalisation, temperature) for one in found]
+    gains = [expected_bleu(one, among, penalty, temperature) for one in found]
     for (one, gain), (other, next_gain) in zip(
         zip(found, gains, strict=True), zip(found[1:], gains[1:], strict=True), strict=False
     ):
         assert gain >= next_gain - 1e-5 or one.finished > other.finished
-    assert chosen(among, wanted.model_copy(update={"best": 1})) == found[:1]
+    assert choose_hypotheses(among, wanted.model_copy(update={"n_best": 1})) == found[:1]
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32), st.lists(st.integers(4, 10), max_size=5), st.integers(2, 7), temperatures, normalisations)
+@given(st.integers(0, 2**32), st.lists(st.integers(4, 10), max_size=5), st.integers(2, 7), temperatures, penalties)
 def test_a_search_chooses_from_all_that_its_beam_finds(
-    seed: int, source: list[int], beam: int, temperature: float, normalisation: Normalisation
+    seed: int, source: list[int], beam: int, temperature: float, penalty: LengthPenalty
 ) -> None:
     """A search for one output may stop early only where this changes no choice."""
     network, memory = PrefixNetwork(words=3, seed=seed), Sources((tuple(source),))
-    asked = {"limits": torch.tensor([6]), "symbols": SYMBOLS}
-    all_of_it = SearchSettings(beam=beam, best=beam, normalisation=normalisation)
-    [among] = beam_search(network, memory, settings=all_of_it, **asked)
-    choosing = SearchSettings(beam=beam, normalisation=normalisation, choice=MinimumBayesRisk(temperature=temperature))
-    [[found]] = beam_search(network, memory, settings=choosing, **asked)
+    asked = {"limits": torch.tensor([6])}
+    all_of_it = DecodingConfig(beam_size=beam, n_best=beam, **penalty_options(penalty))
+    [among] = beam_search(network, memory, config=all_of_it, **asked)
+    choosing = DecodingConfig(beam_size=beam, **penalty_options(penalty), method="mbr", mbr_temperature=temperature)
+    [[found]] = beam_search(network, memory, config=choosing, **asked)
     finished = [one for one in among if one.finished] or among
-    gains = [expected_bleu(one, among, normalisation, temperature) for one in finished]
-    mine = expected_bleu(found, among, normalisation, temperature)
+    gains = [expected_bleu(one, among, penalty, temperature) for one in finished]
+    mine = expected_bleu(found, among, penalty, temperature)
     assert found in finished
     assert mine == pytest.approx(max(gains), abs=1e-5)

@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.config import DropoutConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.training import losses
-from dragoman.training.chunked_loss import LogitLoss, chunked_loss
-from dragoman.training.distillation import WordDistillation, distillation_of_logits, distilled, distilled_cross_entropy
-from dragoman.training.distributed import Team
-from dragoman.training.losses import Loss, Taught, unembedding_loss
-from dragoman.training.r_drop import consistency_of_logits, consistent_cross_entropy, r_drop
-from dragoman.training.step import Objective, compute_gradients, teacher_forced
-from dragoman.training.translation_loss import build_objective
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.training.chunked_loss import LogitLoss, Loss, SoftTargets, chunked_loss, fused_linear_cross_entropy
+from dragoman.training.distillation import (
+    DistillationConfig,
+    distillation_cross_entropy,
+    distillation_logit_loss,
+    distillation_loss,
+)
+from dragoman.training.distributed import WorkerGroup
+from dragoman.training.losses import build_translation_loss, cross_entropy_loss
+from dragoman.training.r_drop import r_drop_cross_entropy, r_drop_logit_loss, r_drop_loss
+from dragoman.training.step import LossFunction, compute_gradients
 from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
 
@@ -55,19 +58,19 @@ class Problem:
     ) -> tuple[Tensor, ...]:
         """Three times the loss by the fast road, its likelihood, and the gradients in all leaves."""
         own = self.leaves()
-        with patch.object(losses, "CHUNK_BYTES", 4 * len(self.weight) * len(self.hidden) * rows):
+        with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(self.weight) * len(self.hidden) * rows):
             bias = own[2] if len(own) == 3 else None
-            found = chunked_loss(own[0], own[1], bias, lambda z, at: loss(z, at, **chosen), products=products)
+            found = chunked_loss(own[0], own[1], bias, lambda z, at: loss(z, at, **chosen), matmul_dtype=products)
         return _with_gradients(found, own)
 
     def taught(self, share: float, rows: int) -> tuple[Tensor, ...]:
         """The same of the first pass by the road of every training, which is taught the teacher's distribution."""
         own = self.leaves()
-        told = Taught(share, lambda chunk: self.teacher[chunk].softmax(dim=-1))
-        with patch.object(losses, "CHUNK_BYTES", 4 * len(self.weight) * rows):
+        told = SoftTargets(share, lambda chunk: self.teacher[chunk].softmax(dim=-1))
+        with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(self.weight) * rows):
             bias = own[2] if len(own) == 3 else None
-            chosen = {"smoothing": self.smoothing, "taught": told}
-            return _with_gradients(unembedding_loss(own[0][0], own[1], bias, self.expected, **chosen), own)
+            chosen = {"smoothing": self.smoothing, "soft_targets": told}
+            return _with_gradients(fused_linear_cross_entropy(own[0][0], own[1], bias, self.expected, **chosen), own)
 
     def at_once(self, loss: Callable[..., Loss], **chosen: float) -> tuple[Tensor, ...]:
         """The same from all logits, by autograd."""
@@ -76,8 +79,8 @@ class Problem:
 
 
 def _with_gradients(loss: Loss, leaves: list[Tensor]) -> tuple[Tensor, ...]:
-    gradients = torch.autograd.grad(3 * loss.objective, leaves)
-    return (3 * loss.objective.detach(), loss.negative_log_likelihood, *gradients)
+    gradients = torch.autograd.grad(3 * loss.value, leaves)
+    return (3 * loss.value.detach(), loss.negative_log_likelihood, *gradients)
 
 
 @st.composite
@@ -95,14 +98,14 @@ def problems(draw: st.DrawFn, *, passes: int) -> Problem:
     )
 
 
-def plain_r_drop(logits: Tensor, expected: Tensor, *, smoothing: float, weight: float) -> Loss:
+def plain_r_drop(logits: Tensor, labels: Tensor, *, smoothing: float, weight: float) -> Loss:
     """The paper's sum, halved, out of PyTorch's own losses."""
     options = {"label_smoothing": smoothing, "reduction": "sum"}
-    one, other = (F.cross_entropy(each, expected, **options) for each in logits)
+    one, other = (F.cross_entropy(each, labels, **options) for each in logits)
     p, q = logits.log_softmax(dim=-1)
     there = F.kl_div(q, p, log_target=True, reduction="sum")  # of p from q
     back = F.kl_div(p, q, log_target=True, reduction="sum")
-    nll = sum(F.cross_entropy(each, expected, reduction="sum") for each in logits.detach()) / 2
+    nll = sum(F.cross_entropy(each, labels, reduction="sum") for each in logits.detach()) / 2
     return Loss((one + other + weight / 2 * (there + back)) / 2, nll)
 
 
@@ -110,10 +113,10 @@ def plain_r_drop(logits: Tensor, expected: Tensor, *, smoothing: float, weight: 
 @given(problems(passes=2), weights, st.sampled_from([0, 1, 5, 1000]))
 def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, rows: int) -> None:
     """Value, likelihood and all gradients, from all logits and a few rows at a time."""
-    known = {"expected": problem.expected, "smoothing": problem.smoothing, "weight": weight}
+    known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": weight}
     expected = problem.at_once(plain_r_drop, **known)
-    torch.testing.assert_close(problem.at_once(consistent_cross_entropy, **known), expected, atol=1e-4, rtol=1e-4)
-    found = problem.in_chunks(consistency_of_logits, rows, **known)
+    torch.testing.assert_close(problem.at_once(r_drop_cross_entropy, **known), expected, atol=1e-4, rtol=1e-4)
+    found = problem.in_chunks(r_drop_logit_loss, rows, **known)
     torch.testing.assert_close(found, expected, atol=3e-4, rtol=1e-4)
 
 
@@ -121,20 +124,20 @@ def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, ro
 @given(problems(passes=2), st.sampled_from([1, 5, 31, 70, 128]))
 def test_in_bfloat16_it_is_nearly_the_same_however_many_rows_a_chunk_has(problem: Problem, rows: int) -> None:
     """Products are filled up to rows that are alike, which are more than a chunk has where the vocabulary is large."""
-    known = {"expected": problem.expected, "smoothing": problem.smoothing, "weight": 1.0}
-    expected = problem.in_chunks(consistency_of_logits, rows, **known)
-    found = problem.in_chunks(consistency_of_logits, rows, products=torch.bfloat16, **known)
+    known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": 1.0}
+    expected = problem.in_chunks(r_drop_logit_loss, rows, **known)
+    found = problem.in_chunks(r_drop_logit_loss, rows, products=torch.bfloat16, **known)
     for one, other in zip(found, expected, strict=True):
         assert float((one - other).norm()) <= 0.05 * float(other.norm()) + 0.05
 
 
 def plain_distillation(
-    logits: Tensor, teacher: Tensor, expected: Tensor, *, smoothing: float, weight: float, temperature: float
+    logits: Tensor, teacher: Tensor, labels: Tensor, *, smoothing: float, weight: float, temperature: float
 ) -> Loss:
-    own = F.cross_entropy(logits[0], expected, label_smoothing=smoothing, reduction="sum")
+    own = F.cross_entropy(logits[0], labels, label_smoothing=smoothing, reduction="sum")
     p, q = (logits[0] / temperature).log_softmax(dim=-1), (teacher / temperature).softmax(dim=-1)
     divergence = F.kl_div(p, q, reduction="sum")
-    nll = F.cross_entropy(logits[0].detach(), expected, reduction="sum")
+    nll = F.cross_entropy(logits[0].detach(), labels, reduction="sum")
     return Loss((1 - weight) * own + weight * temperature**2 * divergence, nll)
 
 
@@ -144,17 +147,17 @@ def test_distillation_in_chunks_is_that_of_pytorch(
     problem: Problem, weight: float, temperature: float, rows: int
 ) -> None:
     chosen = {"smoothing": problem.smoothing, "weight": weight, "temperature": temperature}
-    known = {"teacher": problem.teacher, "expected": problem.expected, **chosen}
+    known = {"teacher": problem.teacher, "labels": problem.expected, **chosen}
     expected = problem.at_once(plain_distillation, **known)
 
     def of_chunk(logits: Tensor, chunk: slice) -> LogitLoss:
-        return distillation_of_logits(logits, problem.teacher[chunk], problem.expected[chunk], **chosen)
+        return distillation_logit_loss(logits, problem.teacher[chunk], problem.expected[chunk], **chosen)
 
     found = problem.in_chunks(of_chunk, rows)
     torch.testing.assert_close(found, expected, atol=3e-4, rtol=1e-4)
     if temperature == 1:
         torch.testing.assert_close(problem.taught(weight, rows), expected, atol=3e-4, rtol=1e-4)
-    equation = problem.at_once(lambda logits, **options: distilled_cross_entropy(logits[0], **options), **known)
+    equation = problem.at_once(lambda logits, **options: distillation_cross_entropy(logits[0], **options), **known)
     torch.testing.assert_close(equation, expected, atol=1e-4, rtol=1e-4)
 
 
@@ -163,15 +166,15 @@ def test_distillation_in_chunks_is_that_of_pytorch(
 PAIRS = [([5, 7, 4], [11, 5, 7]), ([4], [4]), ([9, 9, 8, 6, 5], [12]), ([], [5, 6, 7, 8, 9])]
 
 
-def learner(seed: int = 0, dropout: DropoutConfig = NO_DROPOUT, size: int = 8) -> Seq2SeqTransformer:
-    config = TransformerConfig(
-        size=size, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=11, dropout=dropout, tie="all"
+def learner(seed: int = 0, dropout: DropoutConfig = NO_DROPOUT, size: int = 8) -> EncoderDecoderTransformer:
+    config = EncoderDecoderConfig(
+        d_model=size, num_heads=2, encoder_layers=1, decoder_layers=1, d_ff=11, dropout=dropout, tie_embeddings="all"
     )
     return random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).train()
 
 
 def update(
-    model: Seq2SeqTransformer, objective: Objective, batches: list[Batch]
+    model: EncoderDecoderTransformer, objective: LossFunction, batches: list[Batch]
 ) -> tuple[tuple[float, float, int], dict[str, Tensor]]:
     """The sums of an update, and its gradients by name."""
     model.zero_grad(set_to_none=True)
@@ -183,15 +186,15 @@ def update(
 @given(seeds, smoothings, weights)
 def test_without_dropout_r_drop_is_the_loss_of_one_pass(seed: int, smoothing: float, weight: float) -> None:
     model, whole = learner(seed), [batch_of(PAIRS)]
-    sums, gradients = update(model, r_drop(smoothing, weight=weight), whole)
-    once, expected = update(model, teacher_forced(smoothing), whole)
+    sums, gradients = update(model, r_drop_loss(smoothing, weight=weight), whole)
+    once, expected = update(model, cross_entropy_loss(smoothing), whole)
     assert sums == pytest.approx(once, rel=1e-5)
     torch.testing.assert_close(gradients, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
     model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3))
-    light, heavy = r_drop(0.1, weight=0.5), r_drop(0.1, weight=5.0)
+    light, heavy = r_drop_loss(0.1, weight=0.5), r_drop_loss(0.1, weight=5.0)
     first, again, more = (update(model, objective, [batch_of(PAIRS)])[0] for objective in (light, light, heavy))
     assert first == again
     assert more[1:] == first[1:]
@@ -201,12 +204,12 @@ def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
 def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
     """An update that is shared by two or three has the loss and the gradients of one that is not."""
     model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3, attention=0.2))
-    objective = r_drop(0.1, weight=5.0)
+    objective = r_drop_loss(0.1, weight=5.0)
     (loss, nll, count), together = update(model, objective, [batch_of(PAIRS)])
-    indifferent, _ = update(model, r_drop(0.1, weight=1e-9), [batch_of(PAIRS)])
+    indifferent, _ = update(model, r_drop_loss(0.1, weight=1e-9), [batch_of(PAIRS)])
     assert loss > indifferent[0] + 0.1 * count  # what the passes disagree in, and not rounding
     for size in (2, 3):
-        parts = [Team(rank, size).part(batch_of(PAIRS))[0] for rank in range(size)]
+        parts = [WorkerGroup(rank, size).own_part(batch_of(PAIRS))[0] for rank in range(size)]
         found = [update(model, objective, [part]) for part in parts]
         assert sum(sums[0] for sums, _ in found) == pytest.approx(loss, rel=1e-5)
         assert sum(sums[1] for sums, _ in found) == pytest.approx(nll, rel=1e-5)
@@ -219,9 +222,9 @@ def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
 @given(seeds, st.sampled_from(["r_drop", "distilled 2", "distilled 1"]))
 def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) -> None:
     model, teacher = learner(seed), learner(seed + 1, size=6).eval()
-    objective = r_drop(0.1, weight=3.0)
+    objective = r_drop_loss(0.1, weight=3.0)
     if kind != "r_drop":
-        objective = distilled(0.1, [teacher], weight=0.4, temperature=float(kind.split()[1]))
+        objective = distillation_loss(0.1, [teacher], weight=0.4, temperature=float(kind.split()[1]))
     sums, together = update(model, objective, [batch_of(PAIRS)])
     parts, one_by_one = update(model, objective, [batch_of([pair]) for pair in PAIRS])
     assert parts == pytest.approx(sums, rel=1e-5)
@@ -232,7 +235,7 @@ def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) 
 def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him(temperature: float) -> None:
     model = learner(3)
     (loss, nll, tokens), gradients = update(
-        model, distilled(0.1, [learner(3)], weight=1.0, temperature=temperature), [batch_of(PAIRS)]
+        model, distillation_loss(0.1, [learner(3)], weight=1.0, temperature=temperature), [batch_of(PAIRS)]
     )
     assert loss / tokens == pytest.approx(0, abs=1e-5)
     assert nll > 1
@@ -242,7 +245,7 @@ def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him(temperature:
 
 def test_a_teacher_s_weights_get_no_gradient() -> None:
     teacher = learner(1)
-    update(learner(0), distilled(0.1, [teacher], weight=0.5, temperature=1.0), [batch_of(PAIRS)])
+    update(learner(0), distillation_loss(0.1, [teacher], weight=0.5, temperature=1.0), [batch_of(PAIRS)])
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
@@ -253,16 +256,16 @@ def test_of_several_teachers_the_mean_of_their_distributions_is_learnt(
 ) -> None:
     model, batch = learner(seed), batch_of(PAIRS)
     teachers = [learner(seed + 1, size=6).eval(), learner(seed + 2).eval(), learner(seed + 3, size=4).eval()]
-    objective = distilled(0.1, teachers, weight=weight, temperature=temperature)
+    objective = distillation_loss(0.1, teachers, weight=weight, temperature=temperature)
     found = update(model, objective, [batch])
 
-    def whole(model: Seq2SeqTransformer, batch: Batch) -> Loss:
+    def whole(model: EncoderDecoderTransformer, batch: Batch) -> Loss:
         inputs = batch.source, batch.source_lengths, batch.target
         real = torch.arange(batch.target.shape[1]) < batch.target_lengths[:, None]
         with torch.no_grad():
             mean = sum(teacher(*inputs)[real].softmax(dim=-1) for teacher in teachers) / len(teachers)
         chosen = {"smoothing": 0.1, "weight": weight, "temperature": temperature}
-        return plain_distillation(model(*inputs)[real][None], mean.log(), batch.expected[real], **chosen)
+        return plain_distillation(model(*inputs)[real][None], mean.log(), batch.labels[real], **chosen)
 
     torch.testing.assert_close(found, update(model, whole, [batch]), atol=1e-3, rtol=1e-4)
 
@@ -271,9 +274,11 @@ def test_of_teachers_who_take_turns_one_teaches_an_update_and_all_do_in_the_end(
     """Accumulated batches of an update have one teacher, who is that of all workers, as chance is the update's."""
     model, teachers = learner(1), [learner(2, size=6).eval(), learner(3).eval(), learner(4, size=4).eval()]
     chosen = {"weight": 0.7, "temperature": 1.0}
-    alone = [update(model, distilled(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]
-    config = WordDistillation(teacher=Path("a"), beside=(Path("b"), Path("c")), in_turns=True, **chosen)
-    objective = build_objective(config, smoothing=0.1, precision="float32", teachers=teachers)
+    alone = [update(model, distillation_loss(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]
+    config = DistillationConfig(
+        teacher=Path("a"), extra_teachers=(Path("b"), Path("c")), alternate_teachers=True, **chosen
+    )
+    objective = build_translation_loss(config, smoothing=0.1, precision="float32", teachers=teachers)
     asked = set()
     for number in range(30):
         model.zero_grad(set_to_none=True)

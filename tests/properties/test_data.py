@@ -9,13 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching.permutation import permuted
-from dragoman.data.batching.token_batches import _cut, collate, fill, pair_stream, plan
-from dragoman.data.datasets.parallel import Joined, Ragged, TextStore, TokenStore
-from dragoman.data.hashing import KeySet
-from dragoman.data.heldout_split import key_of, threshold
-from dragoman.data.readers import Example, JsonLines, ParallelFiles, read
-from dragoman.data.tokenizers import BEGIN, END, PAD, UNKNOWN, Bpe, Characters, Preparation, Side, Tokenizer, Unigram
+from dragoman.data.batching.permutation import permute_indices
+from dragoman.data.batching.token_batches import _cut, collate, padding_efficiency, pair_stream, plan_batches
+from dragoman.data.datasets.parallel import ConcatenatedArray, RaggedArray, TextStore, TokenStore
+from dragoman.data.hashing import HashSet
+from dragoman.data.heldout_split import split_hash, split_threshold
+from dragoman.data.readers import Example, ParallelFiles, ParallelJsonl, read_corpus
+from dragoman.data.tokenizers import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    BpeConfig,
+    CharacterConfig,
+    LanguageTokenizer,
+    TextNormalizer,
+    Tokenizer,
+    UnigramConfig,
+)
 
 PAIRS = [
     ("Two dogs play.", "Zwei Hunde spielen."),
@@ -23,14 +34,14 @@ PAIRS = [
     ("a b", "日本 语"),
 ] * 2
 SIDES = {
-    f"{type(choice).__name__}-{choice.normalisation}-{choice.casing}": Tokenizer.train(lambda: PAIRS, choice).source
+    f"{type(choice).__name__}-{choice.normalization}-{choice.casing}": Tokenizer.train(lambda: PAIRS, choice).source
     for choice in (
-        Bpe(vocabulary=300),
-        Bpe(vocabulary=300, normalisation="nfkc", casing="lower"),
-        Bpe(vocabulary=300, normalisation="none", split_punctuation=False, split_digits=False),
-        Unigram(vocabulary=300),
-        Unigram(vocabulary=300, normalisation="nfkc", casing="lower", split_punctuation=False),
-        Characters(casing="lower"),
+        BpeConfig(vocab_size=300),
+        BpeConfig(vocab_size=300, normalization="nfkc", casing="lower"),
+        BpeConfig(vocab_size=300, normalization="none", split_punctuation=False, split_digits=False),
+        UnigramConfig(vocab_size=300),
+        UnigramConfig(vocab_size=300, normalization="nfkc", casing="lower", split_punctuation=False),
+        CharacterConfig(casing="lower"),
     )
 }
 any_text = st.text(st.characters(exclude_categories=())) | st.text(
@@ -41,15 +52,15 @@ lengths = st.lists(st.tuples(st.integers(0, 29), st.integers(0, 31)), min_size=1
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(text=any_text)
-def test_text_to_ids_to_text_is_the_normalised_text(side: Side, text: str) -> None:
+def test_text_to_ids_to_text_is_the_normalised_text(side: LanguageTokenizer, text: str) -> None:
     ids = side.encode(text)
-    assert side.decode(ids) == side.normalise(text)
-    assert not {PAD, UNKNOWN, BEGIN, END} & set(ids)
+    assert side.decode(ids) == side.normalize(text)
+    assert not {PAD, UNK, BOS, EOS} & set(ids)
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(numbers=st.lists(st.integers(0, 10**6)))
-def test_whatever_a_network_writes_is_one_line_of_text(side: Side, numbers: list[int]) -> None:
+def test_whatever_a_network_writes_is_one_line_of_text(side: LanguageTokenizer, numbers: list[int]) -> None:
     text = side.decode([number % len(side) for number in numbers])
     assert text == " ".join(text.split())
     text.encode("utf-8")
@@ -58,14 +69,14 @@ def test_whatever_a_network_writes_is_one_line_of_text(side: Side, numbers: list
 @given(
     text=any_text,
     preparation=st.builds(
-        Preparation,
+        TextNormalizer,
         normalisation=st.sampled_from(["none", "nfc", "nfkc"]),
         casing=st.sampled_from(["preserve", "lower"]),
     ),
 )
-def test_normalising_twice_is_normalising_once(text: str, preparation: Preparation) -> None:
-    once = preparation.normalise(text)
-    assert preparation.normalise(once) == once
+def test_normalising_twice_is_normalising_once(text: str, preparation: TextNormalizer) -> None:
+    once = preparation.normalize(text)
+    assert preparation.normalize(once) == once
     assert "▁" not in once
 
 
@@ -73,7 +84,7 @@ def test_normalising_twice_is_normalising_once(text: str, preparation: Preparati
 def test_dropout_changes_the_pieces_and_never_the_text(texts: list[str], probability: float, seed: int) -> None:
     side = SIDES["Bpe-nfc-preserve"]
     drawn = side.encode_with_dropout(texts, probability=probability, generator=np.random.default_rng(seed))
-    assert [side.decode(ids) for ids in drawn] == [side.normalise(text) for text in texts]
+    assert [side.decode(ids) for ids in drawn] == [side.normalize(text) for text in texts]
     if probability == 0:
         assert drawn == side.encode_batch(texts)
 
@@ -81,13 +92,13 @@ def test_dropout_changes_the_pieces_and_never_the_text(texts: list[str], probabi
 @given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), epoch=st.integers(0, 1000))
 def test_a_plan_has_every_example_once_within_the_budget(sizes, budget: int, seed: int, epoch: int) -> None:
     source, target = (np.array(side, dtype=np.int32) for side in zip(*sizes, strict=True))
-    batches = plan(source, target, budget=budget, seed=seed, epoch=epoch)
+    batches = plan_batches(source, target, budget=budget, seed=seed, epoch=epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
     for rows in batches:
         assert len(rows) * (max(source[rows].max(), target[rows].max()) + 1) <= budget
-    again = plan(source, target, budget=budget, seed=seed, epoch=epoch)
+    again = plan_batches(source, target, budget=budget, seed=seed, epoch=epoch)
     assert [rows.tolist() for rows in again] == [rows.tolist() for rows in batches]
-    found = fill(batches, source, target)
+    found = padding_efficiency(batches, source, target)
     assert 0 < found.target <= 1
     assert 0 < found.source <= 1
 
@@ -107,7 +118,7 @@ def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, tak
             expected, found = next(whole), next(resumed)
             assert found.rows.tolist() == expected.rows.tolist()
             assert found.source.equal(expected.source)
-            assert found.expected.equal(expected.expected)
+            assert found.labels.equal(expected.labels)
 
 
 @settings(max_examples=50)
@@ -135,9 +146,9 @@ def test_seeking_is_replaying_whatever_the_parts_of_an_epoch(sizes, budget: int,
 
 @given(count=st.integers(1, 2000), seed=st.integers(0, 2**31), epoch=st.integers(0, 97))
 def test_an_order_drawn_by_stretches_is_a_permutation(count: int, seed: int, epoch: int) -> None:
-    whole = permuted(np.arange(count), count, seed=(seed, epoch))
+    whole = permute_indices(np.arange(count), count, seed=(seed, epoch))
     assert sorted(whole.tolist()) == list(range(count))
-    half = permuted(np.arange(count // 2, count), count, seed=(seed, epoch))
+    half = permute_indices(np.arange(count // 2, count), count, seed=(seed, epoch))
     assert half.tolist() == whole[count // 2 :].tolist()
 
 
@@ -170,7 +181,10 @@ def test_batches_are_the_longest_stretches_that_fit(sizes: list[int], budget: in
 def test_sequences_in_several_arrays_are_those_in_one(sizes: list[int], cuts: set[int], rows: list[int]) -> None:
     values = np.arange(sum(sizes), dtype=np.uint16)
     ends = [sum(sizes[:cut]) for cut in sorted(cuts)]
-    one, several = (Ragged(part, np.array(sizes, dtype=np.int32)) for part in (values, Joined(np.split(values, ends))))
+    one, several = (
+        RaggedArray(part, np.array(sizes, dtype=np.int32))
+        for part in (values, ConcatenatedArray(np.split(values, ends)))
+    )
     taken = np.array(rows) % len(sizes)
     filled = [np.full((len(taken), max(sizes) + 1), -1, dtype=np.int64) for _ in range(2)]
     one.fill(taken, filled[0])
@@ -194,9 +208,9 @@ def test_a_batch_is_its_examples_side_by_side(sizes) -> None:
         store = TokenStore.build(Path(folder) / "tokens", pairs)
         batch = collate(store, np.arange(len(pairs))[::-1].copy())
     for place, (source, target) in enumerate(reversed(pairs)):
-        assert batch.source[place].tolist() == pad([*source, END], batch.source.shape[1])
-        assert batch.target[place].tolist() == pad([BEGIN, *target], batch.target.shape[1])
-        assert batch.expected[place].tolist() == pad([*target, END], batch.expected.shape[1])
+        assert batch.source[place].tolist() == pad([*source, EOS], batch.source.shape[1])
+        assert batch.target[place].tolist() == pad([BOS, *target], batch.target.shape[1])
+        assert batch.labels[place].tolist() == pad([*target, EOS], batch.labels.shape[1])
         assert batch.source_lengths[place] == len(source) + 1
         assert batch.target_lengths[place] == len(target) + 1
 
@@ -218,14 +232,14 @@ def test_what_is_written_in_any_format_is_read_and_stored_as_it_was(pairs) -> No
             (folder / file).write_bytes("".join(pair[side] + "\n" for pair in pairs).encode())
         rows = [json.dumps({"source": a, "target": b}, ensure_ascii=len(a) % 2 == 0) + "\n" for a, b in pairs]
         (folder / "c").write_bytes("".join(rows).encode())
-        assert list(read(ParallelFiles(source=folder / "a", target=folder / "b"))) == expected
-        assert list(read(JsonLines(path=folder / "c"))) == expected
+        assert list(read_corpus(ParallelFiles(source=folder / "a", target=folder / "b"))) == expected
+        assert list(read_corpus(ParallelJsonl(path=folder / "c"))) == expected
         assert list(TextStore.build(folder / "texts", expected).examples()) == expected
 
 
 @given(keys=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 31)))
 def test_a_key_set_is_a_set(keys: list[int]) -> None:
-    found = KeySet()
+    found = HashSet()
     assert [found.add(key) for key in keys if key] == [key not in keys[:n] for n, key in enumerate(keys) if key]
     assert all(key in found for key in keys if key)
     assert len(found) == len({key for key in keys if key})
@@ -236,5 +250,5 @@ def test_a_key_set_is_a_set(keys: list[int]) -> None:
 )
 def test_the_held_out_sources_are_those_with_the_lowest_keys(sources: list[str], size: int, seed: int) -> None:
     examples = [Example(source, "x", 1) for source in sources]
-    keys = sorted({key_of(example, seed=seed) for example in examples})
-    assert threshold(examples, size=size, seed=seed) == (keys[:size][-1] if keys else -1)
+    keys = sorted({split_hash(example, seed=seed) for example in examples})
+    assert split_threshold(examples, size=size, seed=seed) == (keys[:size][-1] if keys else -1)

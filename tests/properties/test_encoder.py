@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.models.config import EncoderConfig
-from dragoman.models.encoder_only import EncoderTransformer
+from dragoman.models.config import EncoderOnlyConfig
+from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.nn.sparse import BigBirdConfig
 from tests.fakes import rectangle
 from tests.networks import NO_DROPOUT, random_encoder
@@ -17,38 +17,40 @@ seeds = st.integers(0, 2**32)
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=41), min_size=1, max_size=3)
 law = settings(max_examples=40)
 Texts = list[list[int]]
-PATTERNS = ("full", "window", "bigbird", "linformer")
+PATTERNS = ("full", "sliding_window", "bigbird", "linformer")
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> EncoderConfig:
+def configs(draw: st.DrawFn) -> EncoderOnlyConfig:
     kind = draw(st.sampled_from(list(POSITIONS)))
     heads, key_value_heads = draw(st.sampled_from([(1, None), (3, None), (3, 1), (6, 2)]))
     attention = draw(self_attentions(kind, masked=False, patterns=PATTERNS))
     if attention.pattern.kind == "bigbird":  # blocks so small that some are left out
-        attention = attention.model_copy(update={"pattern": BigBirdConfig(block=3, random=draw(st.integers(0, 2)))})
+        attention = attention.model_copy(
+            update={"pattern": BigBirdConfig(block_size=3, num_random_blocks=draw(st.integers(0, 2)))}
+        )
     sizes = [2, 6] if kind == "rotary" else [2, 3, 5]
-    return EncoderConfig(
-        size=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
-        heads=heads,
-        key_value_heads=key_value_heads,
-        feed_forward=11,
-        layers=draw(st.integers(1, 2)),
+    return EncoderOnlyConfig(
+        d_model=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
+        num_heads=heads,
+        num_kv_heads=key_value_heads,
+        d_ff=11,
+        num_layers=draw(st.integers(1, 2)),
         norm=draw(st.sampled_from(["layer", "rms"])),
         norm_position=draw(st.sampled_from(["pre", "post"])),
-        segments=draw(st.integers(1, 2)),
-        predict_hidden=draw(st.booleans()),
+        num_segments=draw(st.integers(1, 2)),
+        mlm_transform=draw(st.booleans()),
         positions=draw(st.sampled_from(POSITIONS[kind])),
         attention=attention,
         dropout=NO_DROPOUT,
     )
 
 
-Recipe = tuple[EncoderConfig, int]
+Recipe = tuple[EncoderOnlyConfig, int]
 recipes = st.tuples(configs(), seeds)
 
 
-def network(recipe: Recipe) -> EncoderTransformer:
+def network(recipe: Recipe) -> EncoderOnlyTransformer:
     config, seed = recipe
     return random_encoder(config, vocabulary=VOCABULARY, seed=seed).double()
 

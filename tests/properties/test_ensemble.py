@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, score_by_steps, score_targets
-from dragoman.models.config import TransformerConfig
+from dragoman.decoding import DecodingConfig, score_stepwise, score_targets
+from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.ensemble import Ensemble
-from dragoman.models.protocols import Seq2Seq
+from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
@@ -24,31 +24,31 @@ pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
 Pairs = list[tuple[list[int], list[int]]]
 
 
-Recipe = tuple[TransformerConfig | RecurrentConfig, int]
+Recipe = tuple[EncoderDecoderConfig | RecurrentConfig, int]
 
 
 @st.composite
-def transformers(draw: st.DrawFn) -> TransformerConfig:
-    return TransformerConfig(
-        size=draw(st.sampled_from([4, 12])),
-        heads=2,
-        feed_forward=7,
+def transformers(draw: st.DrawFn) -> EncoderDecoderConfig:
+    return EncoderDecoderConfig(
+        d_model=draw(st.sampled_from([4, 12])),
+        num_heads=2,
+        d_ff=7,
         encoder_layers=1,
         decoder_layers=draw(st.integers(1, 2)),
-        tie="none",
+        tie_embeddings="none",
         dropout=NO_DROPOUT,
     )
 
 
-recurrent = recurrent_configs().filter(lambda config: config.tie != "all")
+recurrent = recurrent_configs().filter(lambda config: config.tie_embeddings != "all")
 recipes = st.tuples(st.one_of(transformers(), recurrent), st.integers(0, 2**32))
 several = st.lists(recipes, min_size=2, max_size=3)
 
 
-def network(recipe: Recipe) -> Seq2Seq:
+def network(recipe: Recipe) -> EncoderDecoder:
     """Of either kind and of any size, in 64 bits."""
     config, seed = recipe
-    build = random_transformer if isinstance(config, TransformerConfig) else random_recurrent
+    build = random_transformer if isinstance(config, EncoderDecoderConfig) else random_recurrent
     return build(config, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY, seed=seed).double()
 
 
@@ -58,11 +58,11 @@ def together(recipes: list[Recipe]) -> Ensemble:
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Sources that end, their lengths, and targets that begin."""
-    sources = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
-    return *sources, rectangle([[SYMBOLS.begin, *target] for _, target in pairs])[0]
+    sources = rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
+    return *sources, rectangle([[SYMBOLS.bos, *target] for _, target in pairs])[0]
 
 
-def probabilities(network: Seq2Seq, read: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def probabilities(network: EncoderDecoder, read: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     return network.unembed(network.hidden(*read)).softmax(dim=-1)
 
 
@@ -80,18 +80,18 @@ def test_what_follows_is_as_probable_as_all_find_it_in_the_mean(several: list[Re
 @given(several, pairs)
 def test_step_by_step_is_as_at_once(several: list[Recipe], pairs: Pairs) -> None:
     source, lengths, target = inputs(pairs)
-    expected = rectangle([[*target, SYMBOLS.end] for _, target in pairs])[0]
-    known = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    expected = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])[0]
+    known = {"target": target, "expected": expected}
     ensemble = together(several)
     at_once = score_targets(ensemble, source, lengths, **known)
-    stepped = score_by_steps(ensemble, ensemble.encode(source, lengths), **known)
+    stepped = score_stepwise(ensemble, ensemble.encode(source, lengths), **known)
     torch.testing.assert_close(stepped, at_once, atol=1e-5, rtol=1e-5)  # log-probabilities are handed out in 32 bits
 
 
-def found(ensemble: Seq2Seq, pairs: Pairs, beam: int) -> list[list[tuple[int, ...]]]:
+def found(ensemble: EncoderDecoder, pairs: Pairs, beam: int) -> list[list[tuple[int, ...]]]:
     source, lengths, _ = inputs(pairs)
-    limits, wanted = torch.full((len(pairs),), 7), SearchSettings(beam=beam, best=beam)
-    hypotheses = search(ensemble, ensemble.encode(source, lengths), limits=limits, settings=wanted, symbols=SYMBOLS)
+    limits, wanted = torch.full((len(pairs),), 7), DecodingConfig(beam_size=beam, n_best=beam)
+    hypotheses = search(ensemble, ensemble.encode(source, lengths), limits=limits, config=wanted)
     return [[one.tokens for one in best] for best in hypotheses]
 
 
@@ -116,23 +116,23 @@ def test_those_who_join_go_on_as_they_would_have_alone(several: list[Recipe], fi
     begun = []
     for some, places in ((first, 2), (second, 1)):
         memory = ensemble.encode(*inputs(some)[:2])
-        state, tokens = ensemble.start(memory, beam=1), torch.full((len(some), 1), SYMBOLS.begin)
+        state, tokens = ensemble.start(memory, beam_size=1), torch.full((len(some), 1), SYMBOLS.bos)
         for _ in range(places):
             logits, state = ensemble.step(tokens, memory, state)
             tokens = logits.argmax(dim=-1)
         begun.append((tokens, memory, state))
     alone = torch.cat([ensemble.step(*one)[0] for one in begun])
     (tokens, memory, state), (more, other, another) = begun
-    joined, _ = ensemble.step(torch.cat([tokens, more]), memory.join(other), state.join(another))
+    joined, _ = ensemble.step(torch.cat([tokens, more]), memory.concat(other), state.concat(another))
     torch.testing.assert_close(joined, alone, **CLOSE)
 
 
 def test_the_longest_sequence_is_what_all_of_them_know() -> None:
     def knowing(positions: dict[str, object]) -> Recipe:
-        sizes = {"size": 4, "heads": 2, "feed_forward": 7, "encoder_layers": 1, "decoder_layers": 1}
-        return TransformerConfig(**sizes, tie="none", positions=positions), 0
+        sizes = {"d_model": 4, "num_heads": 2, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 1}
+        return EncoderDecoderConfig(**sizes, tie_embeddings="none", positions=positions), 0
 
     endless = knowing({"kind": "sinusoidal"})
-    short, long = knowing({"kind": "learned", "length": 9}), knowing({"kind": "learned", "length": 11})
-    assert together([endless, long, short]).maximum_length == 9
-    assert together([endless, endless]).maximum_length is None
+    short, long = knowing({"kind": "learned", "max_length": 9}), knowing({"kind": "learned", "max_length": 11})
+    assert together([endless, long, short]).max_length == 9
+    assert together([endless, endless]).max_length is None

@@ -10,7 +10,7 @@ from dragoman.evaluation import (
     ChrfPlusPlus,
     ExactMatch,
     Ter,
-    compare,
+    compare_systems,
     corpus_score,
     sentence_scores,
 )
@@ -107,9 +107,9 @@ def test_lower_casing_is_that_of_the_text(kind, texts):
 def test_comparing_the_other_way_round_turns_the_sign_and_keeps_p(metric, texts, seed):
     one, two, reference = texts
     options = {"seed": seed, "resamples": 41, "trials": 43}
-    _, there = compare({"one": one, "two": two}, [reference], [metric], **options)
-    _, back = compare({"two": two, "one": one}, [reference], [metric], **options)
+    _, there = compare_systems({"one": one, "two": two}, [reference], [metric], **options)
+    _, back = compare_systems({"two": two, "one": one}, [reference], [metric], **options)
     assert there.difference == -back.difference
-    assert (there.p_bootstrap, there.p_randomisation) == (back.p_bootstrap, back.p_randomisation)
+    assert (there.p_bootstrap, there.p_randomization) == (back.p_bootstrap, back.p_randomization)
     assert 0 < there.p_bootstrap <= 1
-    assert 0 < there.p_randomisation <= 1
+    assert 0 < there.p_randomization <= 1

@@ -1,4 +1,4 @@
-"""Sentences that enter a search and leave it at any time, and what a search tells of its steps."""
+"""Sentences that enter and leave a running search, and the steps an observer receives."""
 
 from collections import defaultdict
 
@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import SearchSettings, SearchStep, Stepping, beam_search, search_of
+from dragoman.decoding import BeamSearch, DecodingConfig, SearchStep, TorchStepper, build_search, run_search
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources
 from tests.properties.test_search import Problem, assert_same, networks, problems, run_beam, searches
 
 
 def held(rows: list[list[int]]) -> object:
-    return Stepping.hold(Sources(tuple(map(tuple, rows))))
+    return TorchStepper.wrap_memory(Sources(tuple(map(tuple, rows))))
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches(), st.data())
-def test_sentences_that_come_and_go_find_what_they_find_alone(
-    network: PrefixNetwork, problem: Problem, wanted: SearchSettings, data: st.DataObject
+def test_entering_and_leaving_changes_no_result(
+    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig, data: st.DataObject
 ) -> None:
     rows, limits = problem
-    searching = search_of(Stepping(network), settings=wanted, symbols=SYMBOLS)
+    searching = build_search(TorchStepper(network), config=wanted)
     waiting, inside, found = list(range(len(rows))), {}, {}
     while waiting or len(searching):
         entering = [waiting.pop() for _ in range(data.draw(st.integers(0 if inside else 1, 2))) if waiting]
@@ -32,7 +32,7 @@ def test_sentences_that_come_and_go_find_what_they_find_alone(
             inside |= dict(zip(names, entering, strict=True))
         if len(inside) > 1 and data.draw(st.sampled_from([False, False, True])):
             name = data.draw(st.sampled_from(sorted(inside)))
-            searching.drop([name])
+            searching.remove([name])
             inside.pop(name)
         found |= {inside.pop(name): hypotheses for name, hypotheses in searching.step().items()}
         assert len(searching) == len(inside)
@@ -41,7 +41,7 @@ def test_sentences_that_come_and_go_find_what_they_find_alone(
     assert found
 
 
-def run_alone(network: PrefixNetwork, sentence: tuple[list[int], int], wanted: SearchSettings) -> list:
+def run_alone(network: PrefixNetwork, sentence: tuple[list[int], int], wanted: DecodingConfig) -> list:
     source, limit = sentence
     return run_beam(network, ([source], [limit]), wanted)
 
@@ -54,34 +54,31 @@ class Replay:
         self.set_aside = defaultdict(dict)
         self.over: set[int] = set()
 
-    def stepped(self, step: SearchStep) -> None:
-        for row, (name, age) in enumerate(zip(step.names.tolist(), step.ages.tolist(), strict=True)):
+    def on_step(self, step: SearchStep) -> None:
+        for row, (name, age) in enumerate(zip(step.sentence_ids.tolist(), step.lengths.tolist(), strict=True)):
             assert name not in self.over
             mine = self.open.get(name, [((), 0.0)])
             assert all(len(tokens) == age for tokens, _ in mine)
             tokens, parents = step.candidates.tokens[row], step.candidates.parents[row]
             totals = step.candidates.log_probs[row]
-            for place in step.ended[row].nonzero()[0]:
-                assert tokens[place] == SYMBOLS.end
+            for place in step.finished[row].nonzero()[0]:
+                assert tokens[place] == SYMBOLS.eos
                 self.set_aside[name][mine[parents[place]][0], True] = float(totals[place])
             for place in step.cut_off[row].nonzero()[0]:
                 self.set_aside[name][mine[place][0], False] = mine[place][1]
-            possible = [place for place in step.going_on[row] if totals[place] > -np.inf]
+            possible = [place for place in step.continued[row] if totals[place] > -np.inf]
             self.open[name] = [
                 ((*mine[parents[place]][0], int(tokens[place])), float(totals[place])) for place in possible
             ]
-        self.over |= set(step.names[step.over].tolist())
+        self.over |= set(step.sentence_ids[step.complete].tolist())
 
 
 @given(networks(), problems(), searches())
-def test_an_observer_is_told_enough_to_draw_the_tree(
-    network: PrefixNetwork, problem: Problem, wanted: SearchSettings
-) -> None:
+def test_observed_steps_determine_the_tree(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
     rows, limits = problem
     replay = Replay()
-    found = beam_search(
-        Stepping(network), held(rows), limits=np.array(limits), settings=wanted, symbols=SYMBOLS, observer=replay
-    )
+    searching = BeamSearch(TorchStepper(network), config=wanted, observer=replay)
+    found = run_search(searching, held(rows), limits=np.array(limits))
     assert_same(found, run_beam(network, problem, wanted))
     assert replay.over == set(range(len(rows)))
     for row, hypotheses in enumerate(found):

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.models.config import DropoutConfig, RotaryConfig, TransformerConfig
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, RotaryConfig
 from dragoman.nn import cpu_ops
-from dragoman.nn.cpu_ops import by_pytorch_alone, core_for
+from dragoman.nn.cpu_ops import cpu_ops_for, without_cpu_ops
 from dragoman.nn.dropout import dropout
-from dragoman.nn.functional import SHORT, attend_fused
-from dragoman.nn.positions.rotary import rotate
-from dragoman.training.distillation import distilled
-from dragoman.training.losses import Taught, unembedding_loss
-from dragoman.training.precision import PrecisionName, RoundedLinear, filled_up
-from dragoman.training.seeding import seeded
-from dragoman.training.step import compute_gradients, teacher_forced
+from dragoman.nn.functional import MAX_CPU_OPS_LENGTH, fused_attention
+from dragoman.nn.positions.rotary import apply_rotary
+from dragoman.training.chunked_loss import SoftTargets, fused_linear_cross_entropy
+from dragoman.training.distillation import distillation_loss
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.precision import Bfloat16Linear, Precision, pad_rows
+from dragoman.training.step import compute_gradients, seeded_rng
 from tests.learners import batch_of
 from tests.networks import random_transformer
 
@@ -37,7 +37,7 @@ CPU = torch.device("cpu")
 def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    assert core_for(torch.zeros(1)) is not None
+    assert cpu_ops_for(torch.zeros(1)) is not None
     yield
     torch.set_num_threads(before)
 
@@ -51,13 +51,13 @@ def on_both_roads(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tu
 
     def found() -> Sequence[Tensor]:
         leaves = [one.clone().requires_grad_() for one in given]
-        with seeded(3, device=CPU):
+        with seeded_rng(3, device=CPU):
             value = compute(*leaves)
         towards = drawn(5, *value.shape)
         return [value.detach(), *torch.autograd.grad((value * towards).sum(), leaves)]
 
     by_core = found()
-    with by_pytorch_alone():
+    with without_cpu_ops():
         return zip(by_core, found(), strict=True)
 
 
@@ -76,7 +76,7 @@ def test_dropout_takes_the_same_elements(
 def test_heads_turn_alike(rows: int, heads: int, places: int, half: int, alike: bool, seed: int) -> None:
     where = torch.arange(places) + (0 if alike else torch.arange(rows)[:, None])
     x = drawn(seed, rows, heads, places, 2 * half)
-    for one, other in on_both_roads(lambda x: rotate(x, where.expand(1 if alike else rows, -1), base=100.0), x):
+    for one, other in on_both_roads(lambda x: apply_rotary(x, where.expand(1 if alike else rows, -1), base=100.0), x):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
@@ -92,7 +92,7 @@ def test_attention_is_that_of_pytorch(rows: int, queries: int, keys: int, size: 
         drawn(seed, rows, 2, keys, size),
         drawn(7, rows, 2, keys, size),
     )
-    for one, other in on_both_roads(lambda *some: attend_fused(*some, allowed=allowed, scale=0.3), query, key, value):
+    for one, other in on_both_roads(lambda *some: fused_attention(*some, mask=allowed, scale=0.3), query, key, value):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
@@ -100,16 +100,16 @@ def test_attention_is_that_of_pytorch(rows: int, queries: int, keys: int, size: 
 @given(rows=sizes, places=sizes, size=sizes, seed=seeds)
 def test_causal_attention_is_that_of_pytorch(rows: int, places: int, size: int, seed: int) -> None:
     given = (drawn(seed + number, rows, 2, places, size) for number in range(3))
-    for one, other in on_both_roads(lambda *some: attend_fused(*some, causal=True), *given):
+    for one, other in on_both_roads(lambda *some: fused_attention(*some, causal=True), *given):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("places", "by_core"), [(SHORT, True), (SHORT + 1, False)])
+@pytest.mark.parametrize(("places", "by_core"), [(MAX_CPU_OPS_LENGTH, True), (MAX_CPU_OPS_LENGTH + 1, False)])
 def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
     few, many = drawn(1, 1, 2, 3, 5).requires_grad_(), drawn(2, 1, 2, places, 5).requires_grad_()
     for query, key in ((few, many), (many, few)):
-        attended = attend_fused(query, key, key)
-        assert (attended.grad_fn.name() == "AttendedByCoreBackward") == by_core
+        attended = fused_attention(query, key, key)
+        assert (attended.grad_fn.name() == "CpuAttentionBackward") == by_core
 
 
 @law
@@ -117,7 +117,7 @@ def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
 def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: bool, seed: int) -> None:
     """Products are PyTorch's on both roads; the gradient of the bias is a sum, in another order."""
     given = [drawn(seed, 2, rows, inputs), drawn(seed + 1, outputs, inputs), drawn(seed + 2, outputs)]
-    found = on_both_roads(lambda *some: RoundedLinear.apply(*some, *([] if bias else [None])), *given[: 2 + bias])
+    found = on_both_roads(lambda *some: Bfloat16Linear.apply(*some, *([] if bias else [None])), *given[: 2 + bias])
     for number, (one, other) in enumerate(found):
         if number == 3:
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
@@ -149,19 +149,19 @@ def test_the_loss_is_nearly_the_same(
     """Logits are in the format of the products on both roads; what is summed of them is not rounded."""
     expected = torch.randint(words, (tokens,), generator=torch.Generator().manual_seed(seed))
     told = (2 * drawn(seed + 3, tokens, words)).softmax(dim=-1)
-    taught = None if share is None else Taught(share, lambda chunk: told[chunk])
+    taught = None if share is None else SoftTargets(share, lambda chunk: told[chunk])
 
     def loss(hidden: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-        found = unembedding_loss(
+        found = fused_linear_cross_entropy(
             hidden,
             weight,
             shift if bias else None,
             expected,
             smoothing=smoothing,
-            taught=taught,
-            products=products,
+            soft_targets=taught,
+            matmul_dtype=products,
         )
-        return torch.stack([found.objective + 0 * shift.sum(), found.negative_log_likelihood])
+        return torch.stack([found.value + 0 * shift.sum(), found.negative_log_likelihood])
 
     given = drawn(seed, tokens, size), drawn(seed + 1, words, size), drawn(seed + 2, words)
     within = 1e-4 if products == torch.float32 else 2e-2
@@ -171,26 +171,26 @@ def test_the_loss_is_nearly_the_same(
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("teachers", [0, 2])
-def test_an_update_is_that_of_pytorch(precision: PrecisionName, teachers: int) -> None:
+def test_an_update_is_that_of_pytorch(precision: Precision, teachers: int) -> None:
     """A whole network, rotary positions and dropout everywhere but on attention weights included."""
-    config = TransformerConfig(
-        size=66,
-        heads=3,
+    config = EncoderDecoderConfig(
+        d_model=66,
+        num_heads=3,
         encoder_layers=2,
         decoder_layers=2,
-        feed_forward=71,
+        d_ff=71,
         positions=RotaryConfig(),
         dropout=DropoutConfig(embedding=0.2, residual=0.2, feed_forward=0.1, attention=0.0),
-        tie="all",
+        tie_embeddings="all",
     )
     model, *known = (
         random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).eval()
         for seed in range(1 + teachers)
     )
     model.train()
-    objective = teacher_forced(0.1, precision=precision)
+    objective = cross_entropy_loss(0.1, precision=precision)
     if known:
-        objective = distilled(0.1, known, weight=0.6, temperature=1.0, precision=precision)
+        objective = distillation_loss(0.1, known, weight=0.6, temperature=1.0, precision=precision)
 
     def update() -> tuple[tuple[float, ...], dict[str, Tensor]]:
         model.zero_grad(set_to_none=True)
@@ -198,7 +198,7 @@ def test_an_update_is_that_of_pytorch(precision: PrecisionName, teachers: int) -
         return sums, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
     sums, gradients = update()
-    with by_pytorch_alone():
+    with without_cpu_ops():
         expected, wanted = update()
     exact = precision == "float32"
     assert sums == pytest.approx(expected, rel=1e-5 if exact else 1e-3)
@@ -209,20 +209,20 @@ def test_an_update_is_that_of_pytorch(precision: PrecisionName, teachers: int) -
 
 def test_only_plain_numbers_on_one_thread_of_a_cpu_are_for_the_core() -> None:
     x = torch.zeros(3, 5)
-    assert core_for(x) is not None
-    assert core_for(x.double()) is None
-    assert core_for(x.bfloat16()) is None
-    assert core_for(torch.zeros(3, 5, device="meta")) is None
-    assert core_for(torch.nn.Parameter(x)) is None
-    with by_pytorch_alone():
-        assert core_for(x) is None
+    assert cpu_ops_for(x) is not None
+    assert cpu_ops_for(x.double()) is None
+    assert cpu_ops_for(x.bfloat16()) is None
+    assert cpu_ops_for(torch.zeros(3, 5, device="meta")) is None
+    assert cpu_ops_for(torch.nn.Parameter(x)) is None
+    with without_cpu_ops():
+        assert cpu_ops_for(x) is None
     torch.set_num_threads(2)
-    assert core_for(x) is None
+    assert cpu_ops_for(x) is None
 
 
 def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INSTRUCTION_SET, "abacus")
-    with pytest.raises(cpu_ops.ConfigError, match="abacus cannot be used here; choose one of"):
-        core_for(torch.zeros(1))
+    with pytest.raises(cpu_ops.ConfigError, match="abacus is not supported by this processor; choose one of"):
+        cpu_ops_for(torch.zeros(1))
     monkeypatch.delenv(INSTRUCTION_SET)
-    assert filled_up(torch.ones(1, 3), torch.bfloat16)[0].tolist() == [1, 1, 1]
+    assert pad_rows(torch.ones(1, 3), torch.bfloat16)[0].tolist() == [1, 1, 1]

@@ -9,14 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.data.batching.mixing import Mixture, Times, at_temperature, drawn_rows, place_of, row_ends
+from dragoman.data.batching.mixing import (
+    CorpusMixture,
+    CorpusWeights,
+    locate_line,
+    row_ends,
+    sample_rows,
+    temperature_weights,
+)
 from dragoman.data.batching.token_batches import pair_stream
-from dragoman.data.config import DataSettings
+from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.preprocessing.prepare import prepare
-from dragoman.data.readers import Repairs
+from dragoman.data.preprocessing.prepare import prepare_data
+from dragoman.data.readers import ReadWarnings
 from dragoman.errors import ConfigError
-from dragoman.runs.config import in_folder
+from dragoman.runs.config import resolve_corpus_paths
 
 law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
@@ -26,16 +33,16 @@ frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_siz
 @law
 @given(frequencies, seeds, st.integers(0, 97))
 def test_every_row_stands_as_often_as_it_should_or_once_more(times: list[float], seed: int, epoch: int) -> None:
-    rows = drawn_rows(np.array(times), seed=(seed, epoch))
+    rows = sample_rows(np.array(times), seed=(seed, epoch))
     counts = Counter(rows.tolist())
     for row, wanted in enumerate(times):
         assert int(wanted) <= counts[row] <= -int(-wanted // 1)
-    assert drawn_rows(np.array(times), seed=(seed, epoch)).tolist() == rows.tolist()
+    assert sample_rows(np.array(times), seed=(seed, epoch)).tolist() == rows.tolist()
 
 
 def test_over_many_epochs_they_are_the_mean() -> None:
     times = np.array([0.25, 1.0, 1.5] * 101)
-    drawn = [np.bincount(drawn_rows(times, seed=(1, epoch)), minlength=len(times)) for epoch in range(200)]
+    drawn = [np.bincount(sample_rows(times, seed=(1, epoch)), minlength=len(times)) for epoch in range(200)]
     means = np.mean(drawn, axis=0).reshape(101, 3).mean(axis=0)
     np.testing.assert_allclose(means, [0.25, 1.0, 1.5], atol=0.01)
 
@@ -45,32 +52,32 @@ def test_over_many_epochs_they_are_the_mean() -> None:
 def test_a_line_is_of_one_corpus(sizes: list[int]) -> None:
     ends = np.cumsum(sizes).tolist()
     lines = np.arange(1, ends[-1] + 1)
-    places = [place_of(line, ends) for line in lines.tolist()]
+    places = [locate_line(line, ends) for line in lines.tolist()]
     assert places == [(corpus, line + 1) for corpus, size in enumerate(sizes) for line in range(size)]
     found = row_ends(lambda row: int(lines[row]), len(lines), ends)
-    times = Times(found, np.arange(1.0, len(sizes) + 1))
-    assert times.of(np.arange(len(lines))).tolist() == [corpus + 1 for corpus, _ in places]
+    times = CorpusWeights(found, np.arange(1.0, len(sizes) + 1))
+    assert times.weights_of(np.arange(len(lines))).tolist() == [corpus + 1 for corpus, _ in places]
 
 
 @law
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=5), st.sampled_from([1.0, 1.5, 3.0, 5.0, 100.0]))
 def test_temperature_gives_each_corpus_its_share(sizes: list[int], temperature: float) -> None:
     ends = np.cumsum(sizes)
-    times = at_temperature(ends, temperature)
-    pairs = times.each * sizes
+    times = temperature_weights(ends, temperature)
+    pairs = times.weights * sizes
     powers = np.array(sizes) ** (1 / temperature)
     np.testing.assert_allclose(pairs / pairs.sum(), powers / powers.sum(), rtol=1e-9)
     assert pairs.sum() == pytest.approx(sum(sizes))
     if temperature == 1:
-        assert times.each.tolist() == [1.0] * len(sizes)
-    means = times.tokens(lambda start, end: end - start)
+        assert times.weights.tolist() == [1.0] * len(sizes)
+    means = times.tokens_per_epoch(lambda start, end: end - start)
     assert means == pytest.approx(sum(sizes))
 
 
 def test_what_is_drawn_has_the_shares_of_the_temperature(tmp_path):
     store = TokenStore.build(tmp_path / "store", [([4 + n % 13], [5]) for n in range(1100)])
-    times = at_temperature(np.array([1000, 1100]), 2.0)
-    stream = pair_stream(store, budget=211, seed=1, times=times, window=307)
+    times = temperature_weights(np.array([1000, 1100]), 2.0)
+    stream = pair_stream(store, budget=211, seed=1, weights=times, window=307)
     counts = np.zeros(2)
     while stream.position["epoch"] < 20:
         counts += np.bincount(next(stream).rows >= 1000, minlength=2)
@@ -84,8 +91,8 @@ PAIRS = [([4 + n % 13] * (1 + n % 5), [4 + n % 11] * (1 + n % 7)) for n in range
 
 def read(store: TokenStore, each: np.ndarray | None) -> list[list[int]]:
     """The rows of the batches of an epoch."""
-    times = None if each is None else Times(np.arange(1, len(each) + 1), each)
-    stream = pair_stream(store, budget=47, seed=3, times=times)
+    times = None if each is None else CorpusWeights(np.arange(1, len(each) + 1), each)
+    stream = pair_stream(store, budget=47, seed=3, weights=times)
     return [next(stream).rows.tolist() for _ in range(stream.batches_per_epoch())]
 
 
@@ -96,8 +103,8 @@ def test_once_each_is_the_stream_without_times(tmp_path):
 
 def test_batches_hold_what_was_drawn_within_the_budget(tmp_path):
     store = TokenStore.build(tmp_path / "store", PAIRS)
-    times = Times(np.arange(1, 44), np.array([2.0 if row % 2 else 0.5 for row in range(43)]))
-    stream = pair_stream(store, budget=47, seed=3, times=times)
+    times = CorpusWeights(np.arange(1, 44), np.array([2.0 if row % 2 else 0.5 for row in range(43)]))
+    stream = pair_stream(store, budget=47, seed=3, weights=times)
     batches = [next(stream) for _ in range(stream.batches_per_epoch())]
     assert all(len(batch) * max(batch.source.shape[1], batch.target.shape[1]) <= 47 for batch in batches)
     counts = Counter(row for batch in batches for row in batch.rows.tolist())
@@ -121,61 +128,66 @@ def corpus(folder: Path, name: str, texts: list[str]) -> dict[str, str]:
     return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
 
 
-def data(folder: Path, *, times: float = 0.5) -> DataSettings:
+def data(folder: Path, *, times: float = 0.5) -> DataConfig:
     people = [f"what people wrote {n}" for n in range(53)]
     people[7] = ""  # cleaned away, and counted as a line all the same
     made = [f"<bt> what a model made {n}" for n in range(31)]
     tree = {
         "train": corpus(folder, "people", people),
-        "beside": [{"corpus": corpus(folder, "made", made), "times": times}],
+        "extra_corpora": [{"corpus": corpus(folder, "made", made), "weight": times}],
         "valid": corpus(folder, "valid", ["something else altogether", "and more of it"]),
     }
-    return parse(DataSettings, tree)
+    return parse(DataConfig, tree)
 
 
 def test_lines_count_on_and_tell_their_corpus(tmp_path):
-    texts = prepare(data(tmp_path), tmp_path / "cache", seed=1)
+    texts = prepare_data(data(tmp_path), tmp_path / "cache", seed=1)
     assert texts.ends == (53, 84)
     assert len(texts.train) == 52 + 31
     for row in range(len(texts.train)):
-        which, line = place_of(texts.train.line(row), texts.ends)
+        which, line = locate_line(texts.train.line(row), texts.ends)
         source, _ = texts.train.pair(row)
         assert source == (f"what people wrote {line - 1} en" if which == 0 else f"<bt> what a model made {line - 1} en")
     assert len(texts.fingerprints) == 6
 
 
 def test_other_times_need_no_other_store(tmp_path):
-    first = prepare(data(tmp_path), tmp_path / "cache", seed=1)
-    assert prepare(data(tmp_path, times=3.0), tmp_path / "cache", seed=1).train.folder == first.train.folder
+    first = prepare_data(data(tmp_path), tmp_path / "cache", seed=1)
+    assert prepare_data(data(tmp_path, times=3.0), tmp_path / "cache", seed=1).train.folder == first.train.folder
 
 
 def test_examples_may_be_asked_for_again(tmp_path):
     settings_ = data(tmp_path)
-    mixture = Mixture([settings_.train, settings_.beside[0].corpus])
-    assert list(mixture.examples(Repairs())) == list(mixture.examples(Repairs()))
+    mixture = CorpusMixture([settings_.train, settings_.extra_corpora[0].corpus])
+    assert list(mixture.examples(ReadWarnings())) == list(mixture.examples(ReadWarnings()))
     assert mixture.ends == [53, 84]
 
 
 def test_nothing_of_a_mixture_is_held_out():
     with pytest.raises(ConfigError, match="beside is text of several kinds"):
-        parse(DataSettings, {"train": CORPUS, "beside": [{"corpus": CORPUS}]})
+        parse(DataConfig, {"train": CORPUS, "extra_corpora": [{"corpus": CORPUS}]})
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"beside": [{"corpus": CORPUS, "times": 2}]}, "temperature = 5 says how often .*beside.0.times = 2"),
+        (
+            {"extra_corpora": [{"corpus": CORPUS, "weight": 2}]},
+            "temperature = 5 says how often .*extra_corpora.0.weight = 2",
+        ),
         ({}, "temperature mixes several corpora, and there is one"),
-        ({"beside": [{"corpus": CORPUS}], "temperature": 0.5}, "data|temperature = 0.5"),
+        ({"extra_corpora": [{"corpus": CORPUS}], "temperature": 0.5}, "data|temperature = 0.5"),
     ],
 )
 def test_there_is_one_way_to_mix(changed, message):
     with pytest.raises(ConfigError, match=message):
-        parse(DataSettings, {"train": CORPUS, "valid": CORPUS, "temperature": 5, **changed})
+        parse(DataConfig, {"train": CORPUS, "valid": CORPUS, "temperature": 5, **changed})
 
 
 def test_its_paths_are_taken_from_the_folder_too():
-    tree = in_folder({"data": {"train": CORPUS, "beside": [{"corpus": CORPUS, "times": 2}]}}, Path("corpora"))
-    assert tree["data"]["beside"] == [
-        {"corpus": {"kind": "files", "source": "corpora/back.en", "target": "corpora/back.de"}, "times": 2}
+    tree = resolve_corpus_paths(
+        {"data": {"train": CORPUS, "extra_corpora": [{"corpus": CORPUS, "weight": 2}]}}, Path("corpora")
+    )
+    assert tree["data"]["extra_corpora"] == [
+        {"corpus": {"kind": "files", "source": "corpora/back.en", "target": "corpora/back.de"}, "weight": 2}
     ]

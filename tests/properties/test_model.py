@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.models.config import TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.functional import attend, attend_fused
+from dragoman.nn.functional import fused_attention, reference_attention
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
 from tests.variants import attentions
@@ -28,16 +28,16 @@ law = settings(max_examples=40)
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> TransformerConfig:
+def configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     """Width is the number of heads times a prime, or twice one where places turn; above 2, where norms leave a sign."""
     positions, attention = draw(attentions())
     heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (3, 1), (5, None), (6, 2), (6, 3)]))
     sizes = [2, 6, 10] if positions.kind == "rotary" else [2, 3, 5, 7]
-    return TransformerConfig(
-        size=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
-        heads=heads,
-        key_value_heads=key_value_heads,
-        feed_forward=11,
+    return EncoderDecoderConfig(
+        d_model=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
+        num_heads=heads,
+        num_kv_heads=key_value_heads,
+        d_ff=11,
         encoder_layers=draw(st.integers(1, 2)),
         decoder_layers=draw(st.integers(1, 3)),
         activation=draw(st.sampled_from(["relu", "gelu", "silu"])),
@@ -50,17 +50,17 @@ def configs(draw: st.DrawFn) -> TransformerConfig:
         scale_embedding=draw(st.booleans()),
         norm_embedding=draw(st.booleans()),
         dropout=NO_DROPOUT,
-        tie=draw(st.sampled_from(["all", "target", "none"])),
+        tie_embeddings=draw(st.sampled_from(["all", "target", "none"])),
     )
 
 
-Recipe = tuple[TransformerConfig, int]
+Recipe = tuple[EncoderDecoderConfig, int]
 recipes = st.tuples(configs(), seeds)
 
 
-def network(recipe: Recipe) -> Seq2SeqTransformer:
+def network(recipe: Recipe) -> EncoderDecoderTransformer:
     config, seed = recipe
-    source = TARGET_VOCABULARY if config.tie == "all" else SOURCE_VOCABULARY
+    source = TARGET_VOCABULARY if config.tie_embeddings == "all" else SOURCE_VOCABULARY
     model = random_transformer(config, source_vocabulary=source, target_vocabulary=TARGET_VOCABULARY, seed=seed)
     return (
         model.double()
@@ -69,8 +69,8 @@ def network(recipe: Recipe) -> Seq2SeqTransformer:
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Sources that end, their lengths, and targets that begin."""
-    source, lengths = rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
-    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
+    source, lengths = rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
+    target, _ = rectangle([[SYMBOLS.bos, *target] for _, target in pairs])
     return source, lengths, target
 
 
@@ -177,7 +177,7 @@ def test_the_fused_kernels_compute_the_equation(recipe: Recipe, pairs: Pairs) ->
         return logits, [parameter.grad for parameter in model.parameters()]
 
     fused, fused_gradients = ran()
-    with patch.object(MultiHeadAttention, "_look", MultiHeadAttention._look_lean):
+    with patch.object(MultiHeadAttention, "_attend", MultiHeadAttention._attend_in_chunks):
         plain, plain_gradients = ran()
     torch.testing.assert_close(fused, plain, **CLOSE)
     torch.testing.assert_close(fused_gradients, plain_gradients, atol=1e-3, rtol=1e-3)
@@ -205,7 +205,7 @@ def test_fused_attention_is_the_equation_under_any_mask(
     shape = [1 if one else size for one, size in zip(broadcast, full, strict=True)]
     allowed = torch.rand(*shape, places[1], generator=generator) < share
     bias = torch.randn(1, *full[1:], places[1], generator=generator) if biased else None
-    outputs = [road(*tensors, allowed=allowed, bias=bias) for road in (attend_fused, attend)]
+    outputs = [road(*tensors, mask=allowed, bias=bias) for road in (fused_attention, reference_attention)]
     torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
     towards = torch.randn(outputs[0].shape, generator=generator)
     fused, plain = (torch.autograd.grad(output, tensors, towards) for output in outputs)

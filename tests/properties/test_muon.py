@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.errors import RunError
-from dragoman.models.config import EncoderConfig, SelfAttentionConfig
-from dragoman.models.model_with_head import Headed
+from dragoman.models.config import EncoderOnlyConfig, SelfAttentionConfig
+from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import (
     Head,
     SequenceHead,
@@ -23,17 +23,17 @@ from dragoman.models.task_heads import (
     build_span_head,
     build_token_head,
 )
-from dragoman.models.weights import weights
+from dragoman.models.weights import get_weights
 from dragoman.nn.sparse.linformer import LinformerConfig
-from dragoman.training.config import TrainingConfig, Updates
+from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerLostError
-from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalised
+from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalize
 from dragoman.training.optimizers import (
-    AdamW,
-    Muon,
-    build_optimiser,
-    optimiser_tensors,
-    restore_optimiser,
+    AdamWConfig,
+    MuonConfig,
+    build_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
     set_learning_rate,
 )
 from tests.learners import SMALL, build_network, build_run, train_small
@@ -61,7 +61,7 @@ def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
 @given(sizes, sizes, seeds, st.integers(0, 7))
 def test_the_iteration_is_a_polynomial_of_the_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
     given_ = matrix(rows, columns, seed)
-    found = orthogonalised(given_, steps=steps)
+    found = orthogonalize(given_, steps=steps)
     torch.testing.assert_close(found.double(), by_singular_values(given_, steps), atol=1e-3, rtol=1e-3)
 
 
@@ -71,20 +71,20 @@ def test_five_steps_are_nearly_orthogonal(size: int, seed: int) -> None:
     """Of a matrix twice as wide as high, whose singular values are not almost 0."""
     wide = matrix(size, 2 * size, seed)
     values = torch.linalg.svdvals(wide)
-    found = torch.linalg.svdvals(orthogonalised(wide))
+    found = torch.linalg.svdvals(orthogonalize(wide))
     healthy = values / values.norm() > 0.01
     assert ((found[healthy] > 0.6) & (found[healthy] < 1.25)).all()
-    tall = orthogonalised(wide.t())
-    torch.testing.assert_close(tall, orthogonalised(wide).t(), atol=1e-5, rtol=1e-5)
+    tall = orthogonalize(wide.t())
+    torch.testing.assert_close(tall, orthogonalize(wide).t(), atol=1e-5, rtol=1e-5)
 
 
 def test_zeros_stay_zeros() -> None:
-    assert not orthogonalised(torch.zeros(3, 5)).any()
+    assert not orthogonalize(torch.zeros(3, 5)).any()
 
 
 def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
     for tie in ("all", "target", "none"):
-        model = build_network(SMALL.model_copy(update={"tie": tie}), seed=1)
+        model = build_network(SMALL.model_copy(update={"tie_embeddings": tie}), seed=1)
         chosen = {id(parameter) for parameter in hidden_matrices(model)}
         names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
         assert names == {
@@ -95,35 +95,35 @@ def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
         assert len(names) == 6 + 10  # query, key, value, output (twice in the decoder), inner, outer
 
 
-LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(length=40, width=8))
+LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(max_length=40, projected_length=8))
 
 
 @pytest.mark.parametrize(
     "head",
     [
-        build_sequence_head(SequenceHeadConfig(dense=True), size=12, labels=3),
-        build_token_head(TokenHeadConfig(), size=12, labels=3),
-        build_span_head(SpanHeadConfig(), size=12),
+        build_sequence_head(SequenceHeadConfig(dense=True), d_model=12, num_labels=3),
+        build_token_head(TokenHeadConfig(), d_model=12, num_labels=3),
+        build_span_head(SpanHeadConfig(), d_model=12),
     ],
     ids=["a text", "words", "an answer"],
 )
 def test_what_maps_to_labels_and_mixtures_of_places_are_no_hidden_matrices(head: Head) -> None:
-    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, attention=LINFORMER, predict_hidden=False)
-    model = Headed(random_encoder(config, vocabulary=17), head)
+    config = EncoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1, attention=LINFORMER, mlm_transform=False)
+    model = ModelWithHead(random_encoder(config, vocabulary=17), head)
     chosen = {id(parameter) for parameter in hidden_matrices(model)}
     names = {name for name, parameter in model.named_parameters() if id(parameter) in chosen}
     inner = {"head.dense.weight"} if isinstance(head, SequenceHead) else set()
-    assert {name for name in names if not name.startswith("trunk.blocks.")} == inner
+    assert {name for name in names if not name.startswith("backbone.blocks.")} == inner
     assert len(names) == 6 + len(inner)  # query, key, value, output, inner, outer
 
 
-RELATIVE, BUCKETED = {"kind": "relative", "reach": 3}, {"kind": "bucketed", "buckets": 8, "furthest": 7}
+RELATIVE, BUCKETED = {"kind": "shaw", "max_distance": 3}, {"kind": "t5_bias", "num_buckets": 8, "max_distance": 7}
 
 
 @pytest.mark.parametrize(
     ("changed", "exempt", "matrices"),
     [
-        ({"positions": RELATIVE}, {"of_keys", "of_values"}, set()),
+        ({"positions": RELATIVE}, {"key_embedding", "value_embedding"}, set()),
         ({"positions": BUCKETED}, {"table"}, set()),
         ({"score": {"kind": "additive"}}, {"vector"}, {"query_weight", "key_weight"}),
         ({"score": {"kind": "multiplicative"}}, set(), {"score.weight"}),
@@ -142,7 +142,7 @@ def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(cha
         return found
 
     orthogonal = {id(parameter) for parameter in hidden_matrices(model)}
-    decayed = {id(parameter) for parameter in build_optimiser(AdamW(), model).param_groups[0]["params"]}
+    decayed = {id(parameter) for parameter in build_optimizer(AdamWConfig(), model).param_groups[0]["params"]}
     for chosen in (orthogonal, decayed):
         assert not chosen & ending(exempt)
         assert ending(matrices) <= chosen
@@ -150,14 +150,14 @@ def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(cha
 
 def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
     heads = torch.randn(3, 5, 7)
-    found = orthogonalised(heads)
+    found = orthogonalize(heads)
     for head, alone in zip(found, heads, strict=True):
-        torch.testing.assert_close(head, orthogonalised(alone), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(head, orthogonalize(alone), atol=1e-5, rtol=1e-5)
     parameter = torch.nn.Parameter(heads.clone())
     parameter.grad = torch.randn(3, 5, 7)
     options = {"lr": 0.1, "momentum": 0.95, "weight_decay": 0.0, "betas": (0.9, 0.98), "eps": 1e-9}
     MuonWithAdamW([parameter], [], **options).step()
-    step = orthogonalised(parameter.grad + 0.95 * parameter.grad)
+    step = orthogonalize(parameter.grad + 0.95 * parameter.grad)
     torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
 
 
@@ -166,15 +166,15 @@ def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
 def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed: int) -> None:
     """Jordan et al. (2024) with Nesterov's momentum, scaled as by Liu et al. (2025); AdamW of what is no matrix."""
     model = build_network(SMALL, seed=1)
-    config = Muon(weight_decay=decay)
-    optimiser = build_optimiser(config, model)
+    config = MuonConfig(weight_decay=decay)
+    optimizer = build_optimizer(config, model)
     matrices = {id(parameter) for parameter in hidden_matrices(model)}
     generator = torch.Generator().manual_seed(seed)
     wanted = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     first = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
     second = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
     for step, rate in enumerate(rates, start=1):
-        set_learning_rate(optimiser, rate)
+        set_learning_rate(optimizer, rate)
         for name, parameter in model.named_parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator)
             g = parameter.grad.double()
@@ -187,32 +187,30 @@ def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed:
                 second[name] = 0.98 * second[name] + 0.02 * g**2
                 m, v = first[name] / (1 - 0.9**step), second[name] / (1 - 0.98**step)
                 wanted[name] = wanted[name] - rate * m / (v.sqrt() + 1e-9)
-        optimiser.step()
+        optimizer.step()
     found = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     torch.testing.assert_close(found, wanted, atol=2e-3, rtol=2e-3)
 
 
 def test_what_is_without_a_gradient_stays() -> None:
     model = build_network(SMALL, seed=1)
-    before = {name: tensor.clone() for name, tensor in weights(model).items()}
-    optimiser = build_optimiser(Muon(), model)
-    optimiser.step()
-    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
-    assert optimiser_tensors(optimiser, model) == {}
+    before = {name: tensor.clone() for name, tensor in get_weights(model).items()}
+    optimizer = build_optimizer(MuonConfig(), model)
+    optimizer.step()
+    torch.testing.assert_close(get_weights(model), before, atol=0, rtol=0)
+    assert optimizer_tensors(optimizer, model) == {}
 
 
 def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    config = TrainingConfig(
-        length=Updates(count=12), interval=Updates(count=4), batch_tokens=47, optimiser=Muon(learning_rate=0.01)
-    )
+    config = TrainingConfig(max_steps=12, validate_every=4, batch_tokens=47, optimizer=MuonConfig(learning_rate=0.01))
     whole = build_run(tmp_path / "whole", config)
     train_small(whole, config)
     broken = build_run(tmp_path / "broken", config)
-    with pytest.raises(Exception, match="stopped after update"):
-        train_small(broken, config, interrupted=lambda: broken.progress.update == 7)
+    with pytest.raises(Exception, match="stopped after step"):
+        train_small(broken, config, interrupted=lambda: broken.progress.step == 7)
     again = build_run(tmp_path / "broken", config)
     train_small(again, config)
-    torch.testing.assert_close(weights(again.model), weights(whole.model), atol=0, rtol=0)
+    torch.testing.assert_close(get_weights(again.model), get_weights(whole.model), atol=0, rtol=0)
 
 
 def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -222,9 +220,9 @@ def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Broken:
     """Two workers, of which the other is gone."""
 
-    rank, size = 0, 2
+    rank, world_size = 0, 2
 
-    def total(self, numbers: Tensor) -> Tensor:
+    def all_reduce(self, numbers: Tensor) -> Tensor:
         raise WorkerLostError("a worker was lost")
 
 
@@ -233,30 +231,30 @@ def test_an_update_that_not_all_workers_did_their_part_of_is_left_undone() -> No
     model = build_network(SMALL, seed=1)
     generator = torch.Generator().manual_seed(3)
 
-    def learn(optimiser: MuonWithAdamW) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def learn(optimizer: MuonWithAdamW) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         for parameter in model.parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator)
-        optimiser.step()
-        return copied(weights(model)), copied(optimiser_tensors(optimiser, model))
+        optimizer.step()
+        return copied(get_weights(model)), copied(optimizer_tensors(optimizer, model))
 
-    optimiser = build_optimiser(Muon(), model)
-    assert isinstance(optimiser, MuonWithAdamW)
-    before, memory = learn(optimiser)
-    optimiser.team = Broken()  # type: ignore[assignment]
+    optimizer = build_optimizer(MuonConfig(), model)
+    assert isinstance(optimizer, MuonWithAdamW)
+    before, memory = learn(optimizer)
+    optimizer.workers = Broken()  # type: ignore[assignment]
     with pytest.raises(WorkerLostError):
-        learn(optimiser)
-    torch.testing.assert_close(weights(model), before, atol=0, rtol=0)
-    torch.testing.assert_close(optimiser_tensors(optimiser, model), memory, atol=0, rtol=0)
+        learn(optimizer)
+    torch.testing.assert_close(get_weights(model), before, atol=0, rtol=0)
+    torch.testing.assert_close(optimizer_tensors(optimizer, model), memory, atol=0, rtol=0)
 
 
 def test_a_memory_of_other_parameters_is_told_in_one_message() -> None:
     model = build_network(SMALL, seed=1)
-    written = build_optimiser(Muon(), model)
+    written = build_optimizer(MuonConfig(), model)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     written.step()
-    memory = optimiser_tensors(written, model)
-    restore_optimiser(build_optimiser(Muon(), model), model, memory)
+    memory = optimizer_tensors(written, model)
+    restore_optimizer(build_optimizer(MuonConfig(), model), model, memory)
     otherwise = {key.replace("/momentum", "/exp_avg"): value for key, value in memory.items()}
-    with pytest.raises(RunError, match="by a version that learnt other parameters by Muon; train anew"):
-        restore_optimiser(build_optimiser(Muon(), model), model, otherwise)
+    with pytest.raises(RunError, match="from a version that trained other parameters with Muon; train again"):
+        restore_optimizer(build_optimizer(MuonConfig(), model), model, otherwise)

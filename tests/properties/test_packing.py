@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.data.batching.epochs import EpochStream
-from dragoman.data.batching.packing import Packed, TextBatch, window_stream, windows_in_order
+from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
 from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.masking import Masking, masked_in_order, masked_stream
-from dragoman.data.tokenizers import BEGIN, END, PAD
-from dragoman.training.language_modeling_losses import next_token
+from dragoman.data.masking import MaskingConfig, masked_lm_in_order, masked_lm_stream
+from dragoman.data.tokenizers import BOS, EOS, PAD
+from dragoman.training.losses import causal_lm_loss
 from tests.running import one_epoch, packed, predictions, ragged
 
 VOCABULARY = 101
@@ -29,19 +29,19 @@ contexts, seeds = st.integers(2, 17), st.integers(0, 2**31)
 def to_predict(texts: list[list[int]]) -> list[tuple[int, int, int]]:
     """Every pair of neighbours of the packed text but those of an END with the BEGIN after it, by the definition."""
     text = packed(texts)
-    return [(n, a, b) for n, (a, b) in enumerate(pairwise(text)) if a != END]
+    return [(n, a, b) for n, (a, b) in enumerate(pairwise(text)) if a != EOS]
 
 
 def check_rectangle(batch: TextBatch) -> None:
     """What holds of every batch: one shape, padding at the end of rows and nowhere else, nothing counted on it."""
     shape = batch.tokens.shape
-    assert batch.expected.shape == batch.counted.shape == batch.documents.shape == shape
+    assert batch.labels.shape == batch.loss_mask.shape == batch.document_ids.shape == shape
     assert len(batch) == len(batch.rows) == shape[0]
     real = torch.arange(shape[1]) < batch.lengths[:, None]
-    assert real.equal(batch.documents >= 0)
+    assert real.equal(batch.document_ids >= 0)
     assert (batch.tokens[~real] == PAD).all()
-    assert not batch.counted[~real].any()
-    assert batch.target_count == int(batch.counted.sum())
+    assert not batch.loss_mask[~real].any()
+    assert batch.target_count == int(batch.loss_mask.sum())
 
 
 # Windows
@@ -49,7 +49,7 @@ def check_rectangle(batch: TextBatch) -> None:
 
 @given(texts=documents, context=contexts, rows=st.integers(1, 5))
 def test_a_validation_pass_expects_every_token_once_and_in_order(texts, context: int, rows: int) -> None:
-    batches = list(windows_in_order(ragged(texts), context=context, budget=rows * context))
+    batches = list(windows_in_order(ragged(texts), context_length=context, budget=rows * context))
     assert [one for batch in batches for one in predictions(batch)] == to_predict(texts)
     for batch in batches:
         check_rectangle(batch)
@@ -59,7 +59,7 @@ def test_a_validation_pass_expects_every_token_once_and_in_order(texts, context:
 
 @given(texts=documents, context=contexts, rows=st.integers(1, 5), seed=seeds)
 def test_an_epoch_expects_every_token_once(texts, context: int, rows: int, seed: int) -> None:
-    stream = window_stream(ragged(texts), context=context, budget=rows * context, seed=seed)
+    stream = window_stream(ragged(texts), context_length=context, budget=rows * context, seed=seed)
     for number in range(3):
         assert stream.position == {"epoch": number, "batch": 0}
         batches = one_epoch(stream)
@@ -73,22 +73,24 @@ def test_an_epoch_expects_every_token_once(texts, context: int, rows: int, seed:
 def test_documents_never_mix(texts, context: int, seed: int) -> None:
     """What is numbered alike in a row is one stretch of one document; a place that counts expects its own document."""
     text, batch = (
-        Packed(ragged(texts)),
-        next(window_stream(ragged(texts), context=context, budget=3 * context, seed=seed)),
+        PackedText(ragged(texts)),
+        next(window_stream(ragged(texts), context_length=context, budget=3 * context, seed=seed)),
     )
     for row, start in enumerate(batch.rows.tolist()):
         length = int(batch.lengths[row])
         own = torch.from_numpy(text.documents_at(torch.arange(start, start + length + 1).numpy()))
-        assert batch.documents[row, :length].equal(own[:-1] - own[0])
-        assert batch.counted[row, :length].equal(own[:-1] == own[1:])
-        begins = [column for column in range(length) if int(batch.tokens[row, column]) == BEGIN]
-        assert all(column == 0 or batch.documents[row, column] != batch.documents[row, column - 1] for column in begins)
+        assert batch.document_ids[row, :length].equal(own[:-1] - own[0])
+        assert batch.loss_mask[row, :length].equal(own[:-1] == own[1:])
+        begins = [column for column in range(length) if int(batch.tokens[row, column]) == BOS]
+        assert all(
+            column == 0 or batch.document_ids[row, column] != batch.document_ids[row, column - 1] for column in begins
+        )
 
 
 @settings(max_examples=30)
 @given(texts=documents, context=contexts, taken=st.integers(0, 23), seed=seeds)
 def test_windows_resumed_go_on_as_if_never_stopped(texts, context: int, taken: int, seed: int) -> None:
-    check_resumption(lambda: window_stream(ragged(texts), context=context, budget=2 * context, seed=seed), taken)
+    check_resumption(lambda: window_stream(ragged(texts), context_length=context, budget=2 * context, seed=seed), taken)
 
 
 def check_resumption(build: Callable[[], EpochStream[TextBatch]], taken: int) -> None:
@@ -123,14 +125,14 @@ class Told(torch.nn.Module):
 def test_the_loss_of_all_windows_is_that_of_the_text(texts, context: int) -> None:
     """For a network that looks at one token alone, it does not matter where the text is cut."""
     model = Told()
-    batches = list(windows_in_order(ragged(texts), context=context, budget=3 * context))
-    loss = sum(float(next_token()(model, batch).negative_log_likelihood) for batch in batches)
+    batches = list(windows_in_order(ragged(texts), context_length=context, budget=3 * context))
+    loss = sum(float(causal_lm_loss()(model, batch).negative_log_likelihood) for batch in batches)
     _, tokens, expected = (torch.tensor(column) for column in zip(*to_predict(texts), strict=True))
     log_probs = model.unembedding(model.embedding(tokens)).log_softmax(dim=-1)
     torch.testing.assert_close(
         loss, -float(log_probs.detach().gather(1, expected[:, None]).sum()), atol=1e-4, rtol=1e-4
     )
-    assert [told is not None for told in model.told] == [batch.several for batch in batches]
+    assert [told is not None for told in model.told] == [batch.has_multiple_documents for batch in batches]
 
 
 # Prompts
@@ -149,9 +151,9 @@ def check_pairs(batches: Iterator[TextBatch], some: list[tuple[list[int], list[i
         check_rectangle(batch)
         for place, row in enumerate(batch.rows.tolist()):
             source, target = some[row]
-            counted = batch.counted[place]
-            assert batch.expected[place][counted].tolist() == [*target, END]
-            assert batch.tokens[place, : int(batch.lengths[place])].tolist() == [*source, BEGIN, *target]
+            counted = batch.loss_mask[place]
+            assert batch.labels[place][counted].tolist() == [*target, EOS]
+            assert batch.tokens[place, : int(batch.lengths[place])].tolist() == [*source, BOS, *target]
             assert int(counted.nonzero()[0]) == len(source)
             seen.append(row)
     assert sorted(seen) == list(range(len(some)))
@@ -179,7 +181,7 @@ def test_pairs_resumed_go_on_as_if_never_stopped(some, taken: int, seed: int) ->
 # Hidden words
 
 maskings = st.builds(
-    Masking,
+    MaskingConfig,
     share=st.sampled_from([0.01, 0.15, 0.5, 0.99]),
     masked=st.sampled_from([0.0, 0.5, 0.8]),
     random=st.sampled_from([0.0, 0.1, 0.2]),
@@ -192,29 +194,29 @@ def check_hidden(batches: Iterator[TextBatch], texts: list[list[int]], context: 
     for batch in batches:
         check_rectangle(batch)
         assert batch.tokens.shape[1] <= context
-        assert batch.tokens[~batch.counted].equal(batch.expected[~batch.counted])
-        assert (batch.expected[batch.counted] >= 4).all()
-        assert (batch.tokens[batch.counted] <= VOCABULARY).all()
-        assert batch.counted.any(dim=1).all()
+        assert batch.tokens[~batch.loss_mask].equal(batch.labels[~batch.loss_mask])
+        assert (batch.labels[batch.loss_mask] >= 4).all()
+        assert (batch.tokens[batch.loss_mask] <= VOCABULARY).all()
+        assert batch.loss_mask.any(dim=1).all()
         for place, row in enumerate(batch.rows.tolist()):
-            begin, *ids, end = batch.expected[place, : int(batch.lengths[place])].tolist()
-            assert (begin, end) == (BEGIN, END)
+            begin, *ids, end = batch.labels[place, : int(batch.lengths[place])].tolist()
+            assert (begin, end) == (BOS, EOS)
             found[row] += ids
     assert {row: sorted(ids) for row, ids in found.items()} == {row: sorted(text) for row, text in enumerate(texts)}
 
 
 @settings(max_examples=50)
 @given(texts=documents, context=st.integers(3, 31), masking=maskings, seed=seeds)
-def test_an_epoch_of_hidden_words_loses_none(texts, context: int, masking: Masking, seed: int) -> None:
-    choices = {"vocabulary": VOCABULARY, "context": context, "masking": masking, "budget": 97}
-    stream = masked_stream(ragged(texts), seed=seed, **choices)
+def test_an_epoch_of_hidden_words_loses_none(texts, context: int, masking: MaskingConfig, seed: int) -> None:
+    choices = {"vocab_size": VOCABULARY, "context_length": context, "masking": masking, "budget": 97}
+    stream = masked_lm_stream(ragged(texts), seed=seed, **choices)
     for _ in range(2):
         check_hidden(iter(one_epoch(stream)), texts, context)
-    check_hidden(masked_in_order(ragged(texts), **choices), texts, context)
+    check_hidden(masked_lm_in_order(ragged(texts), **choices), texts, context)
 
 
 @settings(max_examples=30)
 @given(texts=documents, taken=st.integers(0, 23), masking=maskings, seed=seeds)
-def test_hidden_words_are_the_same_after_resumption(texts, taken: int, masking: Masking, seed: int) -> None:
-    choices = {"vocabulary": VOCABULARY, "context": 11, "masking": masking, "budget": 31}
-    check_resumption(lambda: masked_stream(ragged(texts), seed=seed, **choices), taken)
+def test_hidden_words_are_the_same_after_resumption(texts, taken: int, masking: MaskingConfig, seed: int) -> None:
+    choices = {"vocab_size": VOCABULARY, "context_length": 11, "masking": masking, "budget": 31}
+    check_resumption(lambda: masked_lm_stream(ragged(texts), seed=seed, **choices), taken)

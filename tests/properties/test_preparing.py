@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import Tree, parse
-from dragoman.data.config import DataSettings
+from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.preprocessing.pipeline import Single, clean_in_blocks
-from dragoman.data.preprocessing.prepare import prepare
+from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks
+from dragoman.data.preprocessing.prepare import prepare_data
 from dragoman.errors import DataError
 
 law = settings(max_examples=30)
@@ -40,13 +40,13 @@ def corpus(folder: Path, name: str) -> dict[str, str]:
 
 def agree(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
     """What is prepared at once, and what in blocks, is the same; or the message that refuses it is."""
-    data = parse(DataSettings, tree)
+    data = parse(DataConfig, tree)
     whole = message = None
     try:
-        whole = prepare(data, folder / "cache", seed=seed)
+        whole = prepare_data(data, folder / "cache", seed=seed)
     except DataError as error:
         message = str(error)
-    for number, engine in enumerate((Single(), Backwards())):
+    for number, engine in enumerate((SequentialRunner(), Backwards())):
         work = folder / f"work{number}"
         (work / "blocks").mkdir(parents=True)
         if whole is None:
@@ -74,10 +74,10 @@ def test_in_blocks_is_at_once(first, second, valid, size: int, duplicates: bool,
         write(folder, "beside", second[:7] + first[:5])
         tree = {
             "train": corpus(folder, "part.*"),
-            "beside": [{"corpus": corpus(folder, "beside")}],
+            "extra_corpora": [{"corpus": corpus(folder, "beside")}],
             "valid": corpus(folder, "valid"),
             "test": corpus(folder, "valid"),
-            "cleaning": {"duplicates": duplicates, "leaks": leaks, "length_ratio": 3},
+            "cleaning": {"remove_duplicates": duplicates, "remove_leaks": leaks, "max_length_ratio": 3},
         }
         agree(tree, folder, seed=1, size=size)
 
@@ -92,13 +92,13 @@ def test_the_part_that_is_held_out_is_the_same(numbers: list[int], size: int, se
         texts = [(f"what is {number}", f"was ist {number % 31}") for number in numbers]
         write(folder, "part.0", texts[: len(texts) // 2])
         write(folder, "part.1", texts[len(texts) // 2 :])
-        agree({"train": corpus(folder, "part.*"), "held_out": held_out}, folder, seed=seed, size=size)
+        agree({"train": corpus(folder, "part.*"), "valid_size": held_out}, folder, seed=seed, size=size)
 
 
 def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
     texts = [(f"what is {number}", f"was ist {number}") for number in range(97)] * 2
     write(tmp_path, "part", texts)
-    data = parse(DataSettings, {"train": corpus(tmp_path, "part"), "held_out": 5})
+    data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
 
     class Killed:
         """An engine that is killed at a task, of all that it is given."""
@@ -119,12 +119,12 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
         (work / "blocks").mkdir(parents=True, exist_ok=True)
         return clean_in_blocks(data, work, seed=3, engine=engine, size=13)  # type: ignore[arg-type]
 
-    whole = clean(tmp_path / "whole", Single())
+    whole = clean(tmp_path / "whole", SequentialRunner())
     for at in range(1, 33, 3):
         work = tmp_path / f"killed{at}"
         with pytest.raises(KeyboardInterrupt):
             clean(work, Killed(at))
-        again = clean(work, Single())
+        again = clean(work, SequentialRunner())
         assert list(again.texts.examples()) == list(whole.texts.examples())
         assert list(again.valid) == list(whole.valid)
         assert again.report == whole.report
@@ -133,9 +133,9 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
 
 def test_joined_stores_are_one_and_damage_is_found(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
-    data = parse(DataSettings, {"train": corpus(tmp_path, "part"), "held_out": 1})
+    data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
     (tmp_path / "work" / "blocks").mkdir(parents=True)
-    found = clean_in_blocks(data, tmp_path / "work", seed=3, engine=Single(), size=7)
+    found = clean_in_blocks(data, tmp_path / "work", seed=3, engine=SequentialRunner(), size=7)
     assert len(found.shards) == 6
     assert TextStore(found.texts.folder).pair(23) == found.texts.pair(23)
     assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.texts) == 40

@@ -6,33 +6,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.datasets.qa import WindowSettings, tokens_of, windows
+from dragoman.data.datasets.qa import WindowConfig, answer_tokens, make_windows
 from dragoman.data.datasets.tagged import encode_words
-from dragoman.data.readers import Located
-from dragoman.data.tokenizers import BEGIN, END, UNKNOWN, Bpe, Characters, Preparation, Side, Tokenizer, Unigram, Words
-from dragoman.data.tokenizers.offsets import trace
+from dragoman.data.readers import AnswerSpan
+from dragoman.data.tokenizers import (
+    BOS,
+    EOS,
+    UNK,
+    BpeConfig,
+    CharacterConfig,
+    LanguageTokenizer,
+    TextNormalizer,
+    Tokenizer,
+    UnigramConfig,
+    WordConfig,
+)
+from dragoman.data.tokenizers.offsets import normalize_with_offsets
 
 PAIRS = [("Two dogs play.", "Zwei Hunde spielen."), ("The dog's 12 cats", "die 12 Katzen des Hundes")] * 3
 SIDES = {
-    f"{choice.kind}-{choice.normalisation}-{choice.casing}-{choice.whitespace}": Tokenizer.train(
+    f"{choice.kind}-{choice.normalization}-{choice.casing}-{choice.whitespace}": Tokenizer.train(
         lambda: PAIRS, choice
     ).source
     for choice in (
-        Bpe(vocabulary=300),
-        Bpe(vocabulary=300, normalisation="nfkc", casing="lower"),
-        Bpe(vocabulary=300, whitespace="keep"),
-        Bpe(vocabulary=90, byte_fallback=False),
-        Unigram(vocabulary=300),
-        Unigram(vocabulary=90, byte_fallback=False, casing="lower"),
-        Characters(casing="lower"),
-        Words(),
+        BpeConfig(vocab_size=300),
+        BpeConfig(vocab_size=300, normalization="nfkc", casing="lower"),
+        BpeConfig(vocab_size=300, whitespace="keep"),
+        BpeConfig(vocab_size=90, byte_fallback=False),
+        UnigramConfig(vocab_size=300),
+        UnigramConfig(vocab_size=90, byte_fallback=False, casing="lower"),
+        CharacterConfig(casing="lower"),
+        WordConfig(),
     )
 }
 any_text = st.text(st.characters(exclude_categories=())) | st.text(
     st.sampled_from("ab▁ <>0x4F1dogsıİßΣﬁ´\u0301\u0323\u0344\u1112\u1161\u11ab\u00a0\r\n\t.日👩\ud83d")
 )
 preparations = st.builds(
-    Preparation,
+    TextNormalizer,
     normalisation=st.sampled_from(["none", "nfc", "nfkc"]),
     casing=st.sampled_from(["preserve", "lower"]),
     whitespace=st.sampled_from(["collapse", "keep"]),
@@ -41,9 +52,11 @@ preparations = st.builds(
 
 @settings(max_examples=300)
 @given(text=any_text, preparation=preparations)
-def test_following_a_text_through_normalisation_gives_the_normalised_text(text: str, preparation: Preparation) -> None:
-    traced = trace(text, preparation)
-    assert traced.text == preparation.normalise(text)
+def test_following_a_text_through_normalisation_gives_the_normalised_text(
+    text: str, preparation: TextNormalizer
+) -> None:
+    traced = normalize_with_offsets(text, preparation)
+    assert traced.text == preparation.normalize(text)
     assert len(traced.spans) == len(traced.text)
     assert all(0 <= start < end <= len(text) for start, end in traced.spans)
     for one, other in pairwise(traced.spans):
@@ -53,7 +66,7 @@ def test_following_a_text_through_normalisation_gives_the_normalised_text(text: 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(text=any_text)
-def test_tokens_with_what_is_between_them_are_the_text(side: Side, text: str) -> None:
+def test_tokens_with_what_is_between_them_are_the_text(side: LanguageTokenizer, text: str) -> None:
     ids, spans = side.encode_with_offsets(text)
     assert ids == side.encode(text)
     reassembled, place = "", 0
@@ -69,44 +82,48 @@ def test_tokens_with_what_is_between_them_are_the_text(side: Side, text: str) ->
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(words=st.lists(any_text.filter(bool), max_size=7))
-def test_every_word_has_a_first_token_of_its_own(side: Side, words: list[str]) -> None:
+def test_every_word_has_a_first_token_of_its_own(side: LanguageTokenizer, words: list[str]) -> None:
     ids, firsts = encode_words(side, words)
     assert len(firsts) == len(words)
     assert all(one < other for one, other in pairwise(firsts))
     assert all(0 <= first < len(ids) for first in firsts)
     known = side.encode(" ".join(words))
-    assert [index for index in ids if index != UNKNOWN] == [index for index in known if index != UNKNOWN]
+    assert [index for index in ids if index != UNK] == [index for index in known if index != UNK]
 
 
 @st.composite
-def layouts(draw: st.DrawFn) -> WindowSettings:
+def layouts(draw: st.DrawFn) -> WindowConfig:
     question, room = draw(st.integers(1, 5)), draw(st.integers(1, 13))
-    return WindowSettings(longest=room + question + 3, longest_question=question, stride=draw(st.integers(1, room)))
+    return WindowConfig(max_length=room + question + 3, max_question_length=question, stride=draw(st.integers(1, room)))
 
 
 @given(question=st.lists(st.integers(4, 9), max_size=7), size=st.integers(0, 61), layout=layouts())
-def test_windows_hold_every_token_of_the_context(question: list[int], size: int, layout: WindowSettings) -> None:
+def test_windows_hold_every_token_of_the_context(question: list[int], size: int, layout: WindowConfig) -> None:
     context = list(range(100, 100 + size))
-    found = windows(question, context, layout)
-    held = [range(window.first, window.first + window.held) for window in found]
+    found = make_windows(question, context, layout)
+    held = [range(window.first_token, window.first_token + window.num_context_tokens) for window in found]
     assert sorted({token for some in held for token in some}) == list(range(size))
-    assert [window.first for window in found] == sorted({window.first for window in found})
+    assert [window.first_token for window in found] == sorted({window.first_token for window in found})
     for window in found:
-        assert len(window.tokens) <= layout.longest
-        head = [BEGIN, *question[: layout.longest_question], END]
-        assert window.tokens == [*head, *context[window.first : window.first + window.held], END]
-        assert window.begin == len(head)
+        assert len(window.tokens) <= layout.max_length
+        head = [BOS, *question[: layout.max_question_length], EOS]
+        assert window.tokens == [
+            *head,
+            *context[window.first_token : window.first_token + window.num_context_tokens],
+            EOS,
+        ]
+        assert window.context_start == len(head)
 
 
 @given(data=st.data(), size=st.integers(1, 61), layout=layouts())
-def test_a_short_answer_is_whole_in_some_window(data: st.DataObject, size: int, layout: WindowSettings) -> None:
+def test_a_short_answer_is_whole_in_some_window(data: st.DataObject, size: int, layout: WindowConfig) -> None:
     """Neighbouring windows share what is left of a window beyond the stride."""
-    question = [7] * layout.longest_question
-    shared = layout.longest - 3 - layout.longest_question - layout.stride
+    question = [7] * layout.max_question_length
+    shared = layout.max_length - 3 - layout.max_question_length - layout.stride
     start = data.draw(st.integers(0, size - 1))
     end = data.draw(st.integers(start, min(size - 1, start + shared)))
     context = list(range(100, 100 + size))
-    places = [(window, window.place_of(start, end)) for window in windows(question, context, layout)]
+    places = [(window, window.locate(start, end)) for window in make_windows(question, context, layout)]
     inside = [(window, place) for window, place in places if place != (0, 0)]
     assert inside
     for window, (first, last) in inside:
@@ -134,9 +151,9 @@ def test_an_answer_of_whole_words_is_found_back_as_it_was_written(side, words, g
     )
     assert context.startswith(answer, len(prefix))
     ids, spans = side.encode_with_offsets(context)
-    first, last = tokens_of(Located(answer, len(prefix)), spans)
-    for window in windows(side.encode("dogs play"), ids, layout):
-        places = window.place_of(first, last)
+    first, last = answer_tokens(AnswerSpan(answer, len(prefix)), spans)
+    for window in make_windows(side.encode("dogs play"), ids, layout):
+        places = window.locate(first, last)
         if places != (0, 0):
-            found = [place - window.begin + window.first for place in places]
+            found = [place - window.context_start + window.first_token for place in places]
             assert context[spans[found[0]][0] : spans[found[1]][1]] == answer

@@ -13,19 +13,19 @@ from dragoman.interpret import record
 from dragoman.interpret.quantized_activations import rounded_as
 from dragoman.interpret.recorder import attentions_of
 from dragoman.models.config import (
-    CausalConfig,
-    EncoderConfig,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    EncoderOnlyConfig,
     SelfAttentionConfig,
-    StructuralConfig,
-    TransformerConfig,
+    TreeConfig,
 )
-from dragoman.models.model_with_head import CausalTrunk, Headed
+from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.task_heads import SequenceHead
-from dragoman.nn.attention import Full, MultiHeadAttention
-from dragoman.nn.masks import causal, within
-from dragoman.nn.scores import share
-from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, Window, band, block_mask
-from dragoman.nn.sparse.linformer import mixed
+from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.masks import causal_mask, padding_mask
+from dragoman.nn.scores import repeat_kv_heads
+from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, SlidingWindow, bigbird_mask, sliding_window_mask
+from dragoman.nn.sparse.linformer import project_length
 from tests.fakes import rectangle
 from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.recurrent_networks import random_recurrent, recurrent_configs
@@ -34,7 +34,7 @@ from tests.variants import PATTERNS, POSITIONS, SCORES, attentions, every_combin
 
 VOCABULARY = 17
 CLOSE = {"atol": 1e-6, "rtol": 0.0}
-SIZES = {"heads": 3, "size": 18, "feed_forward": 11, "dropout": NO_DROPOUT}
+SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 11, "dropout": NO_DROPOUT}
 TEXTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4], [7, 7, 5], [16, 4, 9, 8, 5, 6, 12]]
 TOGETHER = [one for one in every_combination() if goes_together(*one[:3], masked=one[3])]
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=3)
@@ -71,12 +71,12 @@ def state_of(model: nn.Module) -> list[dict[str, Any]]:
 
 def combined(score: str, positions: str, pattern: str, *, masked: bool) -> nn.Module:
     """One of the table; blocks are so small that some are left out."""
-    chosen = BigBirdConfig(block=2, random=1) if pattern == "bigbird" else PATTERNS[pattern]
+    chosen = BigBirdConfig(block_size=2, num_random_blocks=1) if pattern == "bigbird" else PATTERNS[pattern]
     attention = SelfAttentionConfig(score=SCORES[score], pattern=chosen)
-    options = {**SIZES, "layers": 2, "positions": POSITIONS[positions][0], "attention": attention}
+    options = {**SIZES, "num_layers": 2, "positions": POSITIONS[positions][0], "attention": attention}
     if masked:
-        return random_causal(CausalConfig(**options), vocabulary=VOCABULARY)
-    return random_encoder(EncoderConfig(**options), vocabulary=VOCABULARY)
+        return random_causal(DecoderOnlyConfig(**options), vocabulary=VOCABULARY)
+    return random_encoder(EncoderOnlyConfig(**options), vocabulary=VOCABULARY)
 
 
 def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> Tensor:
@@ -84,14 +84,14 @@ def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> T
     masks = []
     for length in lengths.tolist():
         match attention.pattern:
-            case Full(causal=hides):
-                mask = causal(places, places) if hides else torch.ones(1, 1, places, places, dtype=torch.bool)
-            case Window(reach=reach, causal=hides):
-                mask = band(places, places, before=0, reach=reach, causal=hides)
-            case BigBird(block=block, draw=draw):
+            case FullAttention(causal=hides):
+                mask = causal_mask(places, places) if hides else torch.ones(1, 1, places, places, dtype=torch.bool)
+            case SlidingWindow(window=reach, causal=hides):
+                mask = sliding_window_mask(places, places, past_length=0, window=reach, causal=hides)
+            case BigBird(block_size=block, sampler=draw):
                 plan = draw(-(-length // block), attention.key.weight.shape[0] // attention.head_size)
                 mask = torch.zeros(1, 3, places, places, dtype=torch.bool)
-                mask[0, :, :length, :length] = block_mask(length, block=block, plan=plan)
+                mask[0, :, :length, :length] = bigbird_mask(length, block_size=block, random_blocks=plan)
         masks.append(mask.expand(1, 3, -1, -1))
     return torch.cat(masks)
 
@@ -99,10 +99,10 @@ def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> T
 def dense_weights(attention: MultiHeadAttention, arguments: tuple[Any, ...], allowed: Tensor) -> Tensor:
     """The equation over all places at once, without the fast road and without the pattern."""
     x, seen, _, *places = arguments
-    query = attention.queries(x, *places[:1])
+    query = attention.project_queries(x, *places[:1])
     logits = attention.score.compare(query, seen.keys)
-    if attention.distances is not None:
-        logits = logits + attention.distances.bias(query, keys=seen.positions, before=0)
+    if attention.position_bias is not None:
+        logits = logits + attention.position_bias.bias(query, keys=seen.positions, past_length=0)
     return logits.masked_fill(~allowed, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
 
 
@@ -123,17 +123,21 @@ def test_every_combination_is_recorded_without_a_trace(score: str, positions: st
         values = inputs[1].values
         if isinstance(attention.pattern, Linformer):
             assert one.mixtures
-            values = mixed(values, attention.pattern.of_values, inputs[2])
+            values = project_length(values, attention.pattern.value_projection, inputs[2])
         else:
-            real = within(lengths, tokens.shape[1]).transpose(2, 3) if not masked else torch.ones(1, dtype=torch.bool)
+            real = (
+                padding_mask(lengths, tokens.shape[1]).transpose(2, 3)
+                if not masked
+                else torch.ones(1, dtype=torch.bool)
+            )
             allowed = dense_mask(attention, tokens.shape[1], lengths if not masked else torch.tensor([13] * 3))
-            allowed = allowed & (within(lengths, tokens.shape[1]) if not masked else real)
+            allowed = allowed & (padding_mask(lengths, tokens.shape[1]) if not masked else real)
             real = real.expand_as(allowed)
             assert torch.equal(one.allowed[real], allowed[real])
             torch.testing.assert_close(one.weights[real], dense_weights(attention, inputs, allowed)[real], **CLOSE)
         attended = one.weights @ values
         if attention.distances is not None and attention.distances.adds_values:
-            attended = attended + attention.distances.values(one.weights, before=0)
+            attended = attended + attention.distances.values(one.weights, past_length=0)
         joined = attention.output(attended.transpose(1, 2).flatten(2))
         torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
 
@@ -150,8 +154,8 @@ def check_rows(weights: Tensor, allowed: Tensor) -> None:
 @torch.no_grad()
 def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[int]], seed: int) -> None:
     positions, roles = chosen
-    config = TransformerConfig(
-        **SIZES, encoder_layers=2, decoder_layers=3, positions=positions, attention=roles, tie="none"
+    config = EncoderDecoderConfig(
+        **SIZES, encoder_layers=2, decoder_layers=3, positions=positions, attention=roles, tie_embeddings="none"
     )
     model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
     source, lengths = rectangle(sources)
@@ -166,7 +170,7 @@ def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[i
         check_rows(trace.weights(kind), trace.allowed(kind))
     cross = trace.weights("cross")
     assert cross.shape[1:] == (len(sources), 3, target.shape[1], source.shape[1])
-    assert torch.equal(trace.allowed("cross"), within(lengths, source.shape[1])[None].expand_as(cross))
+    assert torch.equal(trace.allowed("cross"), padding_mask(lengths, source.shape[1])[None].expand_as(cross))
 
 
 @law
@@ -174,8 +178,8 @@ def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[i
 @torch.no_grad()
 def test_a_pass_by_steps_sees_what_the_parallel_one_sees(chosen: Any, sources: list[list[int]]) -> None:
     positions, roles = chosen
-    config = TransformerConfig(
-        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie="none"
+    config = EncoderDecoderConfig(
+        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie_embeddings="none"
     )
     model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
     source, lengths = rectangle(sources)
@@ -184,7 +188,7 @@ def test_a_pass_by_steps_sees_what_the_parallel_one_sees(chosen: Any, sources: l
         model.hidden(source, lengths, target)
     with record(model) as by_steps:
         memory = model.encode(source, lengths)
-        state = model.start(memory, beam=1)
+        state = model.start(memory, beam_size=1)
         for place in range(target.shape[1]):
             _, state = model.step(target[:, place, None], memory, state)
     for kind in ("masked", "cross"):
@@ -210,7 +214,7 @@ def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int
     assert weights.shape == (1, len(sources), 1, target.shape[1], source.shape[1])
     check_rows(weights, trace.allowed("cross"))
     memory = model.encode(source, lengths)
-    state = model.start(memory, beam=1)
+    state = model.start(memory, beam_size=1)
     for place in range(target.shape[1]):
         _, state = model.step(target[:, place, None], memory, state)
         torch.testing.assert_close(weights[0, :, 0, place], model.alignment(memory, state)[:, 0], atol=1e-5, rtol=1e-4)
@@ -225,10 +229,12 @@ def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
             expected = dense_weights(attention, inputs, one.allowed)
         else:
             query = attention.queries(inputs[0], *inputs[3:4])
-            logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(query, inputs[4], before=0)
+            logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(
+                query, inputs[4], past_length=0
+            )
             expected = logits.masked_fill(~one.allowed, -torch.inf).softmax(dim=-1)
         torch.testing.assert_close(one.weights, expected, **CLOSE)
-        attended = one.weights @ share(inputs[1].values, one.weights.shape[1])
+        attended = one.weights @ repeat_kv_heads(inputs[1].values, one.weights.shape[1])
         joined = attention.output(attended.transpose(1, 2).flatten(2))
         torch.testing.assert_close(joined, output, atol=2e-5 + rounding, rtol=1e-5)
 
@@ -237,8 +243,12 @@ def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
 @given(st.lists(parsed(vocabulary=VOCABULARY), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
 @torch.no_grad()
 def test_structural_positions_are_recorded_too(sources: list[Any], absolute: bool, seed: int) -> None:
-    config = TransformerConfig(
-        **SIZES, encoder_layers=2, decoder_layers=1, positions=StructuralConfig(absolute=absolute, reach=3), tie="none"
+    config = EncoderDecoderConfig(
+        **SIZES,
+        encoder_layers=2,
+        decoder_layers=1,
+        positions=TreeConfig(absolute=absolute, max_distance=3),
+        tie_embeddings="none",
     )
     model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
     source, lengths = rectangle([[*one.ids, 3] for one in sources])
@@ -255,8 +265,8 @@ def test_structural_positions_are_recorded_too(sources: list[Any], absolute: boo
 @torch.no_grad()
 def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]], groups: int, compute: Any) -> None:
     """What is recorded of a network whose inputs are rounded are the weights of the rounded inputs."""
-    sizes = {**SIZES, "heads": 6, "size": 36, "key_value_heads": groups}
-    config = TransformerConfig(**sizes, encoder_layers=1, decoder_layers=2, tie="none")
+    sizes = {**SIZES, "num_heads": 6, "d_model": 36, "num_kv_heads": groups}
+    config = EncoderDecoderConfig(**sizes, encoder_layers=1, decoder_layers=2, tie_embeddings="none")
     model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
     source, lengths = rectangle(sources)
     target, _ = rectangle([[2, *text] for text in sources])
@@ -276,10 +286,10 @@ def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]
 def test_what_a_head_stands_on_is_recorded(reads: str) -> None:
     tokens, lengths = rectangle(TEXTS)
     if reads == "both sides":
-        trunk: Any = random_encoder(EncoderConfig(**SIZES, layers=2), vocabulary=VOCABULARY)
+        trunk: Any = random_encoder(EncoderOnlyConfig(**SIZES, num_layers=2), vocabulary=VOCABULARY)
     else:
-        trunk = CausalTrunk(random_causal(CausalConfig(**SIZES, layers=2), vocabulary=VOCABULARY))
-    model = Headed(trunk, SequenceHead(size=18, labels=5, pooling="mean", dense=True, dropout=0.0)).eval()
+        trunk = DecoderOnlyBackbone(random_causal(DecoderOnlyConfig(**SIZES, num_layers=2), vocabulary=VOCABULARY))
+    model = ModelWithHead(trunk, SequenceHead(d_model=18, num_labels=5, pooling="mean", dense=True, dropout=0.0)).eval()
     alone, before = model(tokens, lengths), state_of(model)
     with Called(model) as called, record(model) as trace:
         assert torch.equal(model(tokens, lengths), alone)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.recurrent.attention
-from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
+from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
-from dragoman.nn.recurrent.attention import SourceAttention, SourceView
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, read_by_steps
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
+from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
 from tests.fakes import SYMBOLS, rectangle
 from tests.recurrent_networks import random_recurrent, recurrent_configs
 from tests.searching import search
@@ -35,19 +35,19 @@ pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
 law = settings(max_examples=20)
 
 
-def network(recipe: Recipe) -> Seq2SeqRecurrent:
+def network(recipe: Recipe) -> RecurrentEncoderDecoder:
     config, seed = recipe
-    source = TARGET_VOCABULARY if config.tie == "all" else SOURCE_VOCABULARY
+    source = TARGET_VOCABULARY if config.tie_embeddings == "all" else SOURCE_VOCABULARY
     return random_recurrent(config, source_vocabulary=source, target_vocabulary=TARGET_VOCABULARY, seed=seed).double()
 
 
 def sources(pairs: Pairs) -> tuple[Tensor, Tensor]:
-    return rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
+    return rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
 
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Sources that end, their lengths, and targets that begin."""
-    return *sources(pairs), rectangle([[SYMBOLS.begin, *target] for _, target in pairs])[0]
+    return *sources(pairs), rectangle([[SYMBOLS.bos, *target] for _, target in pairs])[0]
 
 
 def widened(ids: Tensor, columns: int) -> Tensor:
@@ -60,7 +60,7 @@ def others(ids: Tensor, seed: int) -> Tensor:
     return (ids + shift) % TARGET_VOCABULARY
 
 
-def stepped(model: Seq2SeqRecurrent, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
+def stepped(model: RecurrentEncoderDecoder, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
     """Logits of `tokens` (batch, places) given one place after the other to a beam of one."""
     columns = []
     for place in range(tokens.shape[1]):
@@ -148,7 +148,7 @@ def test_the_loop_over_packed_sequences_computes_the_equations(recipe: Recipe, p
         return logits, [parameter.grad for parameter in model.parameters()]
 
     fast, fast_gradients = ran()
-    with patch.object(BidirectionalLayer, "forward", read_by_steps):
+    with patch.object(BidirectionalLayer, "forward", bidirectional_reference):
         slow, slow_gradients = ran()
     torch.testing.assert_close(fast, slow, **CLOSE)
     torch.testing.assert_close(fast_gradients, slow_gradients, **CLOSE)
@@ -160,7 +160,7 @@ def test_every_road_of_attention_computes_the_equation(recipe: Recipe, pairs: Pa
     """Through the whole network, forwards and backwards, however few numbers may be held at a time."""
     model = network(recipe)
 
-    def equation(self: SourceAttention, query: Tensor, view: SourceView) -> Tensor:
+    def equation(self: SourceAttention, query: Tensor, view: AttentionMemory) -> Tensor:
         return self.weights(query, view) @ view.states.values[:, 0]
 
     def ran() -> tuple[Tensor, list[Tensor | None]]:
@@ -169,7 +169,7 @@ def test_every_road_of_attention_computes_the_equation(recipe: Recipe, pairs: Pa
         logits.square().mean().backward()
         return logits, [parameter.grad for parameter in model.parameters()]
 
-    with patch.object(dragoman.nn.recurrent.attention, "CHUNK", chunk):
+    with patch.object(dragoman.nn.recurrent.attention, "MAX_CHUNK_ELEMENTS", chunk):
         fast, fast_gradients = ran()
     with patch.object(SourceAttention, "context", equation):
         slow, slow_gradients = ran()
@@ -184,7 +184,7 @@ def test_step_by_step_is_as_at_once(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     memory = model.encode(source, lengths)
-    one_by_one, _ = stepped(model, memory, target, model.start(memory, beam=1))
+    one_by_one, _ = stepped(model, memory, target, model.start(memory, beam_size=1))
     torch.testing.assert_close(one_by_one, model(source, lengths, target), **CLOSE)
 
 
@@ -194,8 +194,8 @@ def test_step_by_step_is_as_at_once(recipe: Recipe, pairs: Pairs) -> None:
 def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     memory = model.encode(*sources(pairs))
-    tokens = torch.full((len(pairs), 1), SYMBOLS.begin)
-    _, state = model.step(tokens, memory, model.start(memory, beam=1))
+    tokens = torch.full((len(pairs), 1), SYMBOLS.bos)
+    _, state = model.step(tokens, memory, model.start(memory, beam_size=1))
     once, _ = model.step(tokens + 2, memory, state)
     model.step(tokens + 3, memory, state)
     again, _ = model.step(tokens + 2, memory, state)
@@ -211,9 +211,9 @@ def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, d
     batch, width = len(pairs), data.draw(st.sampled_from([1, 2, 3]))
     source, lengths = sources(pairs)
     memory = model.encode(source, lengths)
-    state = model.start(memory, beam=width)
+    state = model.start(memory, beam_size=width)
     prefixes = torch.empty(batch, width, 0, dtype=torch.long)
-    tokens = torch.full((batch, width), SYMBOLS.begin)
+    tokens = torch.full((batch, width), SYMBOLS.bos)
     for _ in range(4):
         logits, state = model.step(tokens, memory, state)
         prefixes = torch.cat([prefixes, tokens[..., None]], dim=2)
@@ -221,7 +221,7 @@ def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, d
         torch.testing.assert_close(logits, torch.stack(anew, dim=1), **CLOSE)
         wider = data.draw(st.sampled_from([1, 2, 3]))
         parents = torch.tensor(data.draw(matrix(batch, wider, st.integers(0, width - 1))))
-        state, width = state.select(parents), wider
+        state, width = state.reorder(parents), wider
         prefixes = prefixes.gather(1, parents[..., None].expand(-1, -1, prefixes.shape[2]))
         tokens = torch.tensor(data.draw(matrix(batch, width, tokens_of_targets)))
 
@@ -234,9 +234,9 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
     rows = torch.tensor(data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=1, unique=True)))
     tokens = torch.tensor(data.draw(matrix(len(pairs), 5, tokens_of_targets)))
     memory = model.encode(*sources(pairs))
-    whole, _ = stepped(model, memory, tokens, model.start(memory, beam=1))
-    _, state = stepped(model, memory, tokens[:, :2], model.start(memory, beam=1))
-    rest, _ = stepped(model, memory.keep(rows), tokens[rows, 2:], state.keep(rows))
+    whole, _ = stepped(model, memory, tokens, model.start(memory, beam_size=1))
+    _, state = stepped(model, memory, tokens[:, :2], model.start(memory, beam_size=1))
+    rest, _ = stepped(model, memory.select(rows), tokens[rows, 2:], state.select(rows))
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
@@ -252,14 +252,14 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
     for some, age in zip((older, younger), ages, strict=True):
         mine = torch.tensor(data.draw(matrix(len(some), age + 3, tokens_of_targets)))
         memory = model.encode(*sources(some))
-        state = model.start(memory, beam=1)
+        state = model.start(memory, beam_size=1)
         if age:
             _, state = stepped(model, memory, mine[:, :age], state)
         memories.append(memory)
         states.append(state)
         tokens.append(mine[:, age:])
         alone.append(stepped(model, memory, mine[:, age:], state)[0])
-    together, _ = stepped(model, memories[0].join(memories[1]), torch.cat(tokens), states[0].join(states[1]))
+    together, _ = stepped(model, memories[0].concat(memories[1]), torch.cat(tokens), states[0].concat(states[1]))
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
@@ -272,7 +272,7 @@ def test_the_weights_of_a_step_are_of_the_source_alone(recipe: Recipe, pairs: Pa
         return
     source, lengths = sources(pairs)
     memory = model.encode(source, lengths)
-    _, state = model.step(torch.full((len(pairs), 3), SYMBOLS.begin), memory, model.start(memory, beam=3))
+    _, state = model.step(torch.full((len(pairs), 3), SYMBOLS.bos), memory, model.start(memory, beam_size=3))
     weights = model.alignment(memory, state)
     assert weights.shape == (len(pairs), 3, source.shape[1])
     torch.testing.assert_close(weights.sum(dim=2), torch.ones_like(weights[..., 0]), **CLOSE)
@@ -285,35 +285,30 @@ def test_the_weights_of_a_step_are_of_the_source_alone(recipe: Recipe, pairs: Pa
 def test_forced_scores_at_once_and_by_steps_agree(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target = inputs(pairs)
-    expected, _ = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
-    given_ = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
+    given_ = {"target": target, "expected": expected}
     at_once = score_targets(model, source, lengths, **given_)
     with torch.inference_mode():
         memory = model.encode(source, lengths)
-    torch.testing.assert_close(at_once, score_by_steps(model, memory, **given_), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(at_once, score_stepwise(model, memory, **given_), atol=1e-5, rtol=1e-5)
 
 
 @law
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
-    wanted = SearchSettings(beam=beam, best=beam)
+    wanted = DecodingConfig(beam_size=beam, n_best=beam)
     source, lengths = sources(pairs)
     with torch.inference_mode():
         memory = model.encode(source, lengths)
-    found = search(model, memory, limits=torch.full_like(lengths, 11), settings=wanted, symbols=SYMBOLS)
+    found = search(model, memory, limits=torch.full_like(lengths, 11), config=wanted)
     assert len(found) == len(pairs)
     finished = [(row, one) for row, hypotheses in enumerate(found) for one in hypotheses if one.finished]
     if not finished:
         return
     rows = [row for row, _ in finished]
-    forced = score_hypotheses(
-        model,
-        source[rows],
-        lengths[rows],
-        outputs=[one.tokens for _, one in finished],
-        normalisation=wanted.normalisation,
-        symbols=SYMBOLS,
+    forced = score_outputs(
+        model, source[rows], lengths[rows], outputs=[one.tokens for _, one in finished], penalty=wanted.penalty
     )
     for (_, one), again in zip(finished, forced, strict=True):
         assert again.score == pytest.approx(one.score, abs=1e-4)

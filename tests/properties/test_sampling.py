@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import Beginnings, Hypothesis, SamplingSettings, SearchSettings, Sliding, sample
-from dragoman.decoding.sampling import pick, uniform
-from dragoman.models.config import CausalConfig, LearnedConfig, RotaryConfig
-from dragoman.models.decoder_only import CausalTransformer
+from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig, SamplingStart, SlidingContext, sample
+from dragoman.decoding.sampling import sample_next, uniform_number
+from dragoman.models.config import DecoderOnlyConfig, LearnedConfig, RotaryConfig
+from dragoman.models.decoder_only import DecoderOnlyTransformer
 from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
 from tests.networks import NO_DROPOUT, random_causal
 from tests.searching import beam_search, greedy, search
@@ -29,40 +29,40 @@ networks = st.builds(
     end_bias=st.sampled_from([-3.0, 0.0, 1.0]),
 )
 chances = st.builds(
-    SamplingSettings,
+    SamplingConfig,
     temperature=st.sampled_from([0.3, 1.0, 1.7]),
     top_k=st.sampled_from([None, 1, 3]),
     top_p=st.sampled_from([None, 0.7]),
     min_p=st.sampled_from([None, 0.1]),
-    typical=st.sampled_from([None, 0.8]),
+    typical_p=st.sampled_from([None, 0.8]),
     repetition_penalty=st.sampled_from([1.0, 1.3]),
-    no_repeat_ngram=st.sampled_from([None, 2]),
-    minimum_length=st.integers(0, 3),
-    allow_unknown=st.booleans(),
+    no_repeat_ngram_size=st.sampled_from([None, 2]),
+    min_length=st.integers(0, 3),
+    allow_unk=st.booleans(),
     seed=st.integers(0, 2**64 - 1),
 )
 
 
-def beginnings(rows: Sequence[Sequence[int]], numbers: Sequence[tuple[int, int]]) -> Beginnings:
+def beginnings(rows: Sequence[Sequence[int]], numbers: Sequence[tuple[int, int]]) -> SamplingStart:
     """Each prompt counts as said."""
     backwards, _ = rectangle([row[::-1] for row in rows])
-    return Beginnings(torch.tensor([row[-1] for row in rows]), backwards.flip(1), tuple(numbers))
+    return SamplingStart(torch.tensor([row[-1] for row in rows]), backwards.flip(1), tuple(numbers))
 
 
 def draw_all(
     network: PrefixNetwork,
     rows: Sequence[Sequence[int]],
-    wanted: SamplingSettings,
+    wanted: SamplingConfig,
     *,
     limits: Sequence[int],
     numbers: Sequence[tuple[int, int]] | None = None,
     context: int = 100,
 ) -> list[Hypothesis]:
     """What is drawn after prompts."""
-    model = Sliding(TextNetwork(network, maximum_length=context), context=context)
+    model = SlidingContext(TextNetwork(network, max_length=context), context=context)
     begin = beginnings(rows, numbers or [(row, 0) for row in range(len(rows))])
     memory = model.encode(*rectangle(rows))
-    found = sample(model, memory, limits=torch.tensor(limits), settings=wanted, symbols=SYMBOLS, beginnings=begin)
+    found = sample(model, memory, limits=torch.tensor(limits), config=wanted, start=begin)
     return [one for [one] in found]
 
 
@@ -77,22 +77,24 @@ def assert_same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> 
 @pytest.mark.parametrize(
     "wanted",
     [
-        SamplingSettings(seed=1),
-        SamplingSettings(seed=2, temperature=0.6),
-        SamplingSettings(seed=3, temperature=1.5, top_k=5),
-        SamplingSettings(seed=4, top_p=0.8),
-        SamplingSettings(seed=5, min_p=0.2),
-        SamplingSettings(seed=6, typical=0.7),
+        SamplingConfig(seed=1),
+        SamplingConfig(seed=2, temperature=0.6),
+        SamplingConfig(seed=3, temperature=1.5, top_k=5),
+        SamplingConfig(seed=4, top_p=0.8),
+        SamplingConfig(seed=5, min_p=0.2),
+        SamplingConfig(seed=6, typical_p=0.7),
     ],
     ids=lambda one: ",".join(one.model_dump(exclude_defaults=True)),
 )
-def test_frequencies_follow_the_distribution(wanted: SamplingSettings) -> None:
+def test_frequencies_follow_the_distribution(wanted: SamplingConfig) -> None:
     """Pearson's chi-square test on 20,000 draws; its 99.9 % quantile by Wilson and Hilferty (1931)."""
     count = 20_000
     logits = torch.tensor([[0.3, -1.1, 2.0, 0.0, 1.4, -0.2, 0.9]])
-    numbers = [uniform(wanted.seed, (row, 0), 0) for row in range(count)]
+    numbers = [uniform_number(wanted.seed, (row, 0), 0) for row in range(count)]
     empty = torch.empty(count, 0, dtype=torch.long)
-    tokens, _ = pick(logits.expand(count, -1), said=empty, never=[], uniforms=numbers, settings=wanted, pad=0)
+    tokens, _ = sample_next(
+        logits.expand(count, -1), context=empty, suppress_tokens=[], uniforms=numbers, config=wanted
+    )
     expected = by_definition(logits[0].tolist(), wanted)
     observed = Counter(tokens.tolist())
     assert set(observed) <= set(expected)
@@ -102,7 +104,7 @@ def test_frequencies_follow_the_distribution(wanted: SamplingSettings) -> None:
     assert statistic < freedom * (1 - 2 / (9 * freedom) + 3.09 * math.sqrt(2 / (9 * freedom))) ** 3
 
 
-def by_definition(logits: list[float], wanted: SamplingSettings) -> dict[int, float]:
+def by_definition(logits: list[float], wanted: SamplingConfig) -> dict[int, float]:
     """The probabilities of what may be drawn, by one filter at most, one token after the other."""
     powers = [math.exp(logit / wanted.temperature) for logit in logits]
     shares = {token: power / math.fsum(powers) for token, power in enumerate(powers)}
@@ -113,9 +115,9 @@ def by_definition(logits: list[float], wanted: SamplingSettings) -> dict[int, fl
     if wanted.min_p is not None:
         greatest = max(shares.values())
         shares = {token: share for token, share in shares.items() if share >= wanted.min_p * greatest}
-    if wanted.typical is not None:
+    if wanted.typical_p is not None:
         entropy = -math.fsum(share * math.log(share) for share in shares.values())
-        shares = until(wanted.typical, sorted(shares.items(), key=lambda one: abs(-math.log(one[1]) - entropy)))
+        shares = until(wanted.typical_p, sorted(shares.items(), key=lambda one: abs(-math.log(one[1]) - entropy)))
     whole = math.fsum(shares.values())
     return {token: share / whole for token, share in shares.items()}
 
@@ -130,7 +132,7 @@ def until(mass: float, ordered: list[tuple[int, float]]) -> dict[int, float]:
 
 def test_draws_of_one_output_follow_the_distribution_too() -> None:
     """One after the other they are as independent as side by side: pairs of neighbours in 4 x 4 cells."""
-    numbers = [uniform(7, (0, 0), step) for step in range(20_001)]
+    numbers = [uniform_number(7, (0, 0), step) for step in range(20_001)]
     cells = Counter((int(4 * one), int(4 * two)) for one, two in itertools.pairwise(numbers))
     statistic = sum((cells[row, column] - 1250) ** 2 / 1250 for row in range(4) for column in range(4))
     assert statistic < 37.7  # 99.9 % of chi-square with 15 degrees of freedom
@@ -138,7 +140,7 @@ def test_draws_of_one_output_follow_the_distribution_too() -> None:
 
 @given(networks, prompts, chances, st.data())
 def test_in_a_batch_is_as_alone(
-    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings, data: st.DataObject
+    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig, data: st.DataObject
 ) -> None:
     """Also where texts outgrow the context, each at a time of its own."""
     limits = [data.draw(st.integers(1, 9)) for _ in rows]
@@ -153,7 +155,7 @@ def test_in_a_batch_is_as_alone(
 
 
 @given(networks, prompts, chances)
-def test_a_seed_reproduces(network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings) -> None:
+def test_a_seed_reproduces(network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig) -> None:
     limits = [7] * len(rows)
     assert draw_all(network, rows, wanted, limits=limits) == draw_all(network, rows, wanted, limits=limits)
 
@@ -162,7 +164,7 @@ def test_another_seed_number_or_sample_draws_something_else() -> None:
     network, rows = PrefixNetwork(words=31, end_bias=-30.0), [[5]]
     changed = [(0, (0, 0)), (1, (0, 0)), (0, (1, 0)), (0, (0, 1))]
     found = [
-        draw_all(network, rows, SamplingSettings(seed=seed), limits=[11], numbers=[number])[0].tokens
+        draw_all(network, rows, SamplingConfig(seed=seed), limits=[11], numbers=[number])[0].tokens
         for seed, number in changed
     ]
     assert len(set(found)) == len(changed)
@@ -173,28 +175,28 @@ def test_temperature_0_is_greedy_search_and_a_beam_of_one(
     network: PrefixNetwork, rows: list[list[int]], minimum: int, unknown: bool, limit: int
 ) -> None:
     model = TextNetwork(network)
-    common = {"minimum_length": minimum, "allow_unknown": unknown}
+    common = {"min_length": minimum, "allow_unk": unknown}
     limits = torch.full((len(rows),), limit)
     last = torch.tensor([row[-1] for row in rows])
-    arguments = {"limits": limits, "symbols": SYMBOLS}
+    arguments = {"limits": limits}
     memory = model.encode(*rectangle(rows))
-    coldest = draw_all(network, rows, SamplingSettings(temperature=0, **common), limits=[limit] * len(rows))
-    narrow = SearchSettings(beam=1, **common)
-    for road in (greedy, beam_search, search):
-        found = road(model, memory, settings=narrow, first=last, **arguments)
+    coldest = draw_all(network, rows, SamplingConfig(temperature=0, **common), limits=[limit] * len(rows))
+    narrow = DecodingConfig(beam_size=1, **common)
+    for run in (greedy, beam_search, search):
+        found = run(model, memory, config=narrow, start_tokens=last, **arguments)
         assert_same(coldest, [one for [one] in found])
 
 
 @given(networks, prompts, chances)
 def test_a_log_probability_is_the_one_by_definition(
-    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingSettings
+    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig
 ) -> None:
     for row, one in zip(rows, draw_all(network, rows, wanted, limits=[5] * len(rows)), strict=True):
-        symbols = [*one.tokens, SYMBOLS.end] if one.finished else [*one.tokens]
+        symbols = [*one.tokens, SYMBOLS.eos] if one.finished else [*one.tokens]
         expected = [network.log_probs((), (*row, *one.tokens[:place]))[symbol] for place, symbol in enumerate(symbols)]
         assert one.token_log_probs == pytest.approx(expected, abs=1e-5)
         assert one.log_prob == pytest.approx(math.fsum(expected), abs=1e-4)
-        assert not {SYMBOLS.pad, SYMBOLS.begin, SYMBOLS.end} & set(one.tokens)
+        assert not {SYMBOLS.pad, SYMBOLS.bos, SYMBOLS.eos} & set(one.tokens)
 
 
 @dataclass(frozen=True)
@@ -218,24 +220,24 @@ def test_a_sliding_context_shows_what_its_rule_says(
     network: PrefixNetwork, rows: list[list[int]], context: int, beam: int, limit: int
 ) -> None:
     """In any search: the slow twin cuts the whole text anew for every hypothesis and every token."""
-    sliding = Sliding(TextNetwork(network, maximum_length=context), context=context)
+    sliding = SlidingContext(TextNetwork(network, max_length=context), context=context)
     twin = Shown(words=network.words, context=context, kept=sliding.kept, inner=network)
-    wanted = SearchSettings(beam=beam, best=beam, minimum_length=limit // 2)
-    arguments = {"limits": torch.full((len(rows),), limit), "settings": wanted, "symbols": SYMBOLS}
+    wanted = DecodingConfig(beam_size=beam, n_best=beam, min_length=limit // 2)
+    arguments = {"limits": torch.full((len(rows),), limit), "config": wanted}
     last = torch.tensor([row[-1] for row in rows])
-    found = beam_search(sliding, sliding.encode(*rectangle(rows)), first=last, **arguments)
+    found = beam_search(sliding, sliding.encode(*rectangle(rows)), start_tokens=last, **arguments)
     memory = Sources(tuple(tuple(row[:-1]) for row in rows))
-    expected = beam_search(twin, memory, first=last, **arguments)
+    expected = beam_search(twin, memory, start_tokens=last, **arguments)
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
     assert sliding.kept >= 3 * context // 4 or context < 4
 
 
-def logits_by_steps(model: CausalTransformer, text: list[int], *, prompt: int, context: int) -> list[Tensor]:
+def logits_by_steps(model: DecoderOnlyTransformer, text: list[int], *, prompt: int, context: int) -> list[Tensor]:
     """What a sliding network says after each token of a text, from the last one of its prompt on."""
-    sliding = Sliding(model, context=context)
+    sliding = SlidingContext(model, context=context)
     memory = sliding.encode(torch.tensor([text[:prompt]]), torch.tensor([prompt]))
-    state = sliding.start(memory, beam=1)
+    state = sliding.start(memory, beam_size=1)
     found = []
     for token in text[prompt - 1 :]:
         logits, state = sliding.step(torch.tensor([[token]]), memory, state)
@@ -243,12 +245,12 @@ def logits_by_steps(model: CausalTransformer, text: list[int], *, prompt: int, c
     return found
 
 
-@pytest.mark.parametrize("positions", [LearnedConfig(length=11), RotaryConfig()], ids=["learned", "rotary"])
+@pytest.mark.parametrize("positions", [LearnedConfig(max_length=11), RotaryConfig()], ids=["learned", "rotary"])
 @pytest.mark.parametrize("prompt", [1, 3, 11, 12, 29])
 def test_a_transformer_that_slides_is_one_that_reads_its_window(
     positions: LearnedConfig | RotaryConfig, prompt: int
 ) -> None:
-    config = CausalConfig(size=12, heads=2, feed_forward=19, layers=2, positions=positions, dropout=NO_DROPOUT)
+    config = DecoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=2, positions=positions, dropout=NO_DROPOUT)
     model = random_causal(config, vocabulary=13)
     context, kept = 11, 9
     text = torch.randint(4, 13, (41,), generator=torch.Generator().manual_seed(3)).tolist()
@@ -262,25 +264,25 @@ def test_a_transformer_that_slides_is_one_that_reads_its_window(
 
 
 def test_sliding_states_are_rearranged_with_their_rows() -> None:
-    """`select`, `keep` and `join` in the middle of texts that have slid a different number of times."""
-    model = Sliding(TextNetwork(PrefixNetwork(words=5)), context=4)
+    """`reorder`, `select` and `concat` in the middle of texts that have slid a different number of times."""
+    model = SlidingContext(TextNetwork(PrefixNetwork(words=5)), context=4)
     rows = [[4], [5, 6, 7, 8, 4], [6, 6, 6]]
     state_of, memories = {}, {}
     texts = {0: [4, 5, 6, 7, 8, 4], 1: [5, 6, 7, 8, 4, 5, 6], 2: [6, 6, 6, 7]}
     for number, row in enumerate(rows):
         memories[number] = model.encode(*rectangle([row]))
-        state = model.start(memories[number], beam=1)
+        state = model.start(memories[number], beam_size=1)
         for token in texts[number][len(row) - 1 :]:
             _, state = model.step(torch.tensor([[token]]), memories[number], state)
         state_of[number] = state
-    together = state_of[0].join(state_of[1]).join(state_of[2])
-    memory = memories[0].join(memories[1]).join(memories[2])
+    together = state_of[0].concat(state_of[1]).concat(state_of[2])
+    memory = memories[0].concat(memories[1]).concat(memories[2])
     assert memory.lengths.tolist() == [1, 3, 3]
     order = torch.tensor([2, 0, 1, 0])
     tokens = torch.tensor([[7], [8], [4], [5]])
-    logits, _ = model.step(tokens, memory.keep(order), together.keep(order))
+    logits, _ = model.step(tokens, memory.select(order), together.select(order))
     twice, _ = model.step(
-        tokens.repeat(1, 2), memory.keep(order), together.keep(order).select(torch.zeros(4, 2).long())
+        tokens.repeat(1, 2), memory.select(order), together.select(order).reorder(torch.zeros(4, 2).long())
     )
     for place, number in enumerate(order.tolist()):
         alone, _ = model.step(tokens[place : place + 1], memories[number], state_of[number])

@@ -9,26 +9,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.decode_twin import plain_beam_search
 from dragoman.decoding import (
-    Average,
-    Gnmt,
+    DecodingConfig,
     Hypothesis,
-    Normalisation,
-    Raw,
-    SearchSettings,
-    score_by_steps,
-    score_hypotheses,
+    LengthPenalty,
+    score_outputs,
+    score_stepwise,
     score_targets,
 )
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources, rectangle
-from tests.searching import beam_search, greedy, search
+from tests.plain_beam_search import plain_beam_search
+from tests.searching import beam_search, greedy, penalty_options, search
 
 PRIMES = [1, 2, 3, 5, 7]
-normalisations = st.one_of(
-    st.just(Raw()),
-    st.builds(Average, alpha=st.sampled_from([-0.7, 0.0, 0.6, 1.0, 1.7])),
-    st.builds(Gnmt, alpha=st.sampled_from([-0.5, 0.6, 2.3])),
+penalties = st.one_of(
+    st.just(LengthPenalty("none", 0.0)),
+    st.builds(LengthPenalty, st.just("average"), st.sampled_from([-0.7, 0.0, 0.6, 1.0, 1.7])),
+    st.builds(LengthPenalty, st.just("gnmt"), st.sampled_from([-0.5, 0.6, 2.3])),
 )
 sources = st.lists(st.lists(st.integers(4, 10), max_size=5), min_size=1, max_size=5)
 
@@ -44,14 +41,14 @@ def networks(*, words: int = 3, levels: int | None = None) -> st.SearchStrategy[
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> SearchSettings:
+def searches(draw: st.DrawFn) -> DecodingConfig:
     beam = draw(st.sampled_from(PRIMES))
-    return SearchSettings(
-        beam=beam,
-        best=draw(st.integers(1, beam)),
-        normalisation=draw(normalisations),
-        minimum_length=draw(st.integers(0, 3)),
-        allow_unknown=draw(st.booleans()),
+    return DecodingConfig(
+        beam_size=beam,
+        n_best=draw(st.integers(1, beam)),
+        **penalty_options(draw(penalties)),
+        min_length=draw(st.integers(0, 3)),
+        allow_unk=draw(st.booleans()),
     )
 
 
@@ -65,10 +62,10 @@ def problems(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
 Problem = tuple[list[list[int]], list[int]]
 
 
-def run_beam(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> list[list[Hypothesis]]:
+def run_beam(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> list[list[Hypothesis]]:
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
-    return beam_search(network, memory, limits=torch.tensor(limits), settings=wanted, symbols=SYMBOLS)
+    return beam_search(network, memory, limits=torch.tensor(limits), config=wanted)
 
 
 def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -81,30 +78,30 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 
 
 @given(networks(), problems(), searches())
-def test_a_beam_of_one_is_greedy_search(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
-    narrow = wanted.model_copy(update={"beam": 1, "best": 1})
+def test_a_beam_of_one_is_greedy_search(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+    narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1})
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
-    one = greedy(network, memory, limits=torch.tensor(limits), settings=narrow, symbols=SYMBOLS)
+    one = greedy(network, memory, limits=torch.tensor(limits), config=narrow)
     assert_same(run_beam(network, problem, narrow), one)
 
 
 @given(networks(levels=2), problems())
 def test_a_beam_of_one_is_greedy_search_where_many_symbols_tie(network: PrefixNetwork, problem: Problem) -> None:
-    narrow = SearchSettings(beam=1)
+    narrow = DecodingConfig(beam_size=1)
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
-    one = greedy(network, memory, limits=torch.tensor(limits), settings=narrow, symbols=SYMBOLS)
+    one = greedy(network, memory, limits=torch.tensor(limits), config=narrow)
     assert_same(run_beam(network, problem, narrow), one)
 
 
-def every_output(network: PrefixNetwork, source: list[int], limit: int, wanted: SearchSettings) -> Iterator[Hypothesis]:
+def every_output(network: PrefixNetwork, source: list[int], limit: int, wanted: DecodingConfig) -> Iterator[Hypothesis]:
     """All finished outputs that settings allow, with their scores by the definition, in double precision."""
-    words = [SYMBOLS.unknown] * wanted.allow_unknown + list(range(4, network.vocabulary))
-    for length in range(wanted.minimum_length, limit + 1):
+    words = [SYMBOLS.unk] * wanted.allow_unk + list(range(4, network.vocabulary))
+    for length in range(wanted.min_length, limit + 1):
         for tokens in itertools.product(words, repeat=length):
-            symbols = [*tokens, SYMBOLS.end]
-            prefixes = [(SYMBOLS.begin, *tokens[:place]) for place in range(length + 1)]
+            symbols = [*tokens, SYMBOLS.eos]
+            prefixes = [(SYMBOLS.bos, *tokens[:place]) for place in range(length + 1)]
             log_probs = tuple(
                 network.log_probs(source, prefix)[symbol] for prefix, symbol in zip(prefixes, symbols, strict=True)
             )
@@ -112,23 +109,24 @@ def every_output(network: PrefixNetwork, source: list[int], limit: int, wanted: 
             yield Hypothesis(tokens, log_prob, by_definition(log_prob, length + 1, wanted), log_probs, finished=True)
 
 
-def by_definition(log_prob: float, length: int, wanted: SearchSettings) -> float:
-    match wanted.normalisation:
-        case Average(alpha=alpha):
+def by_definition(log_prob: float, length: int, wanted: DecodingConfig) -> float:
+    alpha = wanted.penalty.alpha
+    match wanted.penalty.kind:
+        case "average":
             return log_prob / length**alpha
-        case Gnmt(alpha=alpha):
+        case "gnmt":
             return log_prob / ((5 + length) / 6) ** alpha
-        case Raw():
+        case "none":
             return log_prob
 
 
 @settings(max_examples=60)
-@given(networks(words=2), st.lists(st.integers(4, 9), max_size=3), normalisations, st.integers(0, 3), st.integers(1, 5))
+@given(networks(words=2), st.lists(st.integers(4, 9), max_size=3), penalties, st.integers(0, 3), st.integers(1, 5))
 def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
-    network: PrefixNetwork, source: list[int], normalisation: Normalisation, minimum: int, best: int
+    network: PrefixNetwork, source: list[int], penalty: LengthPenalty, minimum: int, best: int
 ) -> None:
     limit = 3
-    wanted = SearchSettings(beam=3**4, best=best, normalisation=normalisation, minimum_length=minimum)
+    wanted = DecodingConfig(beam_size=3**4, n_best=best, **penalty_options(penalty), min_length=minimum)
     [found] = run_beam(network, ([source], [limit]), wanted)
     outputs = sorted(every_output(network, source, limit, wanted), key=lambda one: -one.score)
     assert_same([found], [outputs[:best]])
@@ -136,17 +134,17 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
 
 @given(networks(), problems(), searches())
 def test_search_finds_what_the_plain_loop_finds_which_never_stops_early(
-    network: PrefixNetwork, problem: Problem, wanted: SearchSettings
+    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig
 ) -> None:
     rows, limits = problem
-    ids, lengths = rectangle([[*row, SYMBOLS.end] for row in rows])
-    with_end = [[*row, SYMBOLS.end] for row in rows]
+    ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
+    with_end = [[*row, SYMBOLS.eos] for row in rows]
     plain = plain_beam_search(network, ids, lengths, limits=limits, settings=wanted, symbols=SYMBOLS)
     assert_same(run_beam(network, (with_end, limits), wanted), plain)
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches())
-def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
+def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
     together = run_beam(network, problem, wanted)
     alone = [run_beam(network, ([row], [limit]), wanted)[0] for row, limit in zip(*problem, strict=True)]
     assert_same(together, alone)
@@ -154,25 +152,25 @@ def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted
 
 @given(networks(), problems(), searches())
 def test_outputs_obey_the_settings_and_come_best_first(
-    network: PrefixNetwork, problem: Problem, wanted: SearchSettings
+    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig
 ) -> None:
-    never = {SYMBOLS.pad, SYMBOLS.begin, SYMBOLS.end} | (set() if wanted.allow_unknown else {SYMBOLS.unknown})
+    never = {SYMBOLS.pad, SYMBOLS.bos, SYMBOLS.eos} | (set() if wanted.allow_unk else {SYMBOLS.unk})
     for hypotheses, limit in zip(run_beam(network, problem, wanted), problem[1], strict=True):
-        assert 1 <= len(hypotheses) <= wanted.best
+        assert 1 <= len(hypotheses) <= wanted.n_best
         assert len({one.tokens for one in hypotheses}) == len(hypotheses)
         order = [(one.finished, one.score) for one in hypotheses]
         assert order == sorted(order, reverse=True)
         for one in hypotheses:
             assert not never & set(one.tokens)
             assert len(one.tokens) <= limit
-            assert not one.finished or len(one.tokens) >= wanted.minimum_length
+            assert not one.finished or len(one.tokens) >= wanted.min_length
             assert one.finished or len(one.tokens) == limit
             assert one.log_prob == pytest.approx(math.fsum(one.token_log_probs), abs=1e-4)
             assert one.score == pytest.approx(by_definition(one.log_prob, one.length, wanted), rel=1e-4, abs=1e-6)
 
 
 @given(networks(), problems(), searches())
-def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
+def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
     found = [
         (row, one)
         for row, hypotheses in zip(problem[0], run_beam(network, problem, wanted), strict=True)
@@ -182,33 +180,26 @@ def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Pr
     if not found:
         return
     ids, lengths = rectangle([row for row, _ in found])
-    forced = score_hypotheses(
-        network,
-        ids,
-        lengths,
-        outputs=[one.tokens for _, one in found],
-        normalisation=wanted.normalisation,
-        symbols=SYMBOLS,
-    )
+    forced = score_outputs(network, ids, lengths, outputs=[one.tokens for _, one in found], penalty=wanted.penalty)
     assert_same([forced], [[one for _, one in found]])
 
 
 @given(networks(), problems(), searches())
-def test_fewer_outputs_are_the_first_of_more(network: PrefixNetwork, problem: Problem, wanted: SearchSettings) -> None:
+def test_fewer_outputs_are_the_first_of_more(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
     fewer = run_beam(network, problem, wanted)
-    more = run_beam(network, problem, wanted.model_copy(update={"best": wanted.beam}))
-    assert_same(fewer, [row[: wanted.best] for row in more])
+    more = run_beam(network, problem, wanted.model_copy(update={"n_best": wanted.beam_size}))
+    assert_same(fewer, [row[: wanted.n_best] for row in more])
 
 
 @given(networks(), problems(), st.integers(0, 3))
 def test_search_with_a_beam_of_one_and_of_more_ranks_alike(
     network: PrefixNetwork, problem: Problem, minimum: int
 ) -> None:
-    """The door `search` gives one road or the other, and both count lengths the same way."""
+    """Greedy and beam search count lengths in the same way."""
     memory = Sources(tuple(map(tuple, problem[0])))
     for beam in (1, 2):
-        wanted = SearchSettings(beam=beam, minimum_length=minimum)
-        found = search(network, memory, limits=torch.tensor(problem[1]), settings=wanted, symbols=SYMBOLS)
+        wanted = DecodingConfig(beam_size=beam, min_length=minimum)
+        found = search(network, memory, limits=torch.tensor(problem[1]), config=wanted)
         for [one], limit in zip(found, problem[1], strict=True):
             assert one.length == len(one.tokens) + one.finished
             assert min(minimum, limit) <= len(one.tokens) <= limit
@@ -219,13 +210,11 @@ def test_forced_scores_in_parallel_and_by_steps_agree(
     network: PrefixNetwork, rows: list[list[int]], data: st.DataObject, positions: int
 ) -> None:
     outputs = [data.draw(st.lists(st.integers(4, 8), max_size=7)) for _ in rows]
-    ids, lengths = rectangle([[*row, SYMBOLS.end] for row in rows])
-    target, _ = rectangle([[SYMBOLS.begin, *output] for output in outputs])
-    expected, _ = rectangle([[*output, SYMBOLS.end] for output in outputs])
-    parallel = score_targets(
-        network, ids, lengths, target=target, expected=expected, symbols=SYMBOLS, positions=positions
-    )
+    ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
+    target, _ = rectangle([[SYMBOLS.bos, *output] for output in outputs])
+    expected, _ = rectangle([[*output, SYMBOLS.eos] for output in outputs])
+    parallel = score_targets(network, ids, lengths, target=target, expected=expected, chunk=positions)
     memory = network.encode(ids, lengths)
-    stepped = score_by_steps(network, memory, target=target, expected=expected, symbols=SYMBOLS)
+    stepped = score_stepwise(network, memory, target=target, expected=expected)
     torch.testing.assert_close(parallel, stepped)
     assert (parallel[expected == SYMBOLS.pad] == 0).all()

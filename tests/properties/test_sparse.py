@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.sparse.sliding_window
-from dragoman.nn.attention import Full, MultiHeadAttention, Pattern
-from dragoman.nn.functional import attend_fused
-from dragoman.nn.kv_cache import KeysValues
-from dragoman.nn.masks import alike, latest, within
-from dragoman.nn.positions.alibi import Alibi
-from dragoman.nn.positions.distance_bias import DistanceBias
-from dragoman.nn.positions.shaw import RelativePositions
-from dragoman.nn.positions.t5_bias import BucketedPositions
+from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.functional import fused_attention
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.masks import document_mask, left_padding_mask, padding_mask
+from dragoman.nn.positions.alibi import AlibiBias
+from dragoman.nn.positions.distance_bias import PositionBias
+from dragoman.nn.positions.shaw import ShawPositions
+from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.scores import (
     AdditiveConfig,
     CosineConfig,
@@ -27,7 +27,14 @@ from dragoman.nn.scores import (
     ScaledDotConfig,
     build_score,
 )
-from dragoman.nn.sparse import BigBird, Linformer, Window, band, block_mask, random_plan
+from dragoman.nn.sparse import (
+    BigBird,
+    Linformer,
+    SlidingWindow,
+    bigbird_mask,
+    sample_random_blocks,
+    sliding_window_mask,
+)
 from tests.looks import dense_look, inputs
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
@@ -42,7 +49,7 @@ law = settings(max_examples=60)
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short sequences of several blocks: a larger least block serves speed alone."""
-    monkeypatch.setattr(dragoman.nn.sparse.sliding_window, "LEAST_BLOCK", 2)
+    monkeypatch.setattr(dragoman.nn.sparse.sliding_window, "MIN_BLOCK_SIZE", 2)
 
 
 def tensors(shape: tuple[int, int], queries: int, keys: int, seed: int, *, rows: int = 2) -> list[Tensor]:
@@ -58,7 +65,11 @@ def same_values_and_gradients(first: Tensor, second: Tensor, parts: list[Tensor]
 
 
 def bigbird(block: int, random: int, seed: int) -> BigBird:
-    return BigBird(block=block, random=random, draw=partial(random_plan, random=random, seed=seed))
+    return BigBird(
+        block_size=block,
+        num_random_blocks=random,
+        sampler=partial(sample_random_blocks, num_random_blocks=random, seed=seed),
+    )
 
 
 @law
@@ -66,9 +77,9 @@ def bigbird(block: int, random: int, seed: int) -> BigBird:
 def test_a_window_is_dense_attention_under_its_mask(shape, queries, past, reach, causal, seed) -> None:
     """With whatever stands before the queries, distances told right, gradients too."""
     query, key, value = tensors(shape, queries, past + queries, seed)
-    windowed = Window(reach=reach, causal=causal)(dense_look, query, key, value, None)
-    mask = band(queries, past + queries, before=past, reach=reach, causal=causal)
-    dense = dense_look(query, key, value, allowed=mask, causal=False, before=past)
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None)
+    mask = sliding_window_mask(queries, past + queries, past_length=past, window=reach, causal=causal)
+    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=past)
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
@@ -82,17 +93,17 @@ def test_a_window_under_any_mask_of_its_caller(shape, queries, past, reach, caus
     generator = torch.Generator().manual_seed(seed)
     documents = torch.randint(0, 3, (2, keys), generator=generator).sort(dim=1).values
     masks = {
-        "behind": within(lengths, keys),
-        "before": latest(lengths, keys),
-        "one for all rows": within(lengths[:1], keys),
-        "documents": alike(documents)[:, :, past:],
+        "behind": padding_mask(lengths, keys),
+        "before": left_padding_mask(lengths, keys),
+        "one for all rows": padding_mask(lengths[:1], keys),
+        "documents": document_mask(documents)[:, :, past:],
         "chance": torch.rand(2, 1, queries, keys, generator=generator) < 0.5,
         "the same chance for all rows": torch.rand(1, 1, queries, keys, generator=generator) < 0.5,
     }
-    allowed = masks[data.draw(st.sampled_from(sorted(masks)))]
-    windowed = Window(reach=reach, causal=causal)(dense_look, query, key, value, allowed)
-    mask = band(queries, keys, before=past, reach=reach, causal=causal) & allowed
-    dense = dense_look(query, key, value, allowed=mask, causal=False, before=past)
+    mask = masks[data.draw(st.sampled_from(sorted(masks)))]
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, mask)
+    mask = sliding_window_mask(queries, keys, past_length=past, window=reach, causal=causal) & mask
+    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=past)
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
@@ -102,7 +113,7 @@ def test_a_window_under_any_mask_of_its_caller(shape, queries, past, reach, caus
 def test_window_steps_are_the_window_at_once(shape, places, reach, steps, seed) -> None:
     """Steps of one place and of several, each with all keys so far before it."""
     query, key, value = tensors(shape, places, places, seed)
-    pattern = Window(reach=reach, causal=True)
+    pattern = SlidingWindow(window=reach, causal=True)
     at_once = pattern(dense_look, query, key, value, None)
     done = 0
     while done < places:
@@ -119,13 +130,13 @@ def test_bigbird_is_dense_attention_under_the_mask_of_each_row(shape, lengths, s
     block, random, chance = settings
     places = max(lengths) + padding
     query, key, value = tensors(shape, places, places, seed, rows=len(lengths))
-    allowed = within(torch.tensor(lengths), places)
-    sparse = bigbird(*settings)(dense_look, query, key, value, allowed)
+    mask = padding_mask(torch.tensor(lengths), places)
+    sparse = bigbird(*settings)(dense_look, query, key, value, mask)
     for row, length in enumerate(lengths):
-        plan = random_plan(-(-length // block), shape[1], random=random, seed=chance)
-        mask = block_mask(length, block=block, plan=plan).repeat_interleave(shape[0] // shape[1], dim=0)
+        plan = sample_random_blocks(-(-length // block), shape[1], num_random_blocks=random, seed=chance)
+        mask = bigbird_mask(length, block_size=block, random_blocks=plan).repeat_interleave(shape[0] // shape[1], dim=0)
         alone = [x[row : row + 1, :, :length] for x in (query, key, value)]
-        dense = dense_look(*alone, allowed=mask[None], causal=False, before=None)
+        dense = dense_look(*alone, mask=mask[None], causal=False, past_length=None)
         same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
 
 
@@ -139,19 +150,19 @@ def test_bigbird_without_padding_is_as_with_a_mask_that_allows_all(shape, places
         same_values_and_gradients(plain, masked, [query, key, value])
 
 
-def a_pattern(name: str) -> Pattern:
+def a_pattern(name: str) -> AttentionPattern:
     match name:
-        case "window":
-            return Window(reach=3, causal=False)
+        case "sliding_window":
+            return SlidingWindow(window=3, causal=False)
         case "causal window":
-            return Window(reach=3, causal=True)
+            return SlidingWindow(window=3, causal=True)
         case "bigbird":
             return bigbird(3, 1, 0)
         case _:
-            return Linformer(width=5, length=97).double()
+            return Linformer(projected_length=5, max_length=97).double()
 
 
-patterns = st.sampled_from(["window", "causal window", "bigbird", "linformer"])
+patterns = st.sampled_from(["sliding_window", "causal window", "bigbird", "linformer"])
 
 
 @law
@@ -161,10 +172,10 @@ def test_alone_is_as_in_a_batch_and_padding_is_nothing(name, shape, lengths, pad
     places = max(lengths) + padding
     pattern = a_pattern(name)
     query, key, value = tensors(shape, places, places, seed, rows=len(lengths))
-    allowed = within(torch.tensor(lengths), places)
-    together = pattern(dense_look, query, key, value, allowed)
-    real = allowed.transpose(2, 3)
-    scribbled = pattern(dense_look, *(x.where(real, 7.0 * x.flip(2)) for x in (query, key, value)), allowed)
+    mask = padding_mask(torch.tensor(lengths), places)
+    together = pattern(dense_look, query, key, value, mask)
+    real = mask.transpose(2, 3)
+    scribbled = pattern(dense_look, *(x.where(real, 7.0 * x.flip(2)) for x in (query, key, value)), mask)
     for row, length in enumerate(lengths):
         alone = pattern(dense_look, *(x[row : row + 1, :, :length] for x in (query, key, value)), None)
         torch.testing.assert_close(together[row : row + 1, :, :length], alone, **CLOSE)
@@ -176,22 +187,30 @@ def test_alone_is_as_in_a_batch_and_padding_is_nothing(name, shape, lengths, pad
 def test_the_fused_kernels_see_the_same(name, shape, places, padding, seed) -> None:
     """In single precision, gradients too, and finite where a row is nothing but padding."""
 
-    def fused_look(query, key, value, *, allowed, causal, before):
-        assert before is not None or not causal
-        mask = band(query.shape[2], key.shape[2], before=before, reach=10**6, causal=True) if causal else None
-        mask = allowed if mask is None else mask if allowed is None else mask & allowed
-        return attend_fused(query, key, value, allowed=mask)
+    def fused_look(query, key, value, *, mask, causal, past_length):
+        assert past_length is not None or not causal
+        past = (
+            sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
+            if causal
+            else None
+        )
+        mask = mask if past is None else past if mask is None else past & mask
+        return fused_attention(query, key, value, mask=mask)
 
-    def plain_look(query, key, value, *, allowed, causal, before):
-        mask = band(query.shape[2], key.shape[2], before=before, reach=10**6, causal=True) if causal else None
-        mask = allowed if mask is None else mask if allowed is None else mask & allowed
-        return dense_look(query, key, value, allowed=mask, causal=False, before=None)
+    def plain_look(query, key, value, *, mask, causal, past_length):
+        past = (
+            sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
+            if causal
+            else None
+        )
+        mask = mask if past is None else past if mask is None else past & mask
+        return dense_look(query, key, value, mask=mask, causal=False, past_length=None)
 
     parts = [x.detach().float().requires_grad_() for x in tensors(shape, places + padding, places + padding, seed)]
     pattern = a_pattern(name)
     pattern = pattern.float() if isinstance(pattern, Linformer) else pattern
-    allowed = within(torch.tensor([places, 0]), places + padding)
-    fused, plain = (pattern(look, *parts, allowed) for look in (fused_look, plain_look))
+    mask = padding_mask(torch.tensor([places, 0]), places + padding)
+    fused, plain = (pattern(look, *parts, mask) for look in (fused_look, plain_look))
     torch.testing.assert_close(fused[0, :, :places], plain[0, :, :places], atol=1e-4, rtol=1e-4)
     assert (fused[1] == 0).all()
     gradients = torch.autograd.grad(fused[0, :, :places].square().sum(), parts, retain_graph=True)
@@ -215,36 +234,36 @@ def a_text(places: int) -> Tensor:
     return torch.randn(2, places, 30, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
 
-def attention(config, pattern: Pattern, distances: DistanceBias | None = None) -> MultiHeadAttention:
+def attention(config, pattern: AttentionPattern, distances: PositionBias | None = None) -> MultiHeadAttention:
     """The same weights every time."""
     with torch.random.fork_rng():
         torch.manual_seed(3)
         score = build_score(config, query_size=5, key_size=5, heads=6, key_heads=2)
         layer = MultiHeadAttention(
-            size=30,
-            heads=6,
-            key_value_heads=2,
+            d_model=30,
+            num_heads=6,
+            num_kv_heads=2,
             bias=True,
             dropout=0.0,
             score=score,
             pattern=pattern,
-            distances=distances,
+            position_bias=distances,
         )
         return layer.double().eval()
 
 
-def distances_of(name: str) -> DistanceBias | None:
+def distances_of(name: str) -> PositionBias | None:
     with torch.random.fork_rng():
         torch.manual_seed(5)
         match name:
             case "alibi":
-                return Alibi(heads=6)
-            case "bucketed":
-                bucketed = BucketedPositions(buckets=8, furthest=11, heads=6, past_only=False)
+                return AlibiBias(num_heads=6)
+            case "t5_bias":
+                bucketed = T5Bias(num_buckets=8, max_distance=11, num_heads=6, causal=False)
                 torch.nn.init.normal_(bucketed.table)
                 return bucketed
-            case "relative":
-                return RelativePositions(reach=4, head_size=5, scale=0.5, adds_values=True)
+            case "shaw":
+                return ShawPositions(max_distance=4, head_size=5, scale=0.5, adds_values=True)
             case _:
                 return None
 
@@ -256,8 +275,8 @@ def of_scores(test):
 TOGETHER = [
     (score, positions)
     for score in SCORES
-    for positions in ("none", "alibi", "bucketed", "relative")
-    if positions != "relative" or score.kind in ("dot", "scaled_dot", "multiplicative")  # the others are refused
+    for positions in ("none", "alibi", "t5_bias", "shaw")
+    if positions != "shaw" or score.kind in ("dot", "scaled_dot", "multiplicative")  # the others are refused
 ]
 
 
@@ -268,11 +287,11 @@ def test_every_score_and_position_works_in_a_window(config, positions, causal) -
     """Through the whole layer, against the same layer with full attention under the window's mask."""
     places, reach = 37, 5
     distances = distances_of(positions)
-    windowed = attention(config, Window(reach=reach, causal=causal), distances)
-    full = attention(config, Full(causal=causal), distances)
-    x, allowed = a_text(places), within(torch.tensor([places, 11]), places)
-    mask = band(places, places, before=0, reach=reach, causal=causal) & allowed
-    outputs = (layer(x, layer.keys_values(x), seen) for layer, seen in ((windowed, allowed), (full, mask)))
+    windowed = attention(config, SlidingWindow(window=reach, causal=causal), distances)
+    full = attention(config, FullAttention(causal=causal), distances)
+    x, mask = a_text(places), padding_mask(torch.tensor([places, 11]), places)
+    mask = sliding_window_mask(places, places, past_length=0, window=reach, causal=causal) & mask
+    outputs = (layer(x, layer.project_keys_values(x), seen) for layer, seen in ((windowed, mask), (full, mask)))
     torch.testing.assert_close(*outputs, **CLOSE)
 
 
@@ -280,13 +299,14 @@ def test_every_score_and_position_works_in_a_window(config, positions, causal) -
 @torch.no_grad()
 def test_every_score_works_in_bigbird(config) -> None:
     def draw(blocks, heads):
-        return random_plan(blocks, 1, random=1, seed=0)
+        return sample_random_blocks(blocks, 1, num_random_blocks=1, seed=0)
 
     sparse, full = (
-        attention(config, pattern) for pattern in (BigBird(block=3, random=1, draw=draw), Full(causal=False))
+        attention(config, pattern)
+        for pattern in (BigBird(block_size=3, num_random_blocks=1, sampler=draw), FullAttention(causal=False))
     )
-    x, mask = a_text(37), block_mask(37, block=3, plan=draw(13, 1))[None]
-    outputs = (layer(x, layer.keys_values(x), seen) for layer, seen in ((sparse, None), (full, mask)))
+    x, mask = a_text(37), bigbird_mask(37, block_size=3, random_blocks=draw(13, 1))[None]
+    outputs = (layer(x, layer.project_keys_values(x), seen) for layer, seen in ((sparse, None), (full, mask)))
     torch.testing.assert_close(*outputs, **CLOSE)
 
 
@@ -294,12 +314,12 @@ def test_every_score_works_in_bigbird(config) -> None:
 @torch.no_grad()
 def test_every_score_compares_with_the_mixtures_of_linformer(config) -> None:
     """Against full attention to keys and values that were mixed beforehand."""
-    pattern = Linformer(width=5, length=41)
-    layer, full = attention(config, pattern), attention(config, Full(causal=False))
+    pattern = Linformer(projected_length=5, max_length=41)
+    layer, full = attention(config, pattern), attention(config, FullAttention(causal=False))
     x = a_text(37)
-    seen = layer.keys_values(x)
+    seen = layer.project_keys_values(x)
     mixed = (
         torch.einsum("mn,rhnw->rhmw", mixture[:, :37], part)
-        for mixture, part in ((pattern.of_keys, seen.keys), (pattern.of_values, seen.values))
+        for mixture, part in ((pattern.key_projection, seen.keys), (pattern.value_projection, seen.values))
     )
-    torch.testing.assert_close(layer(x, seen, None), full(x, KeysValues(*mixed), None), **CLOSE)
+    torch.testing.assert_close(layer(x, seen, None), full(x, KVCache(*mixed), None), **CLOSE)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
-from dragoman.models.config import AttentionRoles, PositionsConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.factory import build_seq2seq
+from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
+from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, PositionsConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.factory import build_encoder_decoder
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT
 from tests.searching import beam_search
@@ -23,31 +23,31 @@ CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 
 @functools.lru_cache(maxsize=64)
 def network(
-    attention: tuple[PositionsConfig, AttentionRoles], norm_position: str, groups: int, seed: int
-) -> Seq2SeqTransformer:
+    attention: tuple[PositionsConfig, EncoderDecoderAttentionConfig], norm_position: str, groups: int, seed: int
+) -> EncoderDecoderTransformer:
     positions, roles = attention
-    config = TransformerConfig(
-        size=12,
-        heads=6,
-        key_value_heads=groups,
-        feed_forward=19,
+    config = EncoderDecoderConfig(
+        d_model=12,
+        num_heads=6,
+        num_kv_heads=groups,
+        d_ff=19,
         encoder_layers=2,
         decoder_layers=3,
         norm_position=norm_position,
         positions=positions,
         attention=roles,
-        tie="none",
+        tie_embeddings="none",
         dropout=NO_DROPOUT,
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = build_seq2seq(config, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY)
+        model = build_encoder_decoder(config, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY)
         for parameter in model.parameters():
             parameter.data += 0.3 * torch.randn_like(parameter)
     return model.eval()
 
 
-Recipe = tuple[tuple[PositionsConfig, AttentionRoles], str, int, int]
+Recipe = tuple[tuple[PositionsConfig, EncoderDecoderAttentionConfig], str, int, int]
 recipes = st.tuples(attentions(), st.sampled_from(["pre", "post"]), st.sampled_from([2, 6]), st.integers(0, 2))
 
 
@@ -60,14 +60,14 @@ Pairs = list[tuple[list[int], list[int]]]
 
 
 def sources(pairs: Pairs) -> tuple[Tensor, Tensor]:
-    return rectangle([[*source, SYMBOLS.end] for source, _ in pairs])
+    return rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
 
 
 def targets(pairs: Pairs) -> Tensor:
-    return rectangle([[SYMBOLS.begin, *target] for _, target in pairs])[0]
+    return rectangle([[SYMBOLS.bos, *target] for _, target in pairs])[0]
 
 
-def stepped(model: Seq2SeqTransformer, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
+def stepped(model: EncoderDecoderTransformer, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
     """Logits of `tokens` (batch, places) given one place after the other to a beam of one."""
     columns = []
     for place in range(tokens.shape[1]):
@@ -84,7 +84,7 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
     source, lengths = sources(pairs)
     target = targets(pairs)
     memory = model.encode(source, lengths)
-    one_by_one, _ = stepped(model, memory, target, model.start(memory, beam=1))
+    one_by_one, _ = stepped(model, memory, target, model.start(memory, beam_size=1))
     parallel = model.unembed(model.hidden(source, lengths, target))
     real = target != SYMBOLS.pad
     torch.testing.assert_close(one_by_one[real], parallel[real], **CLOSE)
@@ -96,8 +96,8 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
 def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     memory = model.encode(*sources(pairs))
-    tokens = torch.full((len(pairs), 1), SYMBOLS.begin)
-    _, state = model.step(tokens, memory, model.start(memory, beam=1))
+    tokens = torch.full((len(pairs), 1), SYMBOLS.bos)
+    _, state = model.step(tokens, memory, model.start(memory, beam_size=1))
     once, _ = model.step(tokens + 2, memory, state)
     model.step(tokens + 3, memory, state)
     again, _ = model.step(tokens + 2, memory, state)
@@ -113,9 +113,9 @@ def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, d
     batch, width = len(pairs), data.draw(st.sampled_from([1, 2, 3]))
     source, lengths = sources(pairs)
     memory = model.encode(source, lengths)
-    state = model.start(memory, beam=width)
+    state = model.start(memory, beam_size=width)
     prefixes = torch.empty(batch, width, 0, dtype=torch.long)
-    tokens = torch.full((batch, width), SYMBOLS.begin)
+    tokens = torch.full((batch, width), SYMBOLS.bos)
     for _ in range(4):
         logits, state = model.step(tokens, memory, state)
         prefixes = torch.cat([prefixes, tokens[..., None]], dim=2)
@@ -123,7 +123,7 @@ def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, d
         torch.testing.assert_close(logits, torch.stack(anew, dim=1), **CLOSE)
         wider = data.draw(st.sampled_from([1, 2, 3]))
         parents = torch.tensor(data.draw(matrix(batch, wider, st.integers(0, width - 1))))
-        state, width = state.select(parents), wider
+        state, width = state.reorder(parents), wider
         prefixes = prefixes.gather(1, parents[..., None].expand(-1, -1, prefixes.shape[2]))
         tokens = torch.tensor(data.draw(matrix(batch, width, st.integers(4, TARGET_VOCABULARY - 1))))
 
@@ -140,9 +140,9 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
     rows = torch.tensor(data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=1, unique=True)))
     tokens = torch.tensor(data.draw(matrix(len(pairs), 5, st.integers(4, TARGET_VOCABULARY - 1))))
     memory = model.encode(*sources(pairs))
-    whole, _ = stepped(model, memory, tokens, model.start(memory, beam=1))
-    _, state = stepped(model, memory, tokens[:, :2], model.start(memory, beam=1))
-    rest, _ = stepped(model, memory.keep(rows), tokens[rows, 2:], state.keep(rows))
+    whole, _ = stepped(model, memory, tokens, model.start(memory, beam_size=1))
+    _, state = stepped(model, memory, tokens[:, :2], model.start(memory, beam_size=1))
+    rest, _ = stepped(model, memory.select(rows), tokens[rows, 2:], state.select(rows))
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
@@ -158,14 +158,14 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
     for some, age in zip((older, younger), ages, strict=True):
         mine = torch.tensor(data.draw(matrix(len(some), age + 3, st.integers(4, TARGET_VOCABULARY - 1))))
         memory = model.encode(*sources(some))
-        state = model.start(memory, beam=1)
+        state = model.start(memory, beam_size=1)
         if age:
             _, state = stepped(model, memory, mine[:, :age], state)
         memories.append(memory)
         states.append(state)
         tokens.append(mine[:, age:])
         alone.append(stepped(model, memory, mine[:, age:], state)[0])
-    together, _ = stepped(model, memories[0].join(memories[1]), torch.cat(tokens), states[0].join(states[1]))
+    together, _ = stepped(model, memories[0].concat(memories[1]), torch.cat(tokens), states[0].concat(states[1]))
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
@@ -185,35 +185,30 @@ def test_a_sentence_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None
 def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     source, lengths = sources(pairs)
-    expected, _ = rectangle([[*target, SYMBOLS.end] for _, target in pairs])
-    given_ = {"target": targets(pairs), "expected": expected, "symbols": SYMBOLS}
+    expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
+    given_ = {"target": targets(pairs), "expected": expected}
     parallel = score_targets(model, source, lengths, **given_)
     with torch.inference_mode():
         memory = model.encode(source, lengths)
-    torch.testing.assert_close(parallel, score_by_steps(model, memory, **given_), **CLOSE)
+    torch.testing.assert_close(parallel, score_stepwise(model, memory, **given_), **CLOSE)
 
 
 @settings(max_examples=40)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(*recipe)
-    wanted = SearchSettings(beam=beam, best=beam)
+    wanted = DecodingConfig(beam_size=beam, n_best=beam)
     source, lengths = sources(pairs)
     with torch.inference_mode():
         memory = model.encode(source, lengths)
     limits = torch.full_like(lengths, 11)
-    found = beam_search(model, memory, limits=limits, settings=wanted, symbols=SYMBOLS)
+    found = beam_search(model, memory, limits=limits, config=wanted)
     finished = [(row, one) for row, hypotheses in enumerate(found) for one in hypotheses if one.finished]
     if not finished:
         return
     rows = [row for row, _ in finished]
-    forced = score_hypotheses(
-        model,
-        source[rows],
-        lengths[rows],
-        outputs=[one.tokens for _, one in finished],
-        normalisation=wanted.normalisation,
-        symbols=SYMBOLS,
+    forced = score_outputs(
+        model, source[rows], lengths[rows], outputs=[one.tokens for _, one in finished], penalty=wanted.penalty
     )
     for (_, one), again in zip(finished, forced, strict=True):
         assert again.score == pytest.approx(one.score, abs=1e-4)
@@ -226,12 +221,12 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
 def test_a_memory_is_no_wider_than_its_longest_source_whoever_left(recipe: Recipe, left: Pairs, last: Pairs) -> None:
     model = network(*recipe)
     long = model.encode(*sources([*left, ([4] * 9, [])]))
-    memory = long.keep(torch.arange(len(left))).join(model.encode(*sources(last)))
+    memory = long.select(torch.arange(len(left))).concat(model.encode(*sources(last)))
     lengths = [len(source) + 1 for source, _ in [*left, *last]]
     assert memory.lengths.tolist() == lengths
-    assert all(layer.positions == max(lengths) for layer in memory.layers)
-    tokens = torch.full((len(lengths), 1), SYMBOLS.begin)
-    after, _ = stepped(model, memory, tokens, model.start(memory, beam=1))
+    assert all(layer.length == max(lengths) for layer in memory.layers)
+    tokens = torch.full((len(lengths), 1), SYMBOLS.bos)
+    after, _ = stepped(model, memory, tokens, model.start(memory, beam_size=1))
     whole = model.encode(*sources([*left, *last]))
-    expected, _ = stepped(model, whole, tokens, model.start(whole, beam=1))
+    expected, _ = stepped(model, whole, tokens, model.start(whole, beam_size=1))
     torch.testing.assert_close(after, expected, **CLOSE)

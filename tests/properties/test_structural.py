@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import SearchSettings, score_by_steps, score_hypotheses, score_targets
+from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
 from dragoman.models.config import (
-    AttentionRoles,
     CrossAttentionConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     SelfAttentionConfig,
-    StructuralConfig,
-    TransformerConfig,
+    TreeConfig,
 )
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.source_trees import with_trees
 from dragoman.nn import attention
 from dragoman.nn.attention import MultiHeadAttention
@@ -41,29 +41,29 @@ all_scores = st.sampled_from(list(SCORES.values()))
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> TransformerConfig:
+def configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     """Absolute, relative, or both; where there are relations, the encoder compares by inner products and sees all."""
     absolute, relative = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
-    patterns = ["full"] if relative else ["full", "window", "linformer"]
+    patterns = ["full"] if relative else ["full", "sliding_window", "linformer"]
     heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (6, 2)]))
-    return TransformerConfig(
-        size=heads * draw(st.sampled_from([3, 5, 7])),
-        heads=heads,
-        key_value_heads=key_value_heads,
-        feed_forward=11,
+    return EncoderDecoderConfig(
+        d_model=heads * draw(st.sampled_from([3, 5, 7])),
+        num_heads=heads,
+        num_kv_heads=key_value_heads,
+        d_ff=11,
         encoder_layers=draw(st.integers(1, 2)),
         decoder_layers=draw(st.integers(1, 2)),
         norm_position=draw(st.sampled_from(["pre", "post"])),
         bias=draw(st.booleans()),
         norm_embedding=draw(st.booleans()),
-        positions=StructuralConfig(absolute=absolute, relative=relative, **({"reach": 3} if relative else {})),
-        attention=AttentionRoles(
+        positions=TreeConfig(absolute=absolute, relative=relative, **({"max_distance": 3} if relative else {})),
+        attention=EncoderDecoderAttentionConfig(
             encoder=SelfAttentionConfig(
                 score=draw(scores_of_relations if relative else all_scores),
                 pattern=PATTERNS[draw(st.sampled_from(patterns))],
             ),
             decoder=SelfAttentionConfig(
-                score=draw(all_scores), pattern=PATTERNS[draw(st.sampled_from(["full", "window"]))]
+                score=draw(all_scores), pattern=PATTERNS[draw(st.sampled_from(["full", "sliding_window"]))]
             ),
             cross=CrossAttentionConfig(score=draw(all_scores)),
         ),
@@ -71,19 +71,19 @@ def configs(draw: st.DrawFn) -> TransformerConfig:
     )
 
 
-Recipe = tuple[TransformerConfig, int]
+Recipe = tuple[EncoderDecoderConfig, int]
 recipes = st.tuples(configs(), seeds)
 
 
-def network(recipe: Recipe) -> Seq2SeqTransformer:
+def network(recipe: Recipe) -> EncoderDecoderTransformer:
     config, seed = recipe
     sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
     return random_transformer(config, **sizes, seed=seed).double()
 
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor, Structure]:
-    source, lengths = rectangle([[*one.ids, SYMBOLS.end] for one, _ in pairs])
-    target, _ = rectangle([[SYMBOLS.begin, *target] for _, target in pairs])
+    source, lengths = rectangle([[*one.ids, SYMBOLS.eos] for one, _ in pairs])
+    target, _ = rectangle([[SYMBOLS.bos, *target] for _, target in pairs])
     return source, lengths, target, structure_of([one for one, _ in pairs])
 
 
@@ -190,10 +190,10 @@ def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe,
         return logits, [parameter.grad for parameter in model.parameters()]
 
     fused, fused_gradients = ran()
-    for chunk in (attention.CHUNK, 1):
+    for chunk in (attention.MAX_CHUNK_ELEMENTS, 1):
         with (
-            patch.object(MultiHeadAttention, "_look", MultiHeadAttention._look_lean),
-            patch.object(attention, "CHUNK", chunk),
+            patch.object(MultiHeadAttention, "_attend", MultiHeadAttention._attend_in_chunks),
+            patch.object(attention, "MAX_CHUNK_ELEMENTS", chunk),
         ):
             plain, plain_gradients = ran()
         torch.testing.assert_close(fused, plain, **CLOSE)
@@ -206,11 +206,11 @@ def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe,
 def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
-    expected, _ = rectangle([[*one, SYMBOLS.end] for _, one in pairs])
-    given_ = {"target": target, "expected": expected, "symbols": SYMBOLS}
+    expected, _ = rectangle([[*one, SYMBOLS.eos] for _, one in pairs])
+    given_ = {"target": target, "expected": expected}
     reader = with_trees(model, trees)
     parallel = score_targets(reader, source, lengths, **given_)
-    by_steps = score_by_steps(model, model.encode(source, lengths, trees), **given_)
+    by_steps = score_stepwise(model, model.encode(source, lengths, trees), **given_)
     torch.testing.assert_close(parallel, by_steps, atol=1e-4, rtol=1e-4)
 
 
@@ -219,20 +219,15 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
 def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
     source, lengths, _, trees = inputs(pairs)
-    reader, wanted = with_trees(model, trees), SearchSettings(beam=beam, best=beam)
+    reader, wanted = with_trees(model, trees), DecodingConfig(beam_size=beam, n_best=beam)
     with torch.inference_mode():
         memory = reader.encode(source, lengths)
     limits = torch.full_like(lengths, 7)
-    found = beam_search(reader, memory, limits=limits, settings=wanted, symbols=SYMBOLS)
+    found = beam_search(reader, memory, limits=limits, config=wanted)
     for rank in range(beam):
         ranked = [row[min(rank, len(row) - 1)] for row in found]
-        again = score_hypotheses(
-            reader,
-            source,
-            lengths,
-            outputs=[one.tokens for one in ranked],
-            normalisation=wanted.normalisation,
-            symbols=SYMBOLS,
+        again = score_outputs(
+            reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.penalty
         )
         for one, other in zip(ranked, again, strict=True):
             if one.finished:
@@ -249,7 +244,7 @@ def test_sentences_are_searched_in_a_batch_as_alone(recipe: Recipe, pairs: Pairs
         source, lengths, _, trees = inputs(some)
         memory = with_trees(model, trees).encode(source, lengths)
         limits = torch.full_like(lengths, 5)
-        found = search(model, memory, limits=limits, settings=SearchSettings(beam=2), symbols=SYMBOLS)
+        found = search(model, memory, limits=limits, config=DecodingConfig(beam_size=2))
         return [row[0].tokens for row in found]
 
     assert best(pairs) == [best([pair])[0] for pair in pairs]

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.config import DropoutConfig, TransformerConfig
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.training import losses
-from dragoman.training.checkpoint import mean_weights, moved_average
-from dragoman.training.losses import smoothed_cross_entropy, unembedding_loss
-from dragoman.training.optimizers import Adam, AdamW, build_optimiser, set_learning_rate
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.training.checkpoint import average_weights, update_ema
+from dragoman.training.chunked_loss import fused_linear_cross_entropy, label_smoothed_cross_entropy
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.optimizers import AdamConfig, AdamWConfig, build_optimizer, set_learning_rate
 from dragoman.training.schedules import (
-    Constant,
-    Cosine,
-    InverseSquareRoot,
-    Linear,
-    Schedule,
-    WarmupStableDecay,
-    factor,
+    ConstantSchedule,
+    CosineSchedule,
+    InverseSqrtSchedule,
+    LinearSchedule,
+    ScheduleConfig,
+    WarmupStableDecaySchedule,
+    learning_rate_factor,
 )
-from dragoman.training.step import compute_gradients, teacher_forced
+from dragoman.training.step import compute_gradients
 from tests.fakes import SYMBOLS
 from tests.learners import batch_of
 from tests.networks import NO_DROPOUT, random_transformer
@@ -46,9 +46,9 @@ def test_smoothed_cross_entropy_is_pytorch_s(tokens: int, vocabulary: int, smoot
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(tokens, vocabulary, generator=generator)
     expected = torch.randint(vocabulary, (tokens,), generator=generator)
-    loss = smoothed_cross_entropy(logits, expected, smoothing=smoothing)
+    loss = label_smoothed_cross_entropy(logits, expected, smoothing=smoothing)
     theirs = F.cross_entropy(logits, expected, label_smoothing=smoothing, reduction="sum")
-    torch.testing.assert_close(loss.objective, theirs, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(loss.value, theirs, atol=1e-5, rtol=1e-5)
     plain = F.cross_entropy(logits, expected, reduction="sum")
     torch.testing.assert_close(loss.negative_log_likelihood, plain, atol=1e-5, rtol=1e-5)
 
@@ -77,9 +77,9 @@ def leaves(problem: Problem) -> list[Tensor]:
 def directly(problem: Problem, smoothing: float) -> tuple[list[Tensor], list[Tensor]]:
     """Loss, negative log-likelihood and gradients of 3 times the loss, by the equation and autograd."""
     own = leaves(problem)
-    loss = smoothed_cross_entropy(F.linear(*own), problem[3], smoothing=smoothing)
-    gradients = torch.autograd.grad(3 * loss.objective, own)
-    return [loss.objective.detach(), loss.negative_log_likelihood], list(gradients)
+    loss = label_smoothed_cross_entropy(F.linear(*own), problem[3], smoothing=smoothing)
+    gradients = torch.autograd.grad(3 * loss.value, own)
+    return [loss.value.detach(), loss.negative_log_likelihood], list(gradients)
 
 
 def in_chunks(
@@ -88,10 +88,10 @@ def in_chunks(
     """The same by the fast road, so many rows at once."""
     own = leaves(problem)
     hidden, weight, bias = own[0], own[1], own[2] if len(own) == 3 else None
-    with patch.object(losses, "CHUNK_BYTES", 4 * len(weight) * chunk_rows):
-        loss = unembedding_loss(hidden, weight, bias, problem[3], smoothing=smoothing, products=products)
-    gradients = torch.autograd.grad(3 * loss.objective, own)
-    return [loss.objective.detach(), loss.negative_log_likelihood], list(gradients)
+    with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(weight) * chunk_rows):
+        loss = fused_linear_cross_entropy(hidden, weight, bias, problem[3], smoothing=smoothing, matmul_dtype=products)
+    gradients = torch.autograd.grad(3 * loss.value, own)
+    return [loss.value.detach(), loss.negative_log_likelihood], list(gradients)
 
 
 @law
@@ -126,9 +126,9 @@ def test_products_in_bfloat16_stay_near(problem: Problem, smoothing: float, chun
 def test_without_gradients_the_loss_in_chunks_is_the_same() -> None:
     problem = (torch.randn(13, 7), torch.randn(101, 7), None, torch.arange(13))
     with torch.inference_mode():
-        loss = unembedding_loss(*problem, smoothing=0.1)
-        expected = smoothed_cross_entropy(problem[0] @ problem[1].t(), problem[3], smoothing=0.1)
-    torch.testing.assert_close(loss.objective, expected.objective)
+        loss = fused_linear_cross_entropy(*problem, smoothing=0.1)
+        expected = label_smoothed_cross_entropy(problem[0] @ problem[1].t(), problem[3], smoothing=0.1)
+    torch.testing.assert_close(loss.value, expected.value)
     torch.testing.assert_close(loss.negative_log_likelihood, expected.negative_log_likelihood)
 
 
@@ -139,18 +139,18 @@ words = st.lists(st.integers(4, 12), max_size=7)
 micro_batches = st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=3), min_size=4, max_size=4)
 
 
-def learner(dropout: DropoutConfig = NO_DROPOUT, seed: int = 0) -> Seq2SeqTransformer:
-    config = TransformerConfig(
-        size=15, heads=3, feed_forward=19, encoder_layers=1, decoder_layers=2, dropout=dropout, tie="all"
+def learner(dropout: DropoutConfig = NO_DROPOUT, seed: int = 0) -> EncoderDecoderTransformer:
+    config = EncoderDecoderConfig(
+        d_model=15, num_heads=3, d_ff=19, encoder_layers=1, decoder_layers=2, dropout=dropout, tie_embeddings="all"
     )
     return random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed).train()
 
 
 def gradients(
-    model: Seq2SeqTransformer, batches: list[Batch], *, smoothing: float = 0.1, seeds: tuple[int, ...] = (1, 1)
+    model: EncoderDecoderTransformer, batches: list[Batch], *, smoothing: float = 0.1, seeds: tuple[int, ...] = (1, 1)
 ) -> tuple[tuple[float, float, int], dict[str, Tensor]]:
     model.zero_grad(set_to_none=True)
-    sums = compute_gradients(model, batches, teacher_forced(smoothing), seeds=seeds, precision="float32")
+    sums = compute_gradients(model, batches, cross_entropy_loss(smoothing), seeds=seeds, precision="float32")
     found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert found.keys() == dict(model.named_parameters()).keys()
     return sums, found
@@ -200,7 +200,7 @@ def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing
     model.zero_grad(set_to_none=True)
     logits = model(whole.source, whole.source_lengths, whole.target)
     rows = [logits[row, : len(target) + 1] for row, (_, target) in enumerate(pairs)]
-    symbols = torch.tensor([symbol for _, target in pairs for symbol in [*target, SYMBOLS.end]])
+    symbols = torch.tensor([symbol for _, target in pairs for symbol in [*target, SYMBOLS.eos]])
     mean = F.cross_entropy(torch.cat(rows), symbols, label_smoothing=smoothing)
     plain = F.cross_entropy(torch.cat(rows).detach(), symbols)
     mean.backward()
@@ -230,39 +230,43 @@ floors = st.sampled_from([0.0, 0.01, 0.3])
 
 
 @st.composite
-def trainings(draw: st.DrawFn) -> tuple[Schedule, int]:
+def trainings(draw: st.DrawFn) -> tuple[ScheduleConfig, int]:
     """A schedule, and a number of updates beyond its warm-up."""
     warmup = draw(st.integers(1, 300))
     floor = draw(floors)
     schedule = draw(
         st.sampled_from(
             [
-                Constant(warmup=warmup),
-                InverseSquareRoot(warmup=warmup),
-                Cosine(warmup=warmup, floor=floor),
-                Linear(warmup=warmup, floor=floor),
-                WarmupStableDecay(warmup=warmup, floor=floor, decay=draw(st.floats(0.01, 1.0))),
+                ConstantSchedule(warmup=warmup),
+                InverseSqrtSchedule(warmup=warmup),
+                CosineSchedule(warmup=warmup, min_lr_ratio=floor),
+                LinearSchedule(warmup=warmup, min_lr_ratio=floor),
+                WarmupStableDecaySchedule(warmup=warmup, min_lr_ratio=floor, decay_ratio=draw(st.floats(0.01, 1.0))),
             ]
         )
     )
     return schedule, warmup + draw(st.integers(1, 300))
 
 
-def end_of(schedule: Schedule, total: int) -> float:
+def end_of(schedule: ScheduleConfig, total: int) -> float:
     match schedule:
-        case Constant():
+        case ConstantSchedule():
             return 1.0
-        case InverseSquareRoot(warmup=warmup):
+        case InverseSqrtSchedule(warmup=warmup):
             return math.sqrt(warmup / total)
-        case Cosine(floor=floor) | Linear(floor=floor) | WarmupStableDecay(floor=floor):
+        case (
+            CosineSchedule(min_lr_ratio=floor)
+            | LinearSchedule(min_lr_ratio=floor)
+            | WarmupStableDecaySchedule(min_lr_ratio=floor)
+        ):
             return floor
 
 
 @law
 @given(trainings())
-def test_every_schedule_climbs_to_one_and_falls_to_its_end(training: tuple[Schedule, int]) -> None:
+def test_every_schedule_climbs_to_one_and_falls_to_its_end(training: tuple[ScheduleConfig, int]) -> None:
     schedule, total = training
-    course = [factor(schedule, update, total=total) for update in range(1, total + 1)]
+    course = [learning_rate_factor(schedule, update, total_steps=total) for update in range(1, total + 1)]
     warmup = schedule.warmup
     assert course[: warmup - 1] == [update / warmup for update in range(1, warmup)]
     assert course[warmup - 1] == 1.0
@@ -273,36 +277,38 @@ def test_every_schedule_climbs_to_one_and_falls_to_its_end(training: tuple[Sched
 
 @law
 @given(trainings(), st.integers(1, 1000))
-def test_after_the_end_nothing_moves_but_the_square_root(training: tuple[Schedule, int], beyond: int) -> None:
+def test_after_the_end_nothing_moves_but_the_square_root(training: tuple[ScheduleConfig, int], beyond: int) -> None:
     schedule, total = training
-    after = factor(schedule, total + beyond, total=total)
-    if isinstance(schedule, InverseSquareRoot):
+    after = learning_rate_factor(schedule, total + beyond, total_steps=total)
+    if isinstance(schedule, InverseSqrtSchedule):
         assert after == pytest.approx(math.sqrt(schedule.warmup / (total + beyond)))
     else:
-        assert after == factor(schedule, total, total=total)
+        assert after == learning_rate_factor(schedule, total, total_steps=total)
 
 
 @given(st.integers(1, 4000), st.integers(1, 100_000), st.integers(1, 100_000))
 def test_the_inverse_square_root_is_the_paper_s(warmup: int, update: int, total: int) -> None:
     """Vaswani et al. (2017), equation 3, over its value at the peak."""
     paper = min(update**-0.5, update * warmup**-1.5) / warmup**-0.5
-    assert factor(InverseSquareRoot(warmup=warmup), update, total=total) == pytest.approx(paper)
+    assert learning_rate_factor(InverseSqrtSchedule(warmup=warmup), update, total_steps=total) == pytest.approx(paper)
 
 
 @pytest.mark.parametrize(
     ("schedule", "course"),
     [
-        (Constant(warmup=2), [0.5, 1, 1, 1, 1, 1]),
-        (Constant(), [1, 1, 1, 1, 1, 1]),
-        (Linear(warmup=2), [0.5, 1, 0.75, 0.5, 0.25, 0]),
-        (Linear(warmup=2, floor=0.2), [0.5, 1, 0.8, 0.6, 0.4, 0.2]),
-        (Cosine(warmup=2), [0.5, 1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2, 0]),
-        (WarmupStableDecay(warmup=1, decay=0.5), [1, 1, 1, 2 / 3, 1 / 3, 0]),
-        (WarmupStableDecay(warmup=1, decay=0.01, floor=0.1), [1, 1, 1, 1, 1, 0.1]),
+        (ConstantSchedule(warmup=2), [0.5, 1, 1, 1, 1, 1]),
+        (ConstantSchedule(), [1, 1, 1, 1, 1, 1]),
+        (LinearSchedule(warmup=2), [0.5, 1, 0.75, 0.5, 0.25, 0]),
+        (LinearSchedule(warmup=2, min_lr_ratio=0.2), [0.5, 1, 0.8, 0.6, 0.4, 0.2]),
+        (CosineSchedule(warmup=2), [0.5, 1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2, 0]),
+        (WarmupStableDecaySchedule(warmup=1, decay_ratio=0.5), [1, 1, 1, 2 / 3, 1 / 3, 0]),
+        (WarmupStableDecaySchedule(warmup=1, decay_ratio=0.01, min_lr_ratio=0.1), [1, 1, 1, 1, 1, 0.1]),
     ],
 )
-def test_courses_worked_out_by_hand(schedule: Schedule, course: list[float]) -> None:
-    assert [factor(schedule, update, total=6) for update in range(1, 7)] == pytest.approx(course, abs=1e-12)
+def test_courses_worked_out_by_hand(schedule: ScheduleConfig, course: list[float]) -> None:
+    assert [learning_rate_factor(schedule, update, total_steps=6) for update in range(1, 7)] == pytest.approx(
+        course, abs=1e-12
+    )
 
 
 # Updates
@@ -321,15 +327,17 @@ def decays(name: str) -> bool:
 
 @law
 @given(
-    st.sampled_from([Adam(), Adam(betas=(0.8, 0.9), epsilon=0.01), AdamW(), AdamW(weight_decay=0.3)]),
+    st.sampled_from(
+        [AdamConfig(), AdamConfig(betas=(0.8, 0.9), epsilon=0.01), AdamWConfig(), AdamWConfig(weight_decay=0.3)]
+    ),
     st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5),
     seeds,
 )
-def test_updates_are_those_of_the_papers(config: Adam | AdamW, rates: list[float], seed: int) -> None:
+def test_updates_are_those_of_the_papers(config: AdamConfig | AdamWConfig, rates: list[float], seed: int) -> None:
     """Kingma and Ba (2015), algorithm 1; Loshchilov and Hutter (2019), algorithm 2; in double precision."""
     generator = torch.Generator().manual_seed(seed)
     model = small()
-    optimiser = build_optimiser(config, model)
+    optimiser = build_optimizer(config, model)
     wanted = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     first = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
     second = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
@@ -340,7 +348,7 @@ def test_updates_are_those_of_the_papers(config: Adam | AdamW, rates: list[float
             g, (beta, gamma) = parameter.grad.double(), config.betas
             first[name] = beta * first[name] + (1 - beta) * g
             second[name] = gamma * second[name] + (1 - gamma) * g**2
-            if isinstance(config, AdamW) and decays(name):
+            if isinstance(config, AdamWConfig) and decays(name):
                 wanted[name] = (1 - rate * config.weight_decay) * wanted[name]
             m, v = first[name] / (1 - beta**step), second[name] / (1 - gamma**step)
             wanted[name] = wanted[name] - rate * m / (v.sqrt() + config.epsilon)
@@ -349,10 +357,10 @@ def test_updates_are_those_of_the_papers(config: Adam | AdamW, rates: list[float
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("config", [Adam(), AdamW(weight_decay=0.0)])
-def test_the_fused_update_is_pytorch_s_plain_one(config: Adam | AdamW) -> None:
+@pytest.mark.parametrize("config", [AdamConfig(), AdamWConfig(weight_decay=0.0)])
+def test_the_fused_update_is_pytorch_s_plain_one(config: AdamConfig | AdamWConfig) -> None:
     mine, theirs = small(), small()
-    fused = build_optimiser(config, mine)
+    fused = build_optimizer(config, mine)
     plain = torch.optim.Adam(
         theirs.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, foreach=False, fused=False
     )
@@ -382,7 +390,7 @@ def several_weights(draw: st.DrawFn) -> Several:
 @law
 @given(several_weights())
 def test_the_mean_of_weights(several: Several) -> None:
-    mean = mean_weights(several)
+    mean = average_weights(several)
     assert mean.keys() == several[0].keys()
     for name, tensor in mean.items():
         expected = np.mean([weights[name].numpy().astype(np.float64) for weights in several], axis=0)
@@ -392,7 +400,7 @@ def test_the_mean_of_weights(several: Several) -> None:
 
 def test_the_mean_of_many_equal_weights_is_exact() -> None:
     one = {"a": torch.tensor([0.1, 1e-8, 3e7])}
-    assert torch.equal(mean_weights([one] * 1009)["a"], one["a"])
+    assert torch.equal(average_weights([one] * 1009)["a"], one["a"])
 
 
 @law
@@ -402,7 +410,7 @@ def test_the_moving_average_forgets_at_its_rate(several: Several, decay: float) 
     first = {name: torch.ones_like(tensor) for name, tensor in several[0].items()}
     average = first
     for weights in several:
-        average = moved_average(average, weights, decay=decay)
+        average = update_ema(average, weights, decay=decay)
     count = len(several)
     for name, tensor in average.items():
         later = sum((1 - decay) * decay ** (count - 1 - n) * each[name].double() for n, each in enumerate(several))

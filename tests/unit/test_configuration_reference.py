@@ -135,6 +135,6 @@ def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
 
 
 def test_every_key_says_what_it_means():
-    from dragoman.runs.config import TASKS
+    from dragoman.tasks.config import TASK_CONFIGS
 
-    assert sorted({key for settings in TASKS.values() for key in undescribed(settings)}) == []
+    assert sorted({key for settings in TASK_CONFIGS.values() for key in undescribed(settings)}) == []

@@ -16,7 +16,7 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers import read
+from dragoman.data.readers import read_corpus
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus, writers
 from dragoman_demo.forms import Form
@@ -298,7 +298,7 @@ def test_a_written_corpus_reads_back(tmp_path: Path):
     files = write_corpus(tmp_path / "new" / "corpus", PARTS, target_locale="pt-BR")
     assert files.test.target.name == "test.pt_BR"
     for part, phrases_of_part in ((files.train, PARTS.train), (files.valid, PARTS.valid), (files.test, PARTS.test)):
-        pairs = [(example.source, example.target) for example in read(part)]
+        pairs = [(example.source, example.target) for example in read_corpus(part)]
         assert pairs == [(phrase.source, phrase.target) for phrase in phrases_of_part]
     assert files.families.read_text().splitlines() == ["time", "date"]
 
@@ -306,7 +306,7 @@ def test_a_written_corpus_reads_back(tmp_path: Path):
 def test_a_generated_corpus_has_a_phrase_a_line(tmp_path: Path):
     parts = split(train=400, valid=20, test=20)
     files = write_corpus(tmp_path, parts)
-    assert [(example.source, example.target) for example in islice(read(files.train), 1000)] == [
+    assert [(example.source, example.target) for example in islice(read_corpus(files.train), 1000)] == [
         (phrase.source, phrase.target) for phrase in parts.train
     ]
 

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from dragoman.config import kinds_of
-from dragoman.decoding.config import Choice, Normalisation
+from dragoman.decoding.config import LengthPenaltyKind
 from dragoman.models.config import PositionsConfig
 from dragoman.nn.blocks import NormPosition
 from dragoman.nn.norms import NormName
@@ -179,13 +179,12 @@ def test_an_example_that_is_wrong_is_found() -> None:
         kinds_of(ScoreConfig),
         [kind for kind in kinds_of(PositionsConfig) if kind != "none"],
         kinds_of(PatternConfig),
-        kinds_of(Normalisation),
-        [kind for kind in kinds_of(Choice) if kind != "likeliest"],
+        typing.get_args(LengthPenaltyKind),
         typing.get_args(CellName),
         typing.get_args(NormName),
         typing.get_args(NormPosition),
     ],
-    ids=["scores", "positions", "patterns", "normalisations", "choices", "cells", "norms", "places of norms"],
+    ids=["scores", "positions", "patterns", "length penalties", "cells", "norms", "places of norms"],
 )
 def test_whatever_can_be_chosen_has_an_entry(kinds: list[str]) -> None:
     chosen = [kind for entry in entries() for kind in re.findall(r": `(\w+)`$", entry.title)]

@@ -10,30 +10,31 @@ import yaml
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.inference import Answerer, Classifier, Generator, Tagger, Translator
+from dragoman.inference import QuestionAnswerer, Classifier, Generator, Tagger, Translator
 from dragoman.models.weights import load_tensors
 from dragoman.profiling.estimate import estimate
 from dragoman.profiling.model_cost import count_parameters, take_inventory
-from dragoman.runs.compare import facts_of
-from dragoman.runs.config import TASKS, to_experiment
+from dragoman.runs.compare import summarize_run
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import with_start
-from dragoman.runs.train import fit
-from dragoman.tasks.factory import task_of
+from dragoman.runs.finetune import apply_init_from
+from dragoman.runs.train import train_and_score
+from dragoman.tasks.factory import build_task
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import WORDS, hashes
 from tests.small_tasks import TEXT, settings_of, write_texts
 
 CPU = torch.device("cpu")
-NAMES = (*TASKS, "pairs")
+NAMES = (*TASK_CONFIGS, "pairs")
 SCORES = {
     "translation": ["BLEU", "chrF2"],
-    "language_modelling": ["loss", "perplexity", "bits/character"],
+    "language_modeling": ["loss", "perplexity", "bits/character"],
     "pairs": ["loss", "perplexity"],
-    "masked_modelling": ["loss", "perplexity", "accuracy"],
+    "masked_lm": ["loss", "perplexity", "accuracy"],
     "classification": ["accuracy", "macro-F1"],
     "tagging": ["accuracy", "macro-F1"],
-    "answering": ["EM", "F1"],
+    "question_answering": ["EM", "F1"],
 }
 
 
@@ -55,25 +56,25 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def fit_in(path, settings, *, interrupted=lambda: False):
-    folder, experiment = RunFolder(path), to_experiment(settings)
+    folder, experiment = RunFolder(path), parse_experiment(settings)
     if not folder.config.exists():
-        folder.begin()
+        folder.create()
         folder.write_config(experiment)
-    materials = task_of(experiment).gather(folder, tell=lambda _: None)
-    return fit(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+    materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
+    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
     folder = RunFolder(place / name)
-    assert folder.read_config() == to_experiment(settings_of(name, place))
+    assert folder.read_config() == parse_experiment(settings_of(name, place))
     scores = json.loads(folder.scores.read_text(encoding="utf-8"))
-    assert scores["updates"] == 9
-    assert scores["target_tokens"] > 9
+    assert scores["steps"] == 9
+    assert scores["tokens"] > 9
     assert [score["metric"] for score in scores["scores"]["valid"]] == SCORES[name]
     assert all(score["signature"] for score in scores["scores"]["valid"])
-    card = folder.card.read_text(encoding="utf-8")
-    words = task_of(folder.read_config()).description
+    card = folder.model_card.read_text(encoding="utf-8")
+    words = build_task(folder.read_config()).description
     for part in (
         f"# {name}",
         f" {words.noun} trained",
@@ -101,7 +102,7 @@ def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
 
 def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place, tmp_path):
     settings = settings_of("classification", place)
-    settings |= {"tokenizer": {"kind": "bpe", "vocabulary": 61, "byte_fallback": False, "dropout": 0.3}}
+    settings |= {"tokenizer": {"kind": "bpe", "vocab_size": 61, "byte_fallback": False, "dropout": 0.3}}
     plain = {**settings, "tokenizer": {**settings["tokenizer"], "dropout": 0.0}}
     for name, tree in (("whole", settings), ("plain", plain)):
         fit_in(tmp_path / name, tree)
@@ -116,44 +117,44 @@ def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place
 @pytest.mark.parametrize("name", NAMES)
 def test_what_it_costs_is_known(place, tmp_path, name):
     folder = RunFolder(place / name)
-    task = task_of(folder.read_config())
-    network = task.network(folder, device=CPU).eval()
+    task = build_task(folder.read_config())
+    network = task.build_model(folder, device=CPU).eval()
     inventory = take_inventory(network)
     assert inventory.parameters == count_parameters(network)
     assert sum(tensor.numel() for tensor in load_tensors(folder.weights).values()) == inventory.parameters
-    facts = facts_of(folder.path)
+    facts = summarize_run(folder.path)
     assert facts.parameters == inventory.parameters
-    assert facts.gflops_a_token > 0
+    assert facts.gflops_per_token > 0
     assert facts.tokens_per_second > 0
-    materials = task.gather(folder, tell=lambda _: None)
+    materials = task.prepare_data(folder, report=lambda _: None)
     assert estimate(folder.read_config(), folder, materials, device=CPU) > 0
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 9 updates
 def test_each_is_loaded_as_what_it_is_and_works(place):
-    loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES if name != "masked_modelling"}
-    kinds = {"translation": Translator, "language_modelling": Generator, "pairs": Generator}
-    kinds |= {"classification": Classifier, "tagging": Tagger, "answering": Answerer}
+    loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES if name != "masked_lm"}
+    kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator}
+    kinds |= {"classification": Classifier, "tagging": Tagger, "question_answering": QuestionAnswerer}
     assert {name: type(one) for name, one in loaded.items()} == kinds
     assert len(loaded["translation"].translate([TEXT])) == 1
-    assert loaded["language_modelling"].generate([TEXT], tokens=5)[0].prompt == TEXT
+    assert loaded["language_modeling"].generate([TEXT], tokens=5)[0].prompt == TEXT
     assert loaded["pairs"].generate([TEXT], tokens=5)[0].prompt == TEXT
     assert loaded["classification"].classify([TEXT])[0].label in ("dogs", "others")
     assert [tag.word for tag in loaded["tagging"].tag([TEXT.split()])[0]] == TEXT.split()
-    assert loaded["answering"].answer("after two", TEXT).text in TEXT
+    assert loaded["question_answering"].answer("after two", TEXT).text in TEXT
 
 
 def test_what_guesses_hidden_words_is_for_others_to_begin_with(place):
-    with pytest.raises(RunError, match=r"only guesses hidden words; begin the training .* with it, by start: "):
-        dragoman.load(place / "masked_modelling")
+    with pytest.raises(RunError, match="is a masked language model"):
+        dragoman.load(place / "masked_lm")
 
 
 def test_scores_of_the_card_are_those_that_use_gives(place):
     """What validation measured, measured again by the object that is loaded."""
     scores = json.loads((place / "classification" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "classification")
-    materials = task_of(folder.read_config()).gather(folder, tell=lambda _: None)
-    texts, labels = zip(*((one.text, one.label) for one in materials.parts.valid), strict=True)
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
+    texts, labels = zip(*((one.text, one.label) for one in materials.splits.valid), strict=True)
     found = dragoman.load(folder.path, device="cpu").classify(texts)
     right = sum(one.label == label for one, label in zip(found, labels, strict=True))
     assert scores[0]["value"] == pytest.approx(100 * right / len(labels))
@@ -162,17 +163,17 @@ def test_scores_of_the_card_are_those_that_use_gives(place):
 def test_the_loss_of_the_card_is_the_perplexity_of_the_generator(place):
     scores = json.loads((place / "pairs" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "pairs")
-    materials = task_of(folder.read_config()).gather(folder, tell=lambda _: None)
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     prompts, continuations = zip(*materials.texts.valid.pairs(), strict=True)
     found = dragoman.load(folder.path, device="cpu").perplexity(continuations, prompts=prompts)
     assert scores[0]["value"] == pytest.approx(found.nats_per_token, rel=1e-5)
 
 
 def test_running_text_is_judged_to_its_last_token(place):
-    folder = RunFolder(place / "language_modelling")
-    materials = task_of(folder.read_config()).gather(folder, tell=lambda _: None)
+    folder = RunFolder(place / "language_modeling")
+    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     [loss, _, bits] = json.loads(folder.scores.read_text(encoding="utf-8"))["scores"]["valid"]
-    characters = len("".join(materials.valid.texts.texts()))
+    characters = len("".join(materials.valid.documents.texts()))
     tokens = characters + 1  # one piece a character, and the end
     assert f"tokens:{tokens}|" in loss["signature"]
     assert f"characters:{characters}" in bits["signature"]
@@ -180,7 +181,7 @@ def test_running_text_is_judged_to_its_last_token(place):
 
 
 def test_the_card_of_a_language_model_shows_what_it_writes(place):
-    for name in ("language_modelling", "pairs"):
+    for name in ("language_modeling", "pairs"):
         card = (place / name / "README.md").read_text(encoding="utf-8")
         specimen = card.split("## Specimen\n\n")[1].split("\n\n## Use")[0]
         assert specimen.strip()
@@ -191,9 +192,9 @@ def test_the_card_of_a_language_model_shows_what_it_writes(place):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rows_of_a_batch_are_named(place, name):
     folder = RunFolder(place / name)
-    task = task_of(folder.read_config())
-    work = task.work(task.gather(folder, tell=lambda _: None), device=CPU)
-    sentence = work.name([int(row) for row in next(work.stream).rows])
+    task = build_task(folder.read_config())
+    work = task.setup_training(task.prepare_data(folder, report=lambda _: None), device=CPU)
+    sentence = work.describe_rows([int(row) for row in next(work.stream).rows])
     assert sentence.split()[-1] in ("corpus", "text", "on")
     assert any(character.isdigit() for character in sentence)
 
@@ -201,90 +202,90 @@ def test_the_rows_of_a_batch_are_named(place, name):
 class TestBeginning:
     """With the tokenizer and the weights of another run."""
 
-    @pytest.mark.parametrize("name", ["classification", "tagging", "answering"])
+    @pytest.mark.parametrize("name", ["classification", "tagging", "question_answering"])
     def test_a_network_begins_with_what_was_learnt_before(self, place, tmp_path, name):
-        settings = with_start(self.begun(name, place))
-        experiment = to_experiment(settings)
-        start = RunFolder(place / "masked_modelling")
+        settings = apply_init_from(self.begun(name, place))
+        experiment = parse_experiment(settings)
+        start = RunFolder(place / "masked_lm")
         begun = start.read_config().model
-        assert experiment.model.size == begun.size
+        assert experiment.model.d_model == begun.d_model
         folder = RunFolder(tmp_path / "run")
-        folder.begin()
-        task = task_of(experiment)
-        materials = task.gather(folder, tell=lambda _: None)
+        folder.create()
+        task = build_task(experiment)
+        materials = task.prepare_data(folder, report=lambda _: None)
         assert materials.tokenizer.fingerprint == start.read_tokenizer().fingerprint
-        own = dict(task.work(materials, device=CPU).model.named_parameters())
+        own = dict(task.setup_training(materials, device=CPU).model.named_parameters())
         learnt = load_tensors(start.weights)
-        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("trunk.") in learnt}
+        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("backbone.") in learnt}
         assert len(shared) > 10
-        assert all(torch.equal(tensor, learnt[key.removeprefix("trunk.")]) for key, tensor in shared.items())
+        assert all(torch.equal(tensor, learnt[key.removeprefix("backbone.")]) for key, tensor in shared.items())
 
     def test_a_decoder_begins_so_too_and_is_gone_on_with_where_the_start_is_gone(self, place, tmp_path):
         settings = merge(
             self.begun("classification", place),
-            {"start": str(place / "language_modelling"), "head": {"pooling": "last"}},
+            {"init_from": str(place / "language_modeling"), "head": {"pooling": "last"}},
         )
-        settings = with_start(settings)
-        assert settings["model"]["kind"] == "causal"
+        settings = apply_init_from(settings)
+        assert settings["model"]["kind"] == "decoder_only"
         answers = iter([False, True])
         with pytest.raises(InterruptionError):
             fit_in(tmp_path / "run", settings, interrupted=lambda: next(answers))
-        fit_in(tmp_path / "run", merge(settings, {"start": str(tmp_path / "gone")}))
+        fit_in(tmp_path / "run", merge(settings, {"init_from": str(tmp_path / "gone")}))
         assert dragoman.load(tmp_path / "run").classify([TEXT])[0].label in ("dogs", "others")
 
     def test_what_is_said_lies_over_what_is_taken(self, place):
         settings = merge(self.begun("classification", place), {"model": {"dropout": {"residual": 0.5}}})
-        tree = with_start({**settings, "preset": "bert-tiny"})
-        model = to_experiment(tree).model
-        assert (model.size, model.dropout.residual) == (12, 0.5)
-        assert to_experiment(tree).training.schedule.kind == "cosine"  # of the preset, which lies below
+        tree = apply_init_from({**settings, "preset": "bert-tiny"})
+        model = parse_experiment(tree).model
+        assert (model.d_model, model.dropout.residual) == (12, 0.5)
+        assert parse_experiment(tree).training.schedule.kind == "cosine"  # of the preset, which lies below
         plain = settings_of("classification", place)
-        assert with_start(plain) == plain
+        assert apply_init_from(plain) == plain
 
     def test_another_network_is_refused(self, place, tmp_path):
-        settings = merge(with_start(self.begun("classification", place)), {"model": {"layers": 2}})
-        with pytest.raises(ConfigError, match=r"model.layers = 2, but the run in .* has 1; leave model out"):
+        settings = merge(apply_init_from(self.begun("classification", place)), {"model": {"num_layers": 2}})
+        with pytest.raises(ConfigError, match=r"model.num_layers = 2, but the run in .* has 1"):
             fit_in(tmp_path / "run", settings)
 
     def test_another_tokenizer_is_refused(self, place, tmp_path):
-        settings = merge(with_start(self.begun("classification", place)), {"tokenizer": {"vocabulary": 77}})
-        with pytest.raises(ConfigError, match="tokenizer: is that of the run in"):
+        settings = merge(apply_init_from(self.begun("classification", place)), {"tokenizer": {"vocab_size": 77}})
+        with pytest.raises(ConfigError, match="tokenizer: differs from the tokenizer of"):
             fit_in(tmp_path / "run", settings)
 
     def test_what_the_other_learnt_under_bpe_dropout_is_begun_with_without(self, place, tmp_path):
-        start = RunFolder(shutil.copytree(place / "language_modelling", tmp_path / "start"))
+        start = RunFolder(shutil.copytree(place / "language_modeling", tmp_path / "start"))
         tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
-        tokenizer = {"kind": "bpe", "dropout": 0.1, "vocabulary": 300}
+        tokenizer = {"kind": "bpe", "dropout": 0.1, "vocab_size": 300}
         start.config.write_text(yaml.safe_dump(tree | {"tokenizer": tokenizer}), encoding="utf-8")
         pairs = {"kind": "pairs", "train": {"kind": "tsv", "path": "pairs.tsv"}}
         tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
         start.config.write_text(yaml.safe_dump(tree | {"data": pairs}), encoding="utf-8")
         assert start.read_config().tokenizer.dropout == 0.1
-        taken = with_start(self.begun("tagging", place) | {"start": str(start.path)})
-        assert to_experiment(taken).tokenizer.dropout == 0
+        taken = apply_init_from(self.begun("tagging", place) | {"init_from": str(start.path)})
+        assert parse_experiment(taken).tokenizer.dropout == 0
 
     def test_what_cannot_be_begun_with_is_refused(self, place, tmp_path):
         settings = self.begun("classification", place)
-        for start, message in (("translation", "is a run of task translation"), ("nowhere", "no run folder")):
+        for start, message in (("translation", "is a run of task translation"), ("nowhere", "is not a run folder")):
             with pytest.raises(RunError, match=message):
-                with_start({**settings, "start": str(place / start)})
+                apply_init_from({**settings, "init_from": str(place / start)})
 
     def begun(self, name, place):
         settings = settings_of(name, place)
-        begun = {"start": str(place / "masked_modelling")}
+        begun = {"init_from": str(place / "masked_lm")}
         return {key: value for key, value in settings.items() if key not in ("model", "tokenizer")} | begun
 
 
 def test_a_corpus_that_changed_is_not_gone_on_with(place, tmp_path):
     write_texts(tmp_path)
-    for name in ("language_modelling", "classification", "tagging", "answering"):
+    for name in ("language_modeling", "classification", "tagging", "question_answering"):
         folder = RunFolder(place / name)
-        task = task_of(to_experiment(settings_of(name, tmp_path)))
-        task.gather(folder, tell=lambda _: None)  # the same text in another place
-        with task.experiment.data.train.path.open("a", encoding="utf-8") as file:
+        task = build_task(parse_experiment(settings_of(name, tmp_path)))
+        task.prepare_data(folder, report=lambda _: None)  # the same text in another place
+        with parse_experiment(settings_of(name, tmp_path)).data.train.path.open("a", encoding="utf-8") as file:
             file.write("\n")
         with pytest.raises(RunError, match="has changed since the run in"):
-            task.gather(folder, tell=lambda _: None)
+            task.prepare_data(folder, report=lambda _: None)
 
 
 def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
@@ -294,15 +295,15 @@ def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
     outcome = fit_in(tmp_path / "run", settings)
     assert outcome.scores["valid"][0].value <= 50
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
-    assert "1 validation texts have a label that is never learnt; they count as wrong" in card
+    assert "1 validation texts have a label without training examples and count as errors" in card
     (tmp_path / "valid.txt").write_text("cats two cats\n", encoding="utf-8")
-    with pytest.raises(DataError, match="no example is left to validate by"):
+    with pytest.raises(DataError, match="is left for validation"):
         fit_in(tmp_path / "other", settings)
 
 
 def test_a_window_beyond_the_budget_is_refused_with_both_keys(place, tmp_path):
-    settings = merge(settings_of("language_modelling", place), {"training": {"batch_tokens": 7}})
-    with pytest.raises(ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context = 19 tokens"):
+    settings = merge(settings_of("language_modeling", place), {"training": {"batch_tokens": 7}})
+    with pytest.raises(ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context_length = 19 tokens"):
         fit_in(tmp_path / "run", settings)
 
 

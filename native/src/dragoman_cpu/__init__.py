@@ -1,13 +1,26 @@
-"""The compiled CPU core of dragoman: Transformers that decode, in numbers of int8, bfloat16 or float32.
+"""CPU library of dragoman: Transformer inference in int8, bfloat16 or float32, and fused training operations.
 
-It knows arrays and nothing else: weights by name and a configuration in, token ids in, logits or the best continuations
-out. The layout is that of `dragoman.models.protocols`: `(batch, beam)`, a beam shares its sentence's memory, and state
-is handed over. A number has the same bits whatever is computed beside it, and by however many threads.
+The library knows arrays only. Inputs are weights by name, a configuration and token ids; outputs are logits or top-k
+tokens. Arrays have the layout `(batch, beam)`: the hypotheses of a sentence share its memory, and states are passed
+from step to step. Results are bit-identical for any batch and any number of threads.
 """
 
-from dragoman_cpu._core import Learning
-from dragoman_cpu.configuration import accepts
-from dragoman_cpu.hypotheses import Memory, State
-from dragoman_cpu.model import Compute, Model, instruction_sets, quantise
+from dragoman_cpu._ext import CpuOps
+from dragoman_cpu.config import unsupported_reason
+from dragoman_cpu.model import ComputeType, Model, instruction_sets, quantize
+from dragoman_cpu.state import Memory, State
 
-__all__ = ["Compute", "Learning", "Memory", "Model", "State", "accepts", "instruction_sets", "quantise"]
+API_VERSION = 2
+"""Version of this interface, which the dragoman package compares with the one it needs."""
+
+__all__ = [
+    "API_VERSION",
+    "ComputeType",
+    "CpuOps",
+    "Memory",
+    "Model",
+    "State",
+    "instruction_sets",
+    "quantize",
+    "unsupported_reason",
+]

@@ -1,4 +1,4 @@
-"""A model in the core."""
+"""Transformer model that runs on the CPU."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
@@ -6,37 +6,37 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dragoman_cpu import _core
-from dragoman_cpu.arrays import weight_array, whole_numbers
-from dragoman_cpu.configuration import settings_of
-from dragoman_cpu.hypotheses import Memory, State
+from dragoman_cpu import _ext
+from dragoman_cpu.array_checks import int32_array, weight_array
+from dragoman_cpu.config import model_options
+from dragoman_cpu.state import Memory, State
 
-Compute = Literal["int8", "bfloat16", "float32"]
+ComputeType = Literal["int8", "bfloat16", "float32"]
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """What can be used on this processor, best first: of amx, avx512_bf16, avx512_vnni, avx2 and portable."""
-    return tuple(_core.instruction_sets())
+    """Return the supported ones of amx, avx512_bf16, avx512_vnni, avx2 and portable, best first."""
+    return tuple(_ext.instruction_sets())
 
 
-def quantise(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Whole numbers from -127 to 127 and a factor for each row, as the core does it when it loads float weights.
+def quantize(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Quantize a matrix to integers from -127 to 127 and a scale per row, as `Model` does for compute type int8.
 
-    The factor is the largest magnitude of the row over 127 (1 for a row of zeros), rounding is to the nearest, ties to
-    even. Raises ValueError for anything but a matrix of finite float32.
+    The scale is the largest magnitude of the row divided by 127 (1 for a row of zeros). Rounding is to the nearest
+    integer, ties to even. Raises ValueError for anything but a matrix of finite float32.
     """
     if weight.ndim != 2 or weight.dtype != np.float32 or not np.isfinite(weight).all():
         raise ValueError(f"a {weight.ndim}-dimensional array of {weight.dtype}; give a matrix of finite float32")
-    whole, scale = np.empty(weight.shape, np.int8), np.empty(weight.shape[0], np.float32)
-    _core.quantise(np.ascontiguousarray(weight), whole, scale)
-    return whole, scale
+    quantized, scale = np.empty(weight.shape, np.int8), np.empty(weight.shape[0], np.float32)
+    _ext.quantize(np.ascontiguousarray(weight), quantized, scale)
+    return quantized, scale
 
 
 @final
 class Model:
-    """Weights packed for one instruction set, a team of threads, and the caches of its hypotheses.
+    """Packed weights, a thread pool, and the key-value cache of all hypotheses.
 
-    Calls from several threads take their turns; each releases the GIL while it works.
+    Calls from several threads run one after another. Each call releases the GIL during computation.
     """
 
     def __init__(
@@ -44,111 +44,102 @@ class Model:
         config: Mapping[str, Any],
         weights: Mapping[str, NDArray[Any]],
         *,
-        compute: Compute,
-        threads: int = 0,
+        compute_type: ComputeType,
+        num_threads: int = 0,
         instruction_set: str | None = None,
     ) -> None:
-        """`config` is the `model` part of a run's configuration with its defaults written out, and `source_vocabulary`
-        and `target_vocabulary` (or `vocabulary`); `weights` have the names of a run's `model.safetensors`.
+        """Load a model.
 
-        A weight is float32, bfloat16 as uint16, or int8 with a float32 `NAME_scale` for each row. Without `threads`
-        all cores that the process may use work, without `instruction_set` the best. Raises ValueError where
-        configuration and weights do not make a model that the core runs.
+        Args:
+            config: `model` section of a run's configuration with all defaults, plus `source_vocabulary` and
+                `target_vocabulary`, or `vocabulary` for a decoder-only model.
+            weights: Arrays named as in a run's `model.safetensors`: float32, bfloat16 as uint16, or int8 with a float32
+                array `NAME_scale` of one scale per row.
+            compute_type: Number format of the matrix products.
+            num_threads: Number of threads; 0 uses all cores available to the process.
+            instruction_set: One of `instruction_sets()`; None selects the best.
+
+        Raises ValueError if the configuration is unsupported or does not match the weights.
         """
         arrays = {name: weight_array(name, array) for name, array in weights.items()}
-        self.core = _core.Model(settings_of(config), arrays, compute, threads, instruction_set)
+        self._native = _ext.Model(model_options(config), arrays, compute_type, num_threads, instruction_set)
 
     @property
     def instruction_set(self) -> str:
-        return self.core.instruction_set
+        """Name of the instruction set in use."""
+        return self._native.instruction_set
 
     @property
-    def threads(self) -> int:
-        return self.core.threads
+    def num_threads(self) -> int:
+        """Number of threads in use."""
+        return self._native.num_threads
 
     @property
     def vocabulary(self) -> int:
-        """Number of logits."""
-        return self.core.vocabulary
+        """Size of the target vocabulary."""
+        return self._native.vocabulary
 
     @property
-    def cached_places(self) -> int:
-        """Places of hypotheses whose keys and values are kept for some state."""
-        return self.core.cached_places
+    def cached_tokens(self) -> int:
+        """Number of tokens whose keys and values some state refers to."""
+        return self._native.cached_tokens
 
     @property
     def cache_bytes(self) -> int:
-        """What they take, free room included."""
-        return self.core.cache_bytes
+        """Memory of the key-value cache, including free entries."""
+        return self._native.cache_bytes
 
-    def encode(self, ids: ArrayLike, lengths: ArrayLike, *, candidates: Sequence[ArrayLike] | None = None) -> Memory:
-        """Read sources, or the prompts of a causal model but for their last tokens, which the first step is given.
+    def encode(self, ids: ArrayLike, lengths: ArrayLike, *, shortlists: Sequence[ArrayLike] | None = None) -> Memory:
+        """Encode sources, or prefill the cache with prompts except their last tokens, which the first step takes.
 
-        `ids` are `[batch, places]`, of which the first `lengths` of each row count. `candidates` are the tokens that
-        `best` and `follow` choose among for each source, one at least, each once; probabilities are theirs alone then.
-        `step` gives the logits of all tokens all the same. Raises IndexError for tokens beyond the vocabulary or places
-        beyond learned ones, ValueError for lengths that are not from 1 to the width.
+        Args:
+            ids: Token ids `[batch, length]`.
+            lengths: Number of tokens of each row that count.
+            shortlists: For each source, the distinct tokens that `top_k` chooses from, at least one. Log-probabilities
+                are normalized over these tokens. `step` ignores shortlists.
+
+        Raises IndexError for tokens beyond the vocabulary or positions beyond a learned table, ValueError for lengths
+        that are not from 1 to the width of `ids`.
         """
-        table, numbers = whole_numbers(ids, axes=2, name="ids"), whole_numbers(lengths, axes=1, name="lengths").tolist()
-        if candidates is None:
-            return Memory(self.core.encode(table, numbers))
-        lists = [np.sort(whole_numbers(some, axes=1, name="candidates")) for some in candidates]
-        every = np.concatenate([np.zeros(0, np.int32), *lists])
-        return Memory(self.core.encode_for(table, numbers, every, [len(some) for some in lists]))
+        id_array = int32_array(ids, ndim=2, name="ids")
+        length_list = int32_array(lengths, ndim=1, name="lengths").tolist()
+        if shortlists is None:
+            return Memory(self._native.encode(id_array, length_list))
+        lists = [np.sort(int32_array(tokens, ndim=1, name="shortlist")) for tokens in shortlists]
+        tokens = np.concatenate([np.zeros(0, np.int32), *lists])
+        counts = [len(shortlist) for shortlist in lists]
+        return Memory(self._native.encode_with_shortlists(id_array, length_list, tokens, counts))
 
-    def start(self, memory: Memory, beam: int) -> State:
-        """The state before the first step, of `beam` equal hypotheses a sentence."""
-        if beam < 1:
-            raise ValueError(f"beam = {beam} must be 1 at least")
-        return State(self.core.start(memory.core, beam))
+    def start(self, memory: Memory, beam_size: int) -> State:
+        """Return the state before the first step, with `beam_size` equal hypotheses per sentence."""
+        if beam_size < 1:
+            raise ValueError(f"beam_size = {beam_size} must be at least 1")
+        return State(self._native.start(memory.native, beam_size))
 
     def step(self, tokens: ArrayLike, memory: Memory, state: State) -> tuple[NDArray[np.float32], State]:
-        """Logits `[batch, beam, vocabulary]` of what follows `tokens[batch, beam]`, and the state that comes next.
+        """Append `tokens[batch, beam]`; return the logits `[batch, beam, vocabulary]` and the next state.
 
-        The state that was given stays as it was.
+        The logits are those of the tokens that follow.
         """
-        table = whole_numbers(tokens, axes=2, name="tokens")
-        logits = np.empty((table.size, self.vocabulary), np.float32)
-        following = self.core.step(table, memory.core, state.core, logits)
-        return logits.reshape(*table.shape, self.vocabulary), State(following)
+        token_array = int32_array(tokens, ndim=2, name="tokens")
+        logits = np.empty((token_array.size, self.vocabulary), np.float32)
+        next_state = self._native.step(token_array, memory.native, state.native, logits)
+        return logits.reshape(*token_array.shape, self.vocabulary), State(next_state)
 
-    def best(
-        self, tokens: ArrayLike, memory: Memory, state: State, k: int, forbidden: Sequence[int] = ()
+    def top_k(
+        self, tokens: ArrayLike, memory: Memory, state: State, k: int, suppress_tokens: Sequence[int] = ()
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], State]:
-        """Log-probabilities and ids `[batch, beam, k]` of the k best tokens that are not forbidden, and the next state.
+        """Append `tokens[batch, beam]`; return log-probabilities and ids `[batch, beam, k]` of the best next tokens.
 
-        Best first, ties by the lower id. Forbidden tokens keep their share of the probability. Where a source has fewer
-        candidates, what is left is minus infinity and token 0. Raises ValueError where the vocabulary has fewer than
-        `k` such tokens, or a logit is not finite.
+        Tokens are sorted from best to worst, ties by lower id. Suppressed tokens are not returned, but keep their
+        probability. If a shortlist has fewer than `k` tokens, the remaining results are minus infinity and token 0. The
+        third value is the next state. Raises ValueError if the vocabulary has fewer than `k` tokens that are not
+        suppressed, or if a logit is not finite.
         """
         if not 1 <= k <= self.vocabulary:
-            raise ValueError(f"k = {k} must be from 1 to the vocabulary's {self.vocabulary}")
-        table = whole_numbers(tokens, axes=2, name="tokens")
-        log_probs, ids = np.empty((table.size, k), np.float32), np.empty((table.size, k), np.int32)
-        without = whole_numbers(forbidden, axes=1, name="forbidden").tolist()
-        following = self.core.best(table, memory.core, state.core, without, log_probs, ids)
-        return log_probs.reshape(*table.shape, k), ids.reshape(*table.shape, k), State(following)
-
-    def follow(
-        self,
-        tokens: ArrayLike,
-        lengths: ArrayLike,
-        memory: Memory,
-        state: State,
-        k: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[NDArray[np.float32], NDArray[np.int32], State]:
-        """What `best` gives after each of the first `lengths` of `tokens[batch, places]`, with the same bits, at once.
-
-        Log-probabilities and ids are `[rows, k]`, a row for each token, sentence by sentence; the state is the one
-        after all of them, and its `back` those before. The state must have a beam of one. Raises what `best` and
-        `encode` do.
-        """
-        if not 1 <= k <= self.vocabulary:
-            raise ValueError(f"k = {k} must be from 1 to the vocabulary's {self.vocabulary}")
-        table, numbers = whole_numbers(tokens, axes=2, name="tokens"), whole_numbers(lengths, axes=1, name="lengths")
-        rows = int(np.clip(numbers, 0, table.shape[1]).sum())
-        log_probs, ids = np.empty((rows, k), np.float32), np.empty((rows, k), np.int32)
-        without = whole_numbers(forbidden, axes=1, name="forbidden").tolist()
-        following = self.core.follow(table, numbers.tolist(), memory.core, state.core, without, log_probs, ids)
-        return log_probs, ids, State(following)
+            raise ValueError(f"k = {k} must be from 1 to the vocabulary size {self.vocabulary}")
+        token_array = int32_array(tokens, ndim=2, name="tokens")
+        log_probs, ids = np.empty((token_array.size, k), np.float32), np.empty((token_array.size, k), np.int32)
+        suppressed = int32_array(suppress_tokens, ndim=1, name="suppress_tokens").tolist()
+        next_state = self._native.top_k(token_array, memory.native, state.native, suppressed, log_probs, ids)
+        return log_probs.reshape(*token_array.shape, k), ids.reshape(*token_array.shape, k), State(next_state)

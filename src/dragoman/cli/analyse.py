@@ -1,4 +1,4 @@
-"""`dragoman analyse`: where systems go wrong on a test set, on one page."""
+"""`dragoman analyse`: error analysis of systems on a test set."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from dragoman.cli.options import Beam, Device
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.runs.error_analysis import Analysed
+    from dragoman.runs.evaluate import SystemAnalysis
 
 Systems = Annotated[
-    list[Path], typer.Argument(help="Run folders, or files of outputs, one a line.", show_default=False)
+    list[Path], typer.Argument(help="Run folders, or files of translations, one per line.", show_default=False)
 ]
 Train = Annotated[
     Path | None,
-    typer.Option(help="Target side of the training data, which tells rare words.", show_default=False),
+    typer.Option(help="Target side of the training corpus, for the word frequencies.", show_default=False),
 ]
-Page = Annotated[Path | None, typer.Option("--out", "-o", help="The page to write, one HTML file.", show_default=False)]
-Numbers = Annotated[Path | None, typer.Option("--json", help="A file for all the numbers.", show_default=False)]
+Page = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.", show_default=False)]
+Numbers = Annotated[Path | None, typer.Option("--json", help="JSON file for all numbers.", show_default=False)]
 
 
 def analyse(
     systems: Systems,
     *,
-    source: Annotated[Path, typer.Option(help="The texts of the test set.", show_default=False)],
-    reference: Annotated[Path, typer.Option("--reference", "-r", help="Their translations.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source side of the test set.", show_default=False)],
+    reference: Annotated[Path, typer.Option("--reference", "-r", help="Reference translations.", show_default=False)],
     train: Train = None,
     beam: Beam = None,
-    worst: Annotated[int, typer.Option(min=0, help="Sentences of lowest chrF that are shown.")] = 10,
+    worst: Annotated[int, typer.Option(min=0, help="Number of sentences with the lowest chrF to show.")] = 10,
     out: Page = None,
     json_: Numbers = None,
     device: Device = None,
 ) -> None:
-    """Write a page that says where translations go wrong: by length, rare words, names and numbers, and faults.
+    """Analyze the errors of systems on a test set in an HTML report.
 
-    Runs translate the texts first, and show what they looked at in the sentences that went worst.
+    Scores by length and word frequency, names and numbers, and outputs that are not translations. Runs translate the
+    texts first, and show their attention in the worst sentences.
     """
     from dragoman.atomic import names_apart, require_writable, write_text
     from dragoman.cli import streams
@@ -49,7 +50,7 @@ def analyse(
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.error_analysis import count_words
     from dragoman.interpret.report import analysis_page, analysis_tree
-    from dragoman.runs.error_analysis import differences
+    from dragoman.runs.evaluate import compare_bleu
 
     if out is None and json_ is None:
         raise ConfigError("nothing is asked for; say where to write: --out report.html or --json FILE")
@@ -70,7 +71,7 @@ def analyse(
         [(one.analysis, one.looks) for one in found],
         title=f"{' and '.join(names)} on {source.name}",
         signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
-        differences=differences(found, references),
+        differences=compare_bleu(found, references),
     )
     if out is not None:
         write_text(out, analysis_page(told(compact=True)))
@@ -89,13 +90,13 @@ def _analysed(
     beam: int | None,
     worst: int,
     device: str | None,
-) -> Analysed:
-    """What a run or a file of outputs does."""
+) -> SystemAnalysis:
+    """Analyze a run or a file of translations."""
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.evaluation.error_analysis import analyse as analyse_outputs
+    from dragoman.evaluation.error_analysis import analyze_errors as analyse_outputs
     from dragoman.inference import Translator
-    from dragoman.runs.error_analysis import Analysed, analyse_run
+    from dragoman.runs.evaluate import SystemAnalysis, analyse_run
 
     if path.is_dir():
         return analyse_run(
@@ -111,4 +112,4 @@ def _analysed(
     analysis = analyse_outputs(
         name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
     )
-    return Analysed(analysis, {}, outputs)
+    return SystemAnalysis(analysis, {}, outputs)

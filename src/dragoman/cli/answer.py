@@ -1,4 +1,4 @@
-"""`dragoman answer`: the part of a text that answers a question, by a trained run."""
+"""`dragoman answer`: extractive question answering."""
 
 from __future__ import annotations
 
@@ -14,28 +14,33 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import Repairs
-    from dragoman.inference import Answer, Answerer, AnswerSettings
+    from dragoman.data.readers import ReadWarnings
+    from dragoman.inference import Answer, AnswerConfig, QuestionAnswerer
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str | None,
     typer.Option(
-        "--input", "-i", help="File of JSON objects with question and context, one a line; - is standard input."
+        "--input", "-i", help="File with one JSON object with question and context per line; - is standard input."
     ),
 ]
 QuestionText = Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)]
 Context = Annotated[
     str | None,
     typer.Option(
-        "--context", "-c", help="What it is about: a file, the text itself, or - to read it.", show_default=False
+        "--context",
+        "-c",
+        help="Context of the question: a file, the text itself, or - for standard input.",
+        show_default=False,
     ),
 ]
-LongestAnswer = Annotated[int | None, typer.Option(min=1, help="Most tokens of an answer.", show_default="the run's")]
+LongestAnswer = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of tokens of an answer.", show_default="the run's")
+]
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Leave the line empty where no answer is more probable by more than this (log-probability).",
+        help="Log-probability by which 'no answer' must exceed the best answer to print an empty line.",
         show_default="the run's",
     ),
 ]
@@ -48,32 +53,30 @@ def answer(
     context: Context = None,
     input_: Input = None,
     output: OutputFile = "-",
-    n_best: Annotated[
-        int | None, typer.Option(min=1, help="How many answers to each question.", show_default="1")
-    ] = None,
-    longest_answer: LongestAnswer = None,
+    n_best: Annotated[int | None, typer.Option(min=1, help="Answers per question.", show_default="1")] = None,
+    max_answer_length: LongestAnswer = None,
     threshold: Threshold = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Cut the answer to a question out of a text; where there is none, the line is empty.
+    """Answer questions with a part of the given text.
 
-    As text, --n-best prints several lines a question: its number from 1, the probability, where the answer begins and
-    ends in the context, and the answer, between tabs.
+    Prints an empty line where the context has no answer. With --n-best, each answer is a tab-separated line of the
+    question number (from 1), probability, start and end in the context, and text.
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
-    from dragoman.inference import Answerer
+    from dragoman.data.readers import ReadWarnings
+    from dragoman.inference import QuestionAnswerer
 
-    repairs = Repairs()
+    repairs = ReadWarnings()
     asked = _asked(question, context, input_, repairs)
-    answerer = load_as(Answerer, model, device=device, batch_tokens=batch_tokens)
-    settings = _settings(answerer, best=n_best, longest_answer=longest_answer, threshold=threshold)
+    answerer = load_as(QuestionAnswerer, model, device=device, batch_tokens=batch_tokens)
+    settings = _settings(answerer, n_best=n_best, max_answer_length=max_answer_length, no_answer_threshold=threshold)
     typed = {"chunk": 1} if input_ == streams.STANDARD and sys.stdin.isatty() else {}
-    found = answerer.stream(asked, settings, **typed)
-    lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, several=settings.best > 1)
+    found = answerer.answer_stream(asked, settings, **typed)
+    lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, several=settings.n_best > 1)
     with closing(streams.counted(lines, "questions", out=output)) as counted, streams.output(output) as stream:
         for line in counted:
             stream.write(line + "\n")
@@ -81,9 +84,9 @@ def answer(
 
 
 def _asked(
-    question: str | None, context: str | None, input_: str | None, repairs: Repairs
+    question: str | None, context: str | None, input_: str | None, repairs: ReadWarnings
 ) -> Iterator[tuple[str, str]]:
-    """The questions with their contexts. Raises ConfigError unless they come in exactly one way."""
+    """Return pairs of question and context. Raises ConfigError unless exactly one input is given."""
     from dragoman.errors import ConfigError
 
     if input_ is not None:
@@ -95,19 +98,19 @@ def _asked(
     return iter([(question, _context(context, repairs))])
 
 
-def _from_objects(name: str, repairs: Repairs) -> Iterator[tuple[str, str]]:
+def _from_objects(name: str, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
     from dragoman.cli import streams
-    from dragoman.data.readers.json_fields import parse_object, text_of
+    from dragoman.data.readers.json_fields import get_text, parse_object
 
     called = "standard input" if name == streams.STANDARD else name
     for number, line in enumerate(streams.read_lines(name, repairs), start=1):
         where = f"{called}:{number}"
         row = parse_object(line, where)
-        yield text_of(row, "question", where), text_of(row, "context", where)
+        yield get_text(row, "question", where), get_text(row, "context", where)
 
 
-def _context(given: str, repairs: Repairs) -> str:
-    """The text of a file, of standard input, or given as it is."""
+def _context(given: str, repairs: ReadWarnings) -> str:
+    """Return the text of a file, of standard input, or the argument itself."""
     from dragoman.cli import streams
     from dragoman.errors import DataError
 
@@ -125,13 +128,13 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _settings(answerer: Answerer, **given: Any) -> AnswerSettings:
-    """What the run was made with, with the options laid over it."""
+def _settings(answerer: QuestionAnswerer, **given: Any) -> AnswerConfig:
+    """Return the run's configuration with the options applied."""
     from dragoman.config import parse
-    from dragoman.inference import AnswerSettings
+    from dragoman.inference import AnswerConfig
 
     chosen = {name: value for name, value in given.items() if value is not None}
-    return parse(AnswerSettings, {**answerer.settings.model_dump(), **chosen}, where="answer")
+    return parse(AnswerConfig, {**answerer.config.model_dump(), **chosen}, where="answer")
 
 
 def _text_lines(found: Iterator[list[Answer]], *, several: bool) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`dragoman bench`: how fast a run translates or writes here, and what keeps it from being faster."""
+"""`dragoman bench`: decoding speed and roofline of a run."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from dragoman.cli.options import ComputeName, ComputeOption, Device
 
 Source = Annotated[
     str | None,
-    typer.Option(
-        "--source", "-i", help="File of texts to be timed on; without it, made-up tokens.", show_default=False
-    ),
+    typer.Option("--source", "-i", help="File of texts to measure on. Without it, random tokens.", show_default=False),
 ]
 Batch = Annotated[
-    list[int] | None, typer.Option(min=1, help="Sentences at a time; may be repeated.", show_default="1, 8, 64")
+    list[int] | None, typer.Option(min=1, help="Batch size in sentences (repeatable).", show_default="1, 8, 64")
 ]
-Beam = Annotated[
-    list[int] | None, typer.Option(min=1, help="Hypotheses at a time; may be repeated.", show_default="1, 4")
-]
-SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each made-up text.", show_default="24")]
+Beam = Annotated[list[int] | None, typer.Option(min=1, help="Beam size (repeatable).", show_default="1, 4")]
+SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each random source.", show_default="24")]
 
 
 def bench(
-    run: Annotated[Path, typer.Argument(help="A run folder, or an exported model.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     source: Source = None,
     batch: Batch = None,
     beam: Beam = None,
-    tokens: Annotated[int, typer.Option(min=1, help="Tokens of each output; of given texts at most so many.")] = 32,
+    tokens: Annotated[int, typer.Option(min=1, help="Output tokens; the maximum with --source.")] = 32,
     source_tokens: SourceTokens = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each is timed; the median counts.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Measurements per setting; the median is reported.")] = 3,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Time a model: loading, the first token and the next ones, by batch and beam, beside what the machine allows."""
+    """Measure the decoding speed of a run on this machine.
+
+    Measures loading, the first token and the following tokens by batch size and beam size, and the fraction of peak
+    memory bandwidth and peak arithmetic reached.
+    """
     from dragoman.errors import ConfigError
     from dragoman.profiling.bench import Wanted
     from dragoman.profiling.bench import bench as measure

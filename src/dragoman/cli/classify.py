@@ -1,4 +1,4 @@
-"""`dragoman classify`: the label of each text, or of each of its words, by a trained run."""
+"""`dragoman classify`: label texts or words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dragoman.inference import Classified, Classifier, Tag, Tagger
+    from dragoman.inference import Classification, Classifier, Tag, Tagger
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str,
-    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Print every label of a text with its probability, the best first.")]
+All = Annotated[bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")]
 
 
 def classify(
@@ -34,16 +36,16 @@ def classify(
     device: Device = None,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Print the label of each text and its probability, between tabs, a line a text.
+    """Print the label of each text, or of each word, with its probability.
 
-    A run that labels words prints a word, its label and its probability on each line, and a blank line after each text,
-    whose words are separated by spaces.
+    A classifier prints one tab-separated line per text. A tagger prints one line per word and an empty line after each
+    text; words are separated by spaces in the input.
     """
     from dragoman.cli import streams
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
 
     loaded = _loaded(model, device=device, batch_tokens=batch_tokens)
-    repairs = Repairs()
+    repairs = ReadWarnings()
     texts = streams.read_lines(input_, repairs)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     lines = _lines(loaded, texts, typed=typed, every=all_, format_=format_)
@@ -78,19 +80,19 @@ def _lines(
     if isinstance(loaded, Tagger):
         if every:
             raise ConfigError("--all has no effect on a run that labels words; leave it out")
-        tagged = loaded.stream((text.split() for text in texts), **chunk)
+        tagged = loaded.tag_stream((text.split() for text in texts), **chunk)
         return _json_of_words(tagged) if format_ is TextFormat.JSONL else _text_of_words(tagged)
-    found = loaded.stream(texts, **chunk)
+    found = loaded.classify_stream(texts, **chunk)
     return _json_of_texts(found) if format_ is TextFormat.JSONL else _text_of_texts(found, every)
 
 
-def _text_of_texts(found: Iterator[Classified], every: bool) -> Iterator[str]:
+def _text_of_texts(found: Iterator[Classification], every: bool) -> Iterator[str]:
     for one in found:
         shown = one.probabilities if every else {one.label: one.probability}
         yield "\t".join(f"{label}\t{probability:.6f}" for label, probability in shown.items())
 
 
-def _json_of_texts(found: Iterator[Classified]) -> Iterator[str]:
+def _json_of_texts(found: Iterator[Classification]) -> Iterator[str]:
     import json
 
     for number, one in enumerate(found, start=1):

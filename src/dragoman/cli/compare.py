@@ -1,4 +1,4 @@
-"""`dragoman compare`: outputs beside each other, with intervals and two paired tests; or runs, in one table."""
+"""`dragoman compare`: compare systems or runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from dragoman.evaluation import Paired
+    from dragoman.evaluation import PairedResult
 
 SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
@@ -22,26 +22,29 @@ References = Annotated[
     typer.Option(
         "--reference",
         "-r",
-        help="File of references, which outputs need; again for each further reference translation.",
+        help="File of references, one per line (repeatable for several references). Required for translations.",
     ),
 ]
 
 
 def compare(
-    systems: Annotated[list[str], typer.Argument(help="Files of outputs, the first being the baseline; or runs.")],
+    systems: Annotated[
+        list[str], typer.Argument(help="Files of translations, the first one the baseline; or run folders.")
+    ],
     *,
     reference: References = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of both tests.")] = SEED,
-    resamples: Annotated[int, typer.Option(min=40, help="Samples of the paired bootstrap.")] = RESAMPLES,
-    trials: Annotated[int, typer.Option(min=1, help="Trials of approximate randomisation.")] = TRIALS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of both tests.")] = SEED,
+    resamples: Annotated[int, typer.Option(min=40, help="Resamples of the paired bootstrap.")] = RESAMPLES,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of the approximate randomization test.")] = TRIALS,
     json: Json = False,
 ) -> None:
-    """Compare outputs by paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler and Maxwell, 2005).
+    """Compare systems with paired significance tests, or runs in one table.
 
-    Given folders of runs in place of outputs, and no --reference, show their sizes, costs, speeds and scores.
+    Outputs are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
+    Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores.
     """
     from dragoman import evaluation
     from dragoman.cli import streams
@@ -58,7 +61,7 @@ def compare(
     outputs = {name: streams.read_all(name) for name in systems}
     for name, sentences in outputs.items():
         evaluation.check_aligned(sentences, references, names=[name, *reference])
-    compared = evaluation.compare(
+    compared = evaluation.compare_systems(
         outputs,
         references,
         chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase),
@@ -91,7 +94,7 @@ def _refuse_twice(systems: Sequence[str]) -> None:
 
 
 def _folders(systems: Sequence[str]) -> list[Path]:
-    """The runs to compare. Raises ConfigError where something else is given without a reference."""
+    """Return the run folders to compare. Raises ConfigError on other files without a reference."""
     from dragoman.errors import ConfigError
 
     others = [name for name in systems if not Path(name).is_dir()]
@@ -102,15 +105,15 @@ def _folders(systems: Sequence[str]) -> list[Path]:
     return [Path(name) for name in systems]
 
 
-def _print_json(compared: Sequence[Paired]) -> None:
+def _print_json(compared: Sequence[PairedResult]) -> None:
     import json
 
-    from dragoman.evaluation import paired_rows
+    from dragoman.evaluation import comparison_rows
 
-    print(json.dumps(paired_rows(compared), ensure_ascii=False, indent=2))
+    print(json.dumps(comparison_rows(compared), ensure_ascii=False, indent=2))
 
 
-def _print_tables(compared: Sequence[Paired]) -> None:
+def _print_tables(compared: Sequence[PairedResult]) -> None:
     from rich.console import Console
 
     console = Console()
@@ -128,7 +131,7 @@ def _print_tables(compared: Sequence[Paired]) -> None:
     )
 
 
-def _table(metric: str, rows: Sequence[Paired]) -> Table:
+def _table(metric: str, rows: Sequence[PairedResult]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -141,10 +144,10 @@ def _table(metric: str, rows: Sequence[Paired]) -> Table:
         table.add_row(
             Text(row.system),
             f"{row.score:.2f}",
-            f"{row.mean:.2f} ± {row.interval:.2f}",
+            f"{row.mean:.2f} ± {row.confidence:.2f}",
             "" if row.difference is None else f"{row.difference:+.2f}",
             _p(row.p_bootstrap),
-            _p(row.p_randomisation),
+            _p(row.p_randomization),
             row.verdict(),
         )
     return table

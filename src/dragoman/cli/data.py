@@ -1,4 +1,4 @@
-"""`dragoman data`: corpora made ready before a training, once for all of them."""
+"""`dragoman data`: prepare corpora for training."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import typer
 from dragoman.cli.options import DataFolder, TargetText, ValidSource, ValidTarget
 
 if TYPE_CHECKING:
-    from dragoman.data.preprocessing.pipeline import Engine
-    from dragoman.runs.prepare import Written
+    from dragoman.data.preprocessing.pipeline import TaskRunner
+    from dragoman.runs.prepare import PreparedSummary
 
-data = typer.Typer(name="data", help="Make corpora ready before a training.", no_args_is_help=True)
+data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
 
 
 class EngineName(StrEnum):
-    """What works at the blocks of a corpus."""
+    """Engine that processes the blocks of a corpus."""
 
     SINGLE = "single"
     RAY = "ray"
@@ -30,70 +30,75 @@ class EngineName(StrEnum):
 @data.command()
 def prepare(
     config: Annotated[
-        Path | None, typer.Argument(help="YAML file of settings, as for train; its data and tokenizer are obeyed.")
+        Path | None,
+        typer.Argument(help="YAML configuration file, as for train; its data and tokenizer sections are used."),
     ] = None,
     *,
     source: Annotated[
-        Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
+        Path | None,
+        typer.Option(help="Source side of the training corpus, one sentence per line; a quoted pattern for shards."),
     ] = None,
     target: TargetText = None,
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; must not exist yet.")] = None,
-    engine: Annotated[EngineName, typer.Option(help="This process, or the workers of Ray.")] = EngineName.SINGLE,
-    workers: Annotated[int | None, typer.Option(min=1, help="Of --engine ray; by default one a core.")] = None,
+    out: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="Process blocks in this process, or with Ray.")
+    ] = EngineName.SINGLE,
+    workers: Annotated[int | None, typer.Option(min=1, help="Workers of --engine ray. Default: one per core.")] = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json to use; without one it is learnt from the corpus.")
+        Path | None, typer.Option(help="tokenizer.json to use. Without it, the tokenizer is trained on the corpus.")
     ] = None,
-    shard_pairs: Annotated[int, typer.Option(min=1, help="Pairs of the corpus for each shard.")] = 2**17,
+    shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
     folder: DataFolder = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as data.held_out=500. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as data.valid_size=500. (repeatable)")
     ] = None,
 ) -> None:
-    """Clean a corpus, remove what stands in it twice and turn it into tokens, for any number of trainings.
+    """Clean, deduplicate and tokenize a corpus once, for any number of trainings.
 
-    `dragoman data prepare --source train.en --target train.de --out prepared` writes what `dragoman train --prepared`
-    reads. Memory does not grow with the corpus; a command that was killed goes on where it was.
+    `dragoman data prepare --source train.en --target train.de --output-dir prepared` writes what `dragoman
+    train --prepared` reads. Memory does not grow with the corpus; an interrupted command continues.
     """
-    from dragoman.cli.train import pairs_of
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.runs.config import in_folder, read_tree
-    from dragoman.runs.prepare import Preparation, asked_for, prepare_folder
+    from dragoman.runs.config import read_settings, resolve_corpus_paths
+    from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
+    from dragoman.runs.train import corpus_settings
 
     if out is None:
-        raise ConfigError("where should the corpus be written? Give a folder by --out, for example --out prepared")
+        raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir prepared.")
     if workers is not None and engine is EngineName.SINGLE:
         raise ConfigError("--workers is for --engine ray; this process uses all cores where it can. Leave it out")
-    tree = read_tree(config, assignments or [])
+    tree = read_settings(config, assignments or [])
     tree = merge(
-        tree if folder is None else in_folder(tree, folder), pairs_of(source, target, valid_source, valid_target)
+        tree if folder is None else resolve_corpus_paths(tree, folder),
+        corpus_settings(source=source, target=target, valid_source=valid_source, valid_target=valid_target),
     )
     if "data" not in tree:
         raise ConfigError("nothing to prepare; give --source and --target, or a configuration file that names a corpus")
-    experiment, choose = asked_for(tree, complete=config is not None, tokenizer=tokenizer)
+    experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as chosen, status() as tell:
-        asked = Preparation(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
-        written = prepare_folder(asked, out, tell=tell)
+        asked = PreparationConfig(experiment, chosen, choose and tokenizer is None, tokenizer, shard_pairs)
+        written = prepare_corpus(asked, out, tell=tell)
     _show(written, out)
 
 
 @contextmanager
-def _engine(name: EngineName, workers: int | None) -> Iterator[Engine]:
-    from dragoman.data.preprocessing.pipeline import Single
+def _engine(name: EngineName, workers: int | None) -> Iterator[TaskRunner]:
+    from dragoman.data.preprocessing.pipeline import SequentialRunner
 
     if name is EngineName.SINGLE:
-        yield Single()
+        yield SequentialRunner()
         return
-    from dragoman.data.preprocessing.ray_engine import ray_engine
+    from dragoman.data.preprocessing.ray_engine import ray_runner
 
-    with ray_engine(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as engine:
+    with ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as engine:
         yield engine
 
 
-def _show(written: Written, out: Path) -> None:
+def _show(written: PreparedSummary, out: Path) -> None:
     from dragoman.cli.training_display import console, show_cleaning
 
     show_cleaning(written.report)

@@ -1,4 +1,4 @@
-"""`dragoman demo`: a small translator, trained on the spot."""
+"""`dragoman demo`: train a small translator on a generated corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman.cli.options import Device
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.runs.demo import Showing
+    from dragoman.runs.demo import DemoResult
     from dragoman.runs.folder import RunFolder
 
 SOURCE = "en"
@@ -20,56 +20,60 @@ SOURCE = "en"
 
 def demo(
     *,
-    to: Annotated[str, typer.Option(help="The locale to translate to, any that Babel has: de, ja, ar, pt_BR …")] = "fr",
-    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/demo-en-LOCALE")] = None,
+    to: Annotated[str, typer.Option(help="Target locale, any of Babel's: de, ja, ar, pt_BR …")] = "fr",
+    out: Annotated[
+        Path | None,
+        typer.Option("--output-dir", "--out", help="Folder of the run.", show_default="runs/demo-en-LOCALE"),
+    ] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.length.count=200. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.max_epochs=200. (repeatable)")
     ] = None,
     device: Device = None,
 ) -> None:
-    """Make a parallel corpus from the CLDR, train the smallest model on it, and show what it learnt.
+    """Train a small translator in minutes and show its translations.
 
-    A demo that was interrupted goes on; one that is there already is shown again.
+    The corpus of dates, times, numbers and amounts is generated from the CLDR. An interrupted demo continues; a
+    finished demo is shown again.
     """
     from dragoman.cli.loading import load_as
-    from dragoman.cli.train import train_in
-    from dragoman.cli.training_display import console
+    from dragoman.cli.training_display import TerminalReporter, console
     from dragoman.inference.translator import Translator
-    from dragoman.runs.demo import corpus_folder, demo_experiment, demo_folder, show, write_demo_corpus
-    from dragoman.runs.device import choose_device
+    from dragoman.runs.demo import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
+    from dragoman.runs.environment import choose_device
     from dragoman.runs.folder import RunFolder
+    from dragoman.runs.train import train_in_folder
 
-    folder = RunFolder(out or demo_folder(SOURCE, to))
+    folder = RunFolder(out or demo_dir(SOURCE, to))
     _refuse_of_another(folder, to, assignments)
     if not folder.weights.exists():
         if not folder.config.exists():
-            if not corpus_folder(folder).exists():  # it does where a demo was stopped while it wrote the corpus
-                folder.begin()
+            if not corpus_dir(folder).exists():  # it does where a demo was stopped while it wrote the corpus
+                folder.create()
             console.print("writing a parallel corpus from the CLDR …")
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))
-        train_in(folder, folder.read_config(), device=choose_device(device))
-    _print(show(load_as(Translator, folder.path, device=device), folder), folder)
+        train_in_folder(folder, folder.read_config(), device=choose_device(device), reporter=TerminalReporter())
+    _print(translate_held_out(load_as(Translator, folder.path, device=device), folder), folder)
 
 
 def _refuse_of_another(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
-    """Raises ConfigError where a demo is there already and something else is asked for."""
+    """Raise ConfigError where the folder holds a demo with other options."""
     from dragoman.errors import ConfigError, RunError
-    from dragoman.runs.demo import corpus_folder, is_of
+    from dragoman.runs.demo import corpus_dir, has_target_locale
 
     if not folder.config.exists():
         return
-    if not corpus_folder(folder).exists():
+    if not corpus_dir(folder).exists():
         raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
     if assignments:
         raise ConfigError(
             f"--set has no effect on {folder.path}, which is there already; leave it out, or choose another by --out"
         )
-    if not is_of(folder, to):
+    if not has_target_locale(folder, to):
         raise ConfigError(f"--to {to}: {folder.path} is a demo of another language; choose another place by --out")
 
 
-def _print(showing: Showing, folder: RunFolder) -> None:
+def _print(showing: DemoResult, folder: RunFolder) -> None:
     from rich.console import Console
 
     console = Console()
@@ -96,8 +100,8 @@ def _print(showing: Showing, folder: RunFolder) -> None:
     )
 
 
-def _examples(showing: Showing) -> Table:
-    """Two phrases of every family, and the first mistakes."""
+def _examples(showing: DemoResult) -> Table:
+    """Two phrases per family, and the first mistakes."""
     from rich.table import Table
     from rich.text import Text
 
@@ -115,7 +119,7 @@ def _examples(showing: Showing) -> Table:
     return table
 
 
-def _families(showing: Showing) -> Table:
+def _families(showing: DemoResult) -> Table:
     from rich.table import Table
 
     table = Table(title="exactly right by family", title_justify="left", header_style="dim", box=None)

@@ -1,45 +1,50 @@
-"""`dragoman distill`: what a teacher makes of texts, for a student to learn from."""
+"""`dragoman distill`: sequence-level distillation data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Beam, Beside, ChoiceOption, ComputeName, ComputeOption, Device, choice_of
+from dragoman.cli.options import BatchTokens, ComputeName, ComputeOption, Device, EnsembleRuns, config_options
+from dragoman.decoding.config import DecodingConfig
 
-Out = Annotated[Path, typer.Option("--out", help="Folder of the new corpus; must not exist yet.", show_default=False)]
+Out = Annotated[
+    Path, typer.Option("--output-dir", "--out", help="Folder of the new corpus; must not exist.", show_default=False)
+]
 
 
+@config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
 def distill(
-    teacher: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    teacher: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
-    source: Annotated[str, typer.Option(help="File of texts, one a line; - is standard input.", show_default=False)],
+    source: Annotated[
+        str, typer.Option(help="File of segments, one per line; - is standard input.", show_default=False)
+    ],
     out: Out,
-    beside: Beside = None,
-    beam: Beam = None,
-    choice: ChoiceOption = None,
+    beside: EnsembleRuns = None,
+    decoding: dict[str, Any],
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
 ) -> None:
-    """Write a corpus in which every text has the translation that a teacher finds, for a smaller model to learn from.
+    """Translate text with a teacher, as training data for a student.
 
-    Sequence-level distillation (Kim and Rush, 2016). A student who learns from the teacher's distributions instead,
-    word by word, is trained under training.objective.
+    Sequence-level distillation (Kim and Rush, 2016). Word-level distillation is the training objective
+    `distillation` under `training.loss`.
     """
     from contextlib import closing
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference.translator import Translator
-    from dragoman.runs.pseudo_data import SOURCE, TARGET, origin_of, searched, write_distilled
+    from dragoman.runs.pseudo_data import SOURCE, TARGET, beam_search_rewriter, describe_origin, write_distilled
 
     translator = load_as(Translator, teacher, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
-    settings = translator.searching(where="distill", beam=beam, choice=choice_of(choice))
-    repairs = Repairs()
+    settings = translator.decoding_config(where="distill", **decoding)
+    repairs = ReadWarnings()
     texts = streams.counted(
         streams.read_lines(source, repairs), "lines", out=str(out), total=streams.number_of_lines(source)
     )
@@ -47,8 +52,10 @@ def distill(
         written = write_distilled(
             out,
             texts,
-            searched(translator, settings),
-            origin=origin_of(teacher, *(beside or ()), method="beam", beam=settings.beam, choice=settings.choice.kind),
+            beam_search_rewriter(translator, settings),
+            origin=describe_origin(
+                teacher, *(beside or ()), method="beam", beam_size=settings.beam_size, decoding=settings.method
+            ),
         )
     streams.report_repairs(repairs)
     streams.say(

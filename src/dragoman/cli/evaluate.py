@@ -1,14 +1,15 @@
-"""`dragoman evaluate`: scores of outputs, or of a run on a test set, against references."""
+"""`dragoman evaluate`: score translations against references."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, assert_never
 
 import typer
 
-from dragoman.cli.options import OWN, Beside, ChoiceName, ChoiceOption, SourceTrees, choice_of
+from dragoman.cli.options import EnsembleRuns, SourceTrees, config_options
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MetricName(StrEnum):
-    """The metrics of `--metric`, by their `kind`; of ROUGE, with the variant."""
+    """Metrics of `--metric`."""
 
     BLEU = "bleu"
     CHRF = "chrf"
@@ -30,7 +31,7 @@ class MetricName(StrEnum):
 
 
 class PerturbationName(StrEnum):
-    """The faults of `--perturb`, some of those of `data.noise`."""
+    """Perturbations of `--perturb`, a part of those of `data.noise`."""
 
     CAPITALS = "capitals"
     NO_END_MARKS = "no-end-marks"
@@ -40,48 +41,47 @@ class PerturbationName(StrEnum):
 Perturb = Annotated[
     PerturbationName | None,
     typer.Option(
-        help="Give every sentence a fault before it is translated: all capitals, no end mark, or one typing error.",
+        help="Perturb each source sentence: all capitals, no final punctuation, or one typing error.",
         show_default=False,
     ),
 ]
 Reference = Annotated[
     list[str],
-    typer.Option(
-        "--reference", "-r", help="File of references, one a line; again for each further reference translation."
-    ),
+    typer.Option("--reference", "-r", help="File of references, one per line (repeatable for several references)."),
 ]
-MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="What to measure; may be repeated.")]
+MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="Metric (repeatable).")]
 Tokenize = Annotated[
     str | None,
     typer.Option(
-        help="How BLEU splits words: 13a (the default), none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
+        help="Tokenizer of BLEU: 13a (default), none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
     ),
 ]
-Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare in lower case.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
+@config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
 def evaluate(
-    run: Annotated[Path | None, typer.Argument(help="A run folder, to translate --source and score that.")] = None,
+    run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
     reference: Reference,
-    hypothesis: Annotated[str | None, typer.Option(help="A file of outputs, or - for standard input.")] = None,
-    source: Annotated[str | None, typer.Option(help="The sentences that the run is to translate.")] = None,
+    hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_trees: SourceTrees = None,
-    beside: Beside = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="The beam that the run translates with.", show_default=OWN)
-    ] = None,
-    choice: ChoiceOption = None,
+    beside: EnsembleRuns = None,
+    decoding: dict[str, Any],
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
-    sentence: Annotated[bool, typer.Option("--sentence", help="Print the scores of every sentence too.")] = False,
+    sentence: Annotated[bool, typer.Option("--sentence", help="Also print the scores of each sentence.")] = False,
     json: Json = False,
 ) -> None:
-    """Score outputs, or a run on a test set, against references, with sacreBLEU's signatures."""
+    """Score translations, or a run on a test set, against references.
+
+    Prints each score with its sacreBLEU signature.
+    """
     from dragoman.cli import streams
     from dragoman.evaluation import check_aligned, corpus_score, sentence_scores
 
@@ -89,9 +89,9 @@ def evaluate(
     references = [streams.read_all(name) for name in reference]
     options = {
         "--source-trees": source_trees,
-        "--with": beside,
-        "--beam": beam,
-        "--choice": choice,
+        "--ensemble": beside,
+        "--beam-size": decoding.get("beam_size"),
+        "--decoding": decoding.get("method"),
         "--perturb": perturb,
     }
     name = _given(run, hypothesis=hypothesis, source=source, options=options)
@@ -100,7 +100,7 @@ def evaluate(
     if perturb is not None:
         sentences = _perturbed(sentences, perturb)
     trees = None if source_trees is None else _trees(sentences, source_trees, name)
-    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, beam=beam, choice=choice)
+    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, decoding=decoding)
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json:
@@ -110,7 +110,7 @@ def evaluate(
 
 
 def chosen_metrics(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
-    """The settings behind the options, each metric once. Raises ConfigError on options without effect."""
+    """Return the metric configurations, each once. Raises ConfigError on options without effect."""
     from dragoman.errors import ConfigError
 
     if tokenize is not None and MetricName.BLEU not in names:
@@ -162,20 +162,20 @@ def _given(run: Path | None, *, hypothesis: str | None, source: str | None, opti
 
 
 def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
-    """The tree of each sentence."""
-    from dragoman.data.readers.conllu import trees_beside
+    """Return the dependency heads of each sentence."""
+    from dragoman.data.readers.conllu import read_heads
 
-    return list(trees_beside(sentences, source_trees, name=name))
+    return list(read_heads(sentences, source_trees, name=name))
 
 
-def _perturbed(sentences: Sequence[str], perturb: PerturbationName) -> list[str]:
-    """Each sentence with its fault, the same every time, and a word on how many have one."""
+def _perturbed(sentences: Sequence[str], kind: PerturbationName) -> list[str]:
+    """Perturb each sentence deterministically and report how many sentences changed."""
     from dragoman.cli import streams
-    from dragoman.data.augmentation import perturbed
+    from dragoman.data.augmentation import perturb_text
 
-    faulty = [perturbed(text, perturb.value, number=number) for number, text in enumerate(sentences)]
+    faulty = [perturb_text(text, kind.value, number=number) for number, text in enumerate(sentences)]
     changed = sum(one != other for one, other in zip(sentences, faulty, strict=True))
-    streams.say(f"{perturb.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
+    streams.say(f"{kind.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
     return faulty
 
 
@@ -185,15 +185,14 @@ def _translated(
     trees: list[Sequence[int]] | None,
     *,
     beside: list[Path] | None,
-    beam: int | None,
-    choice: ChoiceName | None,
+    decoding: dict[str, Any],
 ) -> list[str]:
     from dragoman.cli.loading import load_as
     from dragoman.inference.translator import Translator
 
     translator = load_as(Translator, run, beside=beside)
-    settings = translator.searching(where="evaluate", beam=beam, choice=choice_of(choice))
-    return [best.text for best, *_ in translator.hypotheses(sentences, settings, trees=trees)]
+    settings = translator.decoding_config(where="evaluate", **decoding)
+    return [best.text for best, *_ in translator.translate_n_best(sentences, settings, trees=trees)]
 
 
 def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
@@ -206,7 +205,7 @@ def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> 
 
 
 def _print_table(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
-    """Sentences as tab-separated lines, for other programs to cut; then the scores of the corpus as a table."""
+    """Print the sentence scores as tab-separated lines, then the corpus scores as a table."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`dragoman export`: the model of a run in a folder of its own, to be handed on."""
+"""`dragoman export`: write a model for use elsewhere."""
 
 from __future__ import annotations
 
@@ -9,58 +9,60 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dragoman.data.shortlist import ShortlistSettings
+    from dragoman.data.shortlist import ShortlistConfig
 
 
 class StoredName(StrEnum):
-    """How weights are stored."""
+    """Number format of the stored weights."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
 
 
-Out = Annotated[Path, typer.Option(help="The folder to write, there whole or not at all.", show_default=False)]
+Out = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write (atomic).", show_default=False)]
 StoredOption = Annotated[
-    StoredName, typer.Option("--compute", help="Store the weights in this precision, and compute in it where one can.")
+    StoredName, typer.Option("--compute-type", help="Number format of the weights, and for inference where supported.")
 ]
 Corpus = Annotated[
     Path | None,
-    typer.Option(help="What --shortlist is learnt from, aligned line by line.", show_default="the run's own"),
+    typer.Option(
+        help="Parallel corpus that --shortlist is learned from, aligned line by line.", show_default="the run's own"
+    ),
 ]
 Frequent = Annotated[
     int | None,
-    typer.Option(min=0, help="Most frequent target tokens that --shortlist gives to every text.", show_default="1000"),
+    typer.Option(
+        min=0, help="Most frequent target tokens that --shortlist adds for every source.", show_default="1000"
+    ),
 ]
 Each = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Likeliest translations that --shortlist keeps for each token of a text.", show_default="50"
-    ),
+    typer.Option(min=1, help="Most probable target tokens that --shortlist keeps per source token.", show_default="50"),
 ]
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     out: Out,
     compute: StoredOption = StoredName.FLOAT32,
     shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Learn which words may translate which, for translate --shortlist.")
+        bool, typer.Option("--shortlist", help="Learn a lexical shortlist, for translate --shortlist.")
     ] = False,
     source: Corpus = None,
     target: Corpus = None,
     frequent: Frequent = None,
     each: Each = None,
 ) -> None:
-    """Write what it takes to use the model of a run, and nothing of what it took to train it."""
+    """Write the model of a run to a folder without training state."""
     settings = _shortlist_of(wanted=shortlist, source=source, target=target, frequent=frequent, each=each)
     from dragoman.data.readers import ParallelFiles
     from dragoman.runs.export import MEBIBYTE
-    from dragoman.runs.export import export as export_run
+    from dragoman.runs.export import export_run as export_run
 
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
-    sizes = export_run(run, out, compute=compute.value, shortlist=settings, corpus=corpus)
+    sizes = export_run(run, out, compute_type=compute.value, shortlist=settings, corpus=corpus)
     before, after = sizes.before / MEBIBYTE, sizes.after / MEBIBYTE
     print(f"{out}: {compute.value} weights, {after:.1f} MiB (in the run {before:.1f})")
     if sizes.pairs is not None:
@@ -69,10 +71,10 @@ def export(
 
 def _shortlist_of(
     *, wanted: bool, source: Path | None, target: Path | None, frequent: int | None, each: int | None
-) -> ShortlistSettings | None:
-    """What the options ask for. Raises ConfigError on those without effect."""
+) -> ShortlistConfig | None:
+    """Return the shortlist configuration of the options. Raises ConfigError on options without effect."""
     from dragoman.config import parse
-    from dragoman.data.shortlist import ShortlistSettings
+    from dragoman.data.shortlist import ShortlistConfig
     from dragoman.errors import ConfigError
 
     given = {"source": source, "target": target, "frequent": frequent, "each": each}
@@ -84,4 +86,4 @@ def _shortlist_of(
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are two sides of one corpus; give both, or neither")
     sizes = {name: given[name] for name in ("frequent", "each") if given[name] is not None}
-    return parse(ShortlistSettings, sizes, where="--shortlist")
+    return parse(ShortlistConfig, sizes, where="--shortlist")

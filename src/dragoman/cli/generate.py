@@ -1,4 +1,4 @@
-"""`dragoman generate`: what a language model writes after prompts."""
+"""`dragoman generate`: generate text with a language model."""
 
 from __future__ import annotations
 
@@ -15,114 +15,100 @@ from dragoman.cli.options import (
     ComputeOption,
     Device,
     FormatOption,
-    LengthPenalty,
-    NormalisationName,
     OutputFile,
     TextFormat,
-    given,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.inference import Completion, Generator
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 PromptText = Annotated[
-    str | None, typer.Option("--prompt", "-p", help="Text to continue; without it the model begins by itself.")
+    str | None,
+    typer.Option("--prompt", "-p", help="Text to continue. Without it, generation starts from the begin symbol."),
 ]
 Input = Annotated[
     str | None,
-    typer.Option("--input", "-i", help="File of prompts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of prompts, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
 Stop = Annotated[
-    list[str] | None, typer.Option(help="The text ends before this; may be repeated. A line break is $'\\n'.")
-]
-Temperature = Annotated[
-    float | None, typer.Option(min=0, help="Below 1 is surer, above 1 bolder, 0 the likeliest each time.")
-]
-TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many most probable tokens.")]
-TopP = Annotated[
-    float | None, typer.Option(help="Draw from the fewest most probable tokens whose probabilities reach this sum.")
-]
-MinP = Annotated[float | None, typer.Option(help="Draw from tokens at least so probable, as a share of the greatest.")]
-Typical = Annotated[float | None, typer.Option(help="Draw from the most typical tokens that have this probability.")]
-RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1, what was said becomes less probable.")]
-NoRepeat = Annotated[int | None, typer.Option(min=1, help="Never write the same so many tokens in a row twice.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Search with so many hypotheses at a time instead of drawing.")]
-Normalisation = Annotated[
-    NormalisationName | None, typer.Option(help="How --beam compares lengths.", show_default="average")
+    list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable). A line break is $'\\n'.")
 ]
 StreamOption = Annotated[
-    bool | None, typer.Option("--stream/--no-stream", help="Print token by token.", show_default="on a terminal")
+    bool | None,
+    typer.Option("--stream/--no-stream", help="Print tokens as they are generated.", show_default="on a terminal"),
 ]
 
 
+SAMPLING = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "seed",
+)
+
+
+@config_options(SamplingConfig, SAMPLING, into="sampling", default=None)
+@config_options(
+    DecodingConfig, ("beam_size", "length_penalty", "length_penalty_kind"), into="searching", default="no search"
+)
 def generate(
     model: Model,
     *,
     prompt: PromptText = None,
     input_: Input = None,
     output: OutputFile = "-",
-    tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text.")] = 256,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    typical: Typical = None,
-    repetition_penalty: RepetitionPenalty = None,
-    no_repeat_ngram: NoRepeat = None,
-    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of a text.")] = 0,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
+    sampling: dict[str, Any],
+    searching: dict[str, Any],
+    min_length: Annotated[int, typer.Option(min=0, help="Minimum number of generated tokens.")] = 0,
     stop: Stop = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed draws the same texts.")] = None,
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many texts for each prompt.")] = 1,
-    beam: Beam = None,
-    normalisation: Normalisation = None,
-    length_penalty: LengthPenalty = None,
-    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before its text.")] = False,
+    n_best: Annotated[int, typer.Option(min=1, help="Texts per prompt.")] = 1,
+    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamOption = None,
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Write on from prompts, or answer them: texts drawn from a language model, or searched for with --beam.
+    """Generate text from prompts with a language model.
 
-    Texts are printed one after another, and may hold line breaks where the model writes them; --format jsonl keeps them
-    apart.
+    Sample, or search with --beam-size. A generated text may contain line breaks; --format jsonl keeps texts apart.
     """
-    drawing = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "typical": typical,
-        "repetition_penalty": repetition_penalty,
-        "no_repeat_ngram": no_repeat_ngram,
-        "seed": seed,
-    }
-    searching = {"normalisation": normalisation, "length_penalty": length_penalty}
-    settings = _settings(drawing, searching, beam=beam, best=n, minimum_length=min_length)
+    settings = _settings(sampling, searching, n_best=n_best, min_length=min_length)
+    has_search = isinstance(settings, DecodingConfig)
     _refuse_without_effect(prompt, input_, echo=echo, format_=format_)
-    streamed = _is_streamed(stream, single=input_ is None and n == 1 and beam is None, output=output, format_=format_)
+    streamed = _is_streamed(
+        stream, single=input_ is None and n_best == 1 and not has_search, output=output, format_=format_
+    )
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
-    from dragoman.decoding import SamplingSettings
+    from dragoman.data.readers import ReadWarnings
+    from dragoman.decoding import SamplingConfig
     from dragoman.inference import Generator
 
     generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
     given = prompt or ""
-    if streamed and isinstance(settings, SamplingSettings):
-        _print_pieces(generator, given, settings, tokens=tokens, stop=stop or [], echo=echo)
+    if streamed and isinstance(settings, SamplingConfig):
+        _print_pieces(generator, given, settings, max_new_tokens=max_new_tokens, stop=stop or [], echo=echo)
         return
-    repairs = Repairs()
+    repairs = ReadWarnings()
     prompts = iter([given]) if input_ is None else streams.read_lines(input_, repairs)
-    samples = n if beam is None else 1
-    found = generator.completions_of_many(prompts, settings, samples=samples, tokens=tokens, stop=stop or [])
+    samples = 1 if has_search else n_best
+    found = generator.generate_stream(
+        prompts, settings, num_samples=samples, max_new_tokens=max_new_tokens, stop=stop or []
+    )
     lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, echo=echo)
     with closing(streams.counted(lines, "prompts", out=output)) as counted, streams.output(output) as stream_out:
         for line in counted:
@@ -131,32 +117,24 @@ def generate(
 
 
 def _settings(
-    drawing: dict[str, Any], searching: dict[str, Any], *, beam: int | None, best: int, minimum_length: int
-) -> SamplingSettings | SearchSettings:
-    """What was asked for; raises ConfigError on options of a search without one, and of chance beside one."""
+    sampling: dict[str, Any], searching: dict[str, Any], *, n_best: int, min_length: int
+) -> SamplingConfig | DecodingConfig:
+    """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
     from dragoman.config import parse
-    from dragoman.decoding import SamplingSettings, SearchSettings
     from dragoman.errors import ConfigError
 
-    drawing, searching = given(**drawing), given(**searching)
-    if beam is None:
+    if "beam_size" not in searching:
         if searching:
-            raise ConfigError(f"{_option(next(iter(searching)))} has no effect without --beam; leave it out")
-        if drawing.get("temperature") == 0 and "seed" in drawing:
-            raise ConfigError("--seed has no effect with --temperature 0, which leaves nothing to chance; leave it out")
-        return parse(SamplingSettings, drawing | {"minimum_length": minimum_length}, where="generate")
-    if drawing:
+            raise ConfigError(f"{_option(next(iter(searching)))} has no effect without --beam-size; leave it out")
+        if sampling.get("temperature") == 0 and "seed" in sampling:
+            raise ConfigError("--seed has no effect with --temperature 0, which is deterministic; leave it out")
+        return parse(SamplingConfig, sampling | {"min_length": min_length}, where="generate")
+    if sampling:
         raise ConfigError(
-            f"{_option(next(iter(drawing)))} has no effect with --beam, which draws nothing; leave it out"
+            f"{_option(next(iter(sampling)))} has no effect with --beam-size, which searches; leave it out"
         )
-    ranking = ranking_of(searching.get("normalisation"), searching.get("length_penalty"))
-    asked = {
-        "beam": beam,
-        "best": best,
-        "normalisation": {"kind": "average"} | ranking,
-        "minimum_length": minimum_length,
-    }
-    return parse(SearchSettings, asked | {"allow_unknown": False}, where="generate")
+    asked = {**searching, "n_best": n_best, "min_length": min_length, "allow_unk": False}
+    return parse(DecodingConfig, asked, where="generate")
 
 
 def _option(name: str) -> str:
@@ -173,7 +151,7 @@ def _refuse_without_effect(prompt: str | None, input_: str | None, *, echo: bool
 
 
 def _is_streamed(wanted: bool | None, *, single: bool, output: str, format_: TextFormat) -> bool:
-    """Whether to print token by token: where it is asked for, or a person watches a single text come to be."""
+    """Return whether to print tokens as they are generated: on request, or for one text on a terminal."""
     from dragoman.cli import streams
     from dragoman.errors import ConfigError
 
@@ -184,13 +162,13 @@ def _is_streamed(wanted: bool | None, *, single: bool, output: str, format_: Tex
 
 
 def _print_pieces(
-    generator: Generator, prompt: str, settings: SamplingSettings, *, tokens: int, stop: list[str], echo: bool
+    generator: Generator, prompt: str, settings: SamplingConfig, *, max_new_tokens: int, stop: list[str], echo: bool
 ) -> None:
     from dragoman.cli import streams
 
-    pieces = generator.stream(prompt, settings, tokens=tokens, stop=stop)
+    pieces = generator.stream_text(prompt, settings, max_new_tokens=max_new_tokens, stop=stop)
     with streams.output(streams.STANDARD) as stream:
-        stream.write(generator.tokenizer.source.normalise(prompt) if echo else "")
+        stream.write(generator.tokenizer.source.normalize(prompt) if echo else "")
         for piece in pieces:
             stream.write(piece)
             stream.flush()
@@ -215,7 +193,7 @@ def _json_tree(completion: Completion) -> dict[str, Any]:
     hypothesis = completion.hypothesis
     return {
         "text": completion.text,
-        "ending": completion.ending,
+        "finish_reason": completion.finish_reason,
         "score": hypothesis.score,
         "log_prob": hypothesis.log_prob,
         "tokens": list(completion.tokens),

@@ -1,4 +1,4 @@
-"""`dragoman info`: what a run is made of."""
+"""`dragoman info`: describe a run."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ if TYPE_CHECKING:
 
 
 def info(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the parameters by part, the cost of a token, the memory and the scores of a run."""
+    """Describe a run: model, data, scores.
+
+    Prints the parameters by part, the operations per token, the memory and the scores.
+    """
     import torch
 
     from dragoman.profiling.model_cost import take_inventory
     from dragoman.runs.folder import RunFolder
-    from dragoman.tasks.factory import task_of
-    from dragoman.tasks.network_description import network_in_words
+    from dragoman.runs.model_card import describe_model
+    from dragoman.tasks.factory import build_task
 
     folder = RunFolder(run)
     experiment = folder.read_config()
     tokenizer = folder.read_tokenizer()
-    task = task_of(experiment)
-    inventory = take_inventory(task.network(folder, device=torch.device("cpu")).eval())
+    task = build_task(experiment)
+    inventory = take_inventory(task.build_model(folder, device=torch.device("cpu")).eval())
     facts = {
         "run": run.name,
         "task": experiment.task,
@@ -48,12 +51,12 @@ def info(
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
-        heading = f"{task.description.noun}: {network_in_words(experiment.model)}"
-        _print(facts, inventory, heading=heading, counted=task.description.counted)
+        heading = f"{task.description.noun}: {describe_model(experiment.model)}"
+        _print(facts, inventory, heading=heading, counted=task.description.loss_unit)
 
 
 def _size(folder: RunFolder, inventory: Inventory) -> int:
-    """Of the weights, as they are stored."""
+    """Number format of the stored weights."""
     return folder.weights.stat().st_size if folder.read_export() else inventory.weight_bytes
 
 

@@ -1,4 +1,4 @@
-"""`dragoman inspect`: what a run does with a text, on one page."""
+"""`dragoman inspect`: an HTML report on what a model does with a text."""
 
 from __future__ import annotations
 
@@ -9,34 +9,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import BEAM, OWN, Device, SourceTrees
+from dragoman.cli.options import OWN, Device, SourceTrees
 
 if TYPE_CHECKING:
     from dragoman.interpret.report.serialization import System
-    from dragoman.runs.inspect import Inspected
+    from dragoman.runs.inspect import InspectedRun
 
 Models = Annotated[
     list[Path],
-    typer.Argument(help="Run folders or exported models, one beside the other on the page.", show_default=False),
+    typer.Argument(help="Run folders or exported models, shown side by side.", show_default=False),
 ]
-Texts = Annotated[
-    list[str], typer.Option("--text", "-t", help="A text to look at; again for each further one.", show_default=False)
-]
+Texts = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).", show_default=False)]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        help="The translation, continuation, label or answer to look at, one for each text; without it the run's own.",
+        help="Output to explain, one per text: translation, continuation, label or answer. Default: the model's own.",
         show_default=False,
     ),
 ]
 Questions = Annotated[
     list[str] | None,
-    typer.Option(help="For a run that answers, the question about each text.", show_default=False),
+    typer.Option(help="Question about each text, for a question answering run.", show_default=False),
 ]
-Tokens = Annotated[int, typer.Option(min=1, help="Most tokens of a continuation.")]
-Page = Annotated[Path | None, typer.Option("--out", "-o", help="The page to write, one HTML file.", show_default=False)]
-Figures = Annotated[Path | None, typer.Option("--png", help="A folder for the figures.", show_default=False)]
-Numbers = Annotated[Path | None, typer.Option("--json", help="A file for all the numbers.", show_default=False)]
+Tokens = Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")]
+Page = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.", show_default=False)]
+Figures = Annotated[Path | None, typer.Option("--png", help="Folder for the figures.", show_default=False)]
+Numbers = Annotated[Path | None, typer.Option("--json", help="JSON file for all numbers.", show_default=False)]
 
 
 def inspect(
@@ -47,7 +45,10 @@ def inspect(
     question: Questions = None,
     source_trees: SourceTrees = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help=BEAM, show_default=f"{OWN}; 5 where a language model writes")
+        int | None,
+        typer.Option(
+            min=1, help="Beam size; 1 is greedy search.", show_default=f"{OWN}; 5 where a language model writes"
+        ),
     ] = None,
     tokens: Tokens = 40,
     out: Page = None,
@@ -55,18 +56,17 @@ def inspect(
     json_: Numbers = None,
     device: Device = None,
 ) -> None:
-    """Write a page that shows what a run looks at, weighs and might have written or found instead, word by word.
+    """Show attention, alignments and the beam for a text in an HTML report.
 
-    The page is one file that needs a browser and nothing else; it works offline and can be sent to a colleague. Several
-    models stand side by side on it.
+    The report is one file that works offline. Several models are shown side by side.
     """
     from dragoman.atomic import names_apart, write_text
     from dragoman.cli import streams
     from dragoman.interpret.report import page, tree_of
-    from dragoman.runs.inspect import Wanted, inspect_run, judged
+    from dragoman.runs.inspect import InspectionRequest, cross_score, inspect_run
 
     _require_places(out=out, png=png, json_=json_)
-    wanted = Wanted(
+    wanted = InspectionRequest(
         texts=text,
         targets=target,
         questions=question,
@@ -77,7 +77,7 @@ def inspect(
     names = names_apart(models)
     found = [inspect_run(model, wanted, name=name, device=device) for model, name in zip(models, names, strict=True)]
     tree = partial(
-        tree_of, _systems(found), title=" and ".join(one.name for one in found), judged=judged(found, wanted)
+        tree_of, _systems(found), title=" and ".join(one.name for one in found), judged=cross_score(found, wanted)
     )
     if out is not None:
         write_text(out, page(tree(compact=True)))
@@ -89,7 +89,7 @@ def inspect(
 
 
 def _require_places(*, out: Path | None, png: Path | None, json_: Path | None) -> None:
-    """Raises where nothing is to be written, or something cannot be, before any work is done."""
+    """Raise ConfigError where no output is requested, or an output cannot be written."""
     from dragoman.atomic import refused, require_writable
     from dragoman.errors import ConfigError
 
@@ -106,20 +106,20 @@ def _require_places(*, out: Path | None, png: Path | None, json_: Path | None) -
 
 
 def _trees(texts: list[str], source_trees: Path | None) -> list[tuple[int, ...]] | None:
-    """The trees of the texts, from a CoNLL-U file where there is one."""
+    """Return the dependency trees of the texts from a CoNLL-U file."""
     if source_trees is None:
         return None
-    from dragoman.data.readers.conllu import trees_beside
+    from dragoman.data.readers.conllu import read_heads
 
-    return list(trees_beside(texts, source_trees, name="--text"))
+    return list(read_heads(texts, source_trees, name="--text"))
 
 
-def _systems(found: list[Inspected]) -> list[System]:
+def _systems(found: list[InspectedRun]) -> list[System]:
     return [(one.name, one.facts, one.studies, one.writes) for one in found]
 
 
-def _draw(found: list[Inspected], folder: Path) -> None:
-    """The figures of every text as files, numbered from 1."""
+def _draw(found: list[InspectedRun], folder: Path) -> None:
+    """Write the figures of each text, numbered from 1."""
     from dragoman.interpret.plots import drawn, figures
 
     for one in found:

@@ -1,7 +1,7 @@
-"""The command `dragoman`: its verbs, and how every ending becomes an exit code.
+"""Entry point of the command `dragoman`: verbs, errors and exit codes.
 
-0 done; 2 the person can mend it (one message: what, where, the remedy); 1 our fault; 130 interrupted. The verbs import
-what they need when they are called, so that `dragoman --help` answers at once.
+Exit codes: 0 success; 2 an error of the user (one message: what, where, remedy); 1 an internal error; 130 interrupted.
+A verb's module is imported when the verb is called, so that `dragoman --help` answers in under 0.3 seconds.
 """
 
 import errno
@@ -9,7 +9,6 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Final
 
@@ -17,36 +16,61 @@ import typer
 
 from dragoman.errors import DragomanError
 
-MENDABLE: Final = 2
-OUR_FAULT: Final = 1
+USER_ERROR: Final = 2
+INTERNAL_ERROR: Final = 1
 INTERRUPTED: Final = 130
-READER_LEFT: Final = 141
-"""128 + SIGPIPE, as the shell reports other programs whose reader went away (`dragoman ... | head`)."""
+BROKEN_PIPE: Final = 141
+"""128 + SIGPIPE, the code that a shell reports when the reader of a pipe closes it (`dragoman ... | head`)."""
 
-USING: Final = ("translate", "generate", "classify", "answer", "score")
-LOOKING: Final = ("evaluate", "compare", "analyse", "inspect", "bench", "info")
-MAKING: Final = ("prune", "export", "distill", "backtranslate", "reproduce")
-VERBS: Final = ("demo", "plan", "train", *USING, *LOOKING, *MAKING, "data")
-"""Each is what a module of this room defines by this name."""
+SUMMARIES: Final = {
+    "demo": "Train a small translator in minutes and show its translations.",
+    "plan": "Estimate the memory, time and cost of a training.",
+    "train": "Train a model, or continue a run.",
+    "translate": "Translate text, one segment per line.",
+    "generate": "Generate text from prompts with a language model.",
+    "classify": "Print the label of each text, or of each word, with its probability.",
+    "answer": "Answer questions with a part of the given text.",
+    "score": "Print the log-probability of given translations, or the perplexity of a text.",
+    "evaluate": "Score translations, or a run on a test set, against references.",
+    "compare": "Compare systems with paired significance tests, or runs in one table.",
+    "analyse": "Analyze the errors of systems on a test set in an HTML report.",
+    "inspect": "Show attention, alignments and the beam for a text in an HTML report.",
+    "bench": "Measure the decoding speed of a run on this machine.",
+    "info": "Describe a run: model, data, scores.",
+    "prune": "Remove the least important attention heads of a run.",
+    "export": "Write the model of a run to a folder without training state.",
+    "distill": "Translate text with a teacher, as training data for a student.",
+    "backtranslate": "Translate monolingual target text back into the source language, as training data.",
+    "reproduce": "Train a recipe and compare its scores with the expected ones.",
+    "data": "Prepare corpora for training.",
+}
+"""The verbs and the first line of the help of each, known without an import of the verb's module."""
 
 
-def command(verbs: Sequence[str] = VERBS) -> typer.Typer:
-    """The command with these verbs."""
+def build_command(verb: str | None = None) -> typer.Typer:
+    """Build the command with one verb, or with the summaries of all verbs where `verb` is None."""
     app = typer.Typer(
         name="dragoman",
-        help="From a parallel corpus to a translator: train, run and look into Transformer models.",
+        help="Train, run, serve and inspect Transformer sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
-    for name in verbs:
-        verb = getattr(import_module(f"dragoman.cli.{name}"), name)
-        if isinstance(verb, typer.Typer):
-            app.add_typer(verb)
-        else:
-            app.command()(verb)
+    app.callback()(_global_options)
+    if verb is None:
+        for name, summary in SUMMARIES.items():
+            app.command(name, help=summary)(_summary_only)
+        return app
+    function = getattr(import_module(f"dragoman.cli.{verb}"), verb)
+    if isinstance(function, typer.Typer):
+        app.add_typer(function)
+    else:
+        app.command()(function)
     return app
+
+
+def _summary_only() -> None:
+    """Stand for a verb in the list of all verbs."""
 
 
 def main() -> None:
@@ -54,112 +78,94 @@ def main() -> None:
     arguments, debug = _without_debug(sys.argv[1:])
     if not debug:
         warnings.formatwarning = _one_line
-    _let_waiting_threads_sleep()
-    _keep_few_products()
-    _load_no_plugins()
-    _start_no_idle_threads()
+    _set_library_defaults()
     status = run(arguments, debug=debug)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        status = READER_LEFT
-    if status == READER_LEFT:  # what is still buffered has nowhere to go
+        status = BROKEN_PIPE
+    if status == BROKEN_PIPE:  # Python would try to flush the rest of the buffer at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
 
 
-def _let_waiting_threads_sleep() -> None:
-    """Have OpenMP's threads spin for microseconds, not milliseconds, before they sleep.
+def _set_library_defaults() -> None:
+    """Set environment variables that libraries read when they are first imported; the user's own values win.
 
-    That is long enough from one operation to the next, and on cores that are shared with another process it makes
-    training several times faster. OpenMP reads this when PyTorch is first imported, which the verbs do later.
+    `GOMP_SPINCOUNT`: OpenMP threads spin for microseconds instead of milliseconds before they sleep. On cores shared
+    with another process, training is several times faster. `ONEDNN_PRIMITIVE_CACHE_CAPACITY`: oneDNN caches the code of
+    64 matrix shapes instead of 1,024. Batches of a training rarely repeat a shape, and the cache would grow larger than
+    the training itself. `PYDANTIC_DISABLE_PLUGINS`: pydantic would read the metadata of every installed distribution.
+    `OPENBLAS_NUM_THREADS`: numpy multiplies nothing large here, and idle OpenBLAS threads spin.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-
-
-def _keep_few_products() -> None:
-    """Have oneDNN keep the code of 64 products for use again, not of 1,024.
-
-    It writes such code for every shape. Hardly two batches of a training are of one shape, so that what is kept from
-    one update to the next is memory alone, in the end more than the training itself takes. PyTorch reads this when it
-    is first imported.
-    """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-
-
-def _load_no_plugins() -> None:
-    """Have pydantic look for no plugins of its own: it would read what every installed distribution says of itself."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-
-
-def _start_no_idle_threads() -> None:
-    """Have OpenBLAS, for numpy, start no threads: they spin for a moment at first, and multiply nothing large here."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def run(arguments: list[str], *, debug: bool) -> int:
     """Run one command and return its exit code; the message of an error goes to standard error."""
-    asked = arguments[:1]
+    verb = arguments[0] if arguments and arguments[0] in SUMMARIES else None
     try:
-        # To build all verbs where one is asked for would take a sixth of the start.
-        command(asked if asked and asked[0] in VERBS else VERBS)(arguments, prog_name="dragoman")
-    except (
-        SystemExit
-    ) as ending:  # typer ends this way, with 0, with 2 for wrong usage, or with the code of `typer.Exit`
+        build_command(verb)(arguments, prog_name="dragoman")
+    except SystemExit as ending:  # Typer exits with 0, with 2 for wrong usage, or with the code of `typer.Exit`.
         if isinstance(ending.__context__, BrokenPipeError):
-            return READER_LEFT
+            return BROKEN_PIPE
         return ending.code if isinstance(ending.code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _explain(error)
+        return _report(error)
     return 0
 
 
-def _explain(error: Exception) -> int:
-    """Say on standard error what went wrong, and return the exit code."""
+def _report(error: Exception) -> int:
+    """Print the message of an error to standard error and return the exit code."""
     if isinstance(error, DragomanError):
-        return _complain(str(error))
+        return _report_user_error(str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _complain(f"{error.filename or 'the disk'}: no space is left; free some, or write to another disk")
+        return _report_user_error(
+            f"{error.filename or 'the disk'}: no space is left. Free some space, or write to another disk."
+        )
     if isinstance(error, OSError) and error.filename is not None:
-        return _complain(f"{error.filename}: {error.strerror}; check the path and its permissions")
+        return _report_user_error(f"{error.filename}: {error.strerror}. Check the path and its permissions.")
     print(
         f"dragoman: unexpected {type(error).__name__}: {error}\n"
-        "This is a fault of dragoman, not of your input. Run the command again with --debug and report what it prints.",
+        "This is an error in dragoman, not in your input. Run the command again with --debug and report the output.",
         file=sys.stderr,
     )
-    return OUR_FAULT
+    return INTERNAL_ERROR
 
 
-def _complain(message: str) -> int:
+def _report_user_error(message: str) -> int:
     print(f"dragoman: {message}", file=sys.stderr)
-    return MENDABLE
+    return USER_ERROR
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """Take `--debug` out, wherever it stands before `--`: it belongs to no verb."""
+    """Remove `--debug` wherever it occurs before `--`: the option belongs to no verb."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     kept = [argument for argument in arguments[:end] if argument != "--debug"]
     return kept + arguments[end:], len(kept) < end
 
 
-def _one_line(message: Warning | str, *_place: object, **_line: object) -> str:
+def _one_line(message: Warning | str, *_location: object, **_line: object) -> str:
     return f"dragoman: warning: {message}\n"
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"dragoman {version('dragoman')}")
         raise typer.Exit
 
 
-def _options(
+def _global_options(
     *,
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)

@@ -1,38 +1,28 @@
-"""Options that several verbs share, and the settings behind them."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
-
-class NormalisationName(StrEnum):
-    """What makes outputs of different length comparable."""
-
-    AVERAGE = "average"
-    GNMT = "gnmt"
-    RAW = "raw"
-
-
-class ChoiceName(StrEnum):
-    """What is given out of a beam."""
-
-    LIKELIEST = "likeliest"
-    MINIMUM_BAYES_RISK = "minimum-bayes-risk"
+from dragoman.config import Config, alternatives, descriptions
 
 
 class TextFormat(StrEnum):
-    """How lines are printed."""
+    """Format of the printed lines."""
 
     TEXT = "text"
     JSONL = "jsonl"
 
 
 class ComputeName(StrEnum):
-    """The precision that products are computed in."""
+    """Number format for inference."""
 
     AUTO = "auto"
     FLOAT32 = "float32"
@@ -43,94 +33,117 @@ class ComputeName(StrEnum):
 ComputeOption = Annotated[
     ComputeName,
     typer.Option(
-        "--compute", help="Precision; auto is that of the weights, and less than float32 needs the compiled core."
+        "--compute-type",
+        help="Number format for inference. auto: the format of the weights. Below float32 it needs the CPU library.",
     ),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="cpu, cuda, cuda:1 or mps; without it the fastest there is.", show_default=False)
+    str | None,
+    typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest available device.", show_default=False),
 ]
 BatchTokens = Annotated[
-    int | None, typer.Option(min=1, help="Most source tokens of a batch, padding included.", show_default="chosen")
+    int | None, typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic")
 ]
 OWN = "the run's"
-"""What stands for the default of an option that a run's configuration has a value for."""
-NormalisationOption = Annotated[
-    NormalisationName | None,
-    typer.Option(
-        "--normalisation",
-        help="Divide log-probabilities by length^A (average), by ((5+length)/6)^A (gnmt), or by nothing (raw).",
-        show_default=OWN,
-    ),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="The exponent A: greater ones favour longer outputs.",
-        show_default="the run's, else 1 (average), 0.6 (gnmt)",
-    ),
-]
-ChoiceOption = Annotated[
-    ChoiceName | None,
-    typer.Option(
-        "--choice",
-        help="Give out what has the best score, or what agrees best with the whole beam, of ten or so (minimum Bayes "
-        "risk).",
-        show_default=OWN,
-    ),
-]
-BEAM = "How many hypotheses go on at a time; 1 is greedy."
-Beam = Annotated[int | None, typer.Option(min=1, help=BEAM, show_default=OWN)]
-Beside = Annotated[
+"""Shown as the default of an option whose default is in the run's configuration."""
+EnsembleRuns = Annotated[
     list[Path] | None,
     typer.Option(
-        "--with",
-        help="Ask this run of the same tokenizer too: words are as probable as all find them in the mean. May be "
-        "repeated.",
+        "--ensemble",
+        help="Average the token probabilities with those of this run of the same tokenizer (repeatable).",
         show_default=False,
     ),
 ]
-FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain lines, or one JSON object a line.")]
+Beam = Annotated[
+    int | None, typer.Option("--beam-size", "--beam", min=1, help="Beam size; 1 is greedy search.", show_default=OWN)
+]
+FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 SourceTrees = Annotated[
     Path | None,
     typer.Option(
-        help="CoNLL-U file of the sources' dependency trees, for a run with structural positions.", show_default=False
+        help="CoNLL-U file with the dependency trees of the source, for a run with tree positions.", show_default=False
     ),
 ]
 Settings = Annotated[
-    Path | None, typer.Argument(help="YAML file of settings; without one they are chosen from the corpus.")
+    Path | None,
+    typer.Argument(help="YAML configuration file. Without one, the configuration is chosen from the corpus."),
 ]
 SourceText = Annotated[
-    Path | None, typer.Option(help="Text to learn from, one sentence a line; a pattern in quotes for shards.")
+    Path | None,
+    typer.Option(help="Source side of the training corpus, one sentence per line; a quoted pattern for shards."),
 ]
-TargetText = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
-ValidSource = Annotated[Path | None, typer.Option(help="Text to validate on.")]
-ValidTarget = Annotated[Path | None, typer.Option(help="Its translation.")]
-RunningText = Annotated[Path | None, typer.Option(help="Text to learn to write, in place of a source and target.")]
-ValidText = Annotated[Path | None, typer.Option(help="Text to validate on.")]
-Prepared = Annotated[Path | None, typer.Option(help="Folder that dragoman data prepare wrote, in place of texts.")]
-Begin = Annotated[Path | None, typer.Option("--from", help="Begin with the weights and the tokenizer of this run.")]
+TargetText = Annotated[Path | None, typer.Option(help="Target side of the training corpus, aligned line by line.")]
+ValidSource = Annotated[Path | None, typer.Option(help="Source side of the validation set.")]
+ValidTarget = Annotated[Path | None, typer.Option(help="Target side of the validation set.")]
+RunningText = Annotated[
+    Path | None, typer.Option(help="Text corpus to train a language model on, instead of --source and --target.")
+]
+ValidText = Annotated[Path | None, typer.Option(help="Validation text.")]
+Prepared = Annotated[Path | None, typer.Option(help="Folder written by dragoman data prepare, instead of a corpus.")]
+InitFrom = Annotated[
+    Path | None, typer.Option("--init-from", help="Start from the weights and the tokenizer of this run (fine-tuning).")
+]
 DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder that the configuration's corpora are relative to.")
+    Path | None, typer.Option("--data", help="Folder that corpus paths in the configuration are relative to.")
 ]
 OutputFile = Annotated[
-    str, typer.Option("--output", "-o", help="File to write, complete or not at all; - is standard output.")
+    str, typer.Option("--output", "-o", help="Output file, written atomically; - is standard output.")
 ]
-
-
-def ranking_of(name: NormalisationName | None, exponent: float | None) -> dict[str, Any]:
-    """The keys that --normalisation and --length-penalty give. Raises ConfigError on an option without effect."""
-    from dragoman.errors import ConfigError
-
-    if name is NormalisationName.RAW and exponent is not None:
-        raise ConfigError("--length-penalty has no effect with --normalisation raw; leave one of them out")
-    return given(kind=None if name is None else name.value, alpha=exponent)
-
-
-def choice_of(name: ChoiceName | None) -> dict[str, Any]:
-    """The keys that --choice gives."""
-    return given(kind=None if name is None else name.value.replace("-", "_"))
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that a person gave."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+_FLAGS = {
+    "beam_size": ("--beam-size", "--beam"),
+    "method": ("--decoding",),
+    "no_repeat_ngram_size": ("--no-repeat-ngram",),
+}
+"""Options whose names differ from those of their configuration keys."""
+
+
+def config_options(
+    config: type[Config], fields: Sequence[str], *, into: str, default: str | None = OWN
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add fields of a configuration model to the options of a verb, with their types, bounds and descriptions.
+
+    The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
+    it. `default` is shown as the default value; None shows the default of the field.
+    """
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def with_values(*arguments: Any, **options: Any) -> None:
+            values = given(**{name: options.pop(name) for name in fields})
+            verb(*arguments, **options, **{into: values})
+
+        signature = inspect.signature(verb, eval_str=True)
+        parameters = [parameter for name, parameter in signature.parameters.items() if name != into]
+        parameters += [_option(config, name, default) for name in fields]
+        vars(with_values)["__signature__"] = signature.replace(parameters=parameters)
+        with_values.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_values
+
+    return decorate
+
+
+def _option(config: type[Config], name: str, default: str | None) -> inspect.Parameter:
+    """Return the option of one field as a keyword-only parameter; None means that it is not given."""
+    field = config.model_fields[name]
+    text = descriptions(config)[name]
+    flags = _FLAGS.get(name, (f"--{name.replace('_', '-')}",))
+    (kind,) = alternatives(field.annotation)
+    extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}."}
+    shown = str(field.default) if default is None and field.default is not None else default
+    extra["show_default"] = shown or False
+    if kind is bool:
+        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
+    elif get_origin(kind) is not Literal:
+        bounds = [bound for bound in field.metadata if getattr(bound, "ge", None) is not None]
+        positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata) and kind is int
+        if bounds or positive:
+            extra["min"] = bounds[0].ge if bounds else 1
+    annotation: Any = Annotated[kind | None, typer.Option(*flags, **extra)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

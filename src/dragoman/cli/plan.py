@@ -1,4 +1,4 @@
-"""`dragoman plan`: what a training will take here, in memory, time and money, before it is begun."""
+"""`dragoman plan`: estimate memory, time and cost of a training."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.options import (
-    Begin,
     DataFolder,
     Device,
+    InitFrom,
     Prepared,
     RunningText,
     Settings,
@@ -22,6 +22,8 @@ from dragoman.cli.options import (
 
 if TYPE_CHECKING:
     from dragoman.profiling.plan import Plan
+    from dragoman.runs.config import read_settings
+    from dragoman.runs.train import corpus_settings, resolve_experiment
 
 
 def plan(
@@ -34,46 +36,63 @@ def plan(
     text: RunningText = None,
     valid_text: ValidText = None,
     prepared: Prepared = None,
-    begin: Begin = None,
+    init_from: InitFrom = None,
     data: DataFolder = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=auto. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=auto. (repeatable)")
     ] = None,
     device: Device = None,
-    devices: Annotated[int, typer.Option(min=1, help="How many such devices share every batch.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[
         str | None,
-        typer.Option(help="Memory of the device, as 16GiB; without it what is free.", show_default=False),
+        typer.Option(help="Memory of the device, such as 16GiB. Default: the free memory.", show_default=False),
     ] = None,
     price: Annotated[
-        float | None, typer.Option(min=0, help="Of an hour of one device, in any currency.", show_default=False)
+        float | None, typer.Option(min=0, help="Price of one device hour, in any currency.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Say what a training will take: parameters, memory, the token budget that fits, operations, time and cost.
+    """Estimate the memory, time and cost of a training.
 
-    It takes what `dragoman train` takes, looks at the start of that training for some seconds, and writes nothing.
+    Takes the options of `dragoman train`, profiles the first steps of that training for some seconds, and writes
+    nothing.
     """
-    from dragoman.cli.train import asked_for, corpora_of
+    from dragoman.cli.train import settings_of
     from dragoman.cli.training_display import status
     from dragoman.profiling.memory import size_of
     from dragoman.profiling.plan import to_tree
-    from dragoman.runs.device import choose_device, describe
-    from dragoman.runs.token_budget import planned
+    from dragoman.runs.batch_tokens import plan_training
+    from dragoman.runs.environment import choose_device, describe_device
 
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
-    given = corpora_of((source, target, valid_source, valid_target), (text, valid_text), prepared)
-    begun = {} if begin is None else {"start": str(begin)}
-    experiment, _ = asked_for(config, given | begun, data, assignments or [], chosen)
+    corpora = corpus_settings(
+        source=source,
+        target=target,
+        valid_source=valid_source,
+        valid_target=valid_target,
+        text=text,
+        valid_text=valid_text,
+        prepared=prepared,
+    )
+    settings = settings_of(read_settings(config, assignments or []), corpora, init_from)
+    with status() as report:
+        experiment, _ = resolve_experiment(
+            settings,
+            complete=config is not None,
+            device=chosen,
+            data_dir=data,
+            where=str(config or ""),
+            report=report,
+        )
     with status() as tell:
-        found = planned(experiment, device=chosen, devices=devices, available=available, price=price, tell=tell)
+        found = plan_training(experiment, device=chosen, devices=devices, available=available, price=price, report=tell)
     if json:
         from json import dumps
 
-        print(dumps({"device": describe(chosen), **to_tree(found)}, indent=2))
+        print(dumps({"device": describe_device(chosen), **to_tree(found)}, indent=2))
     else:
-        _print(found, device=describe(chosen))
+        _print(found, device=describe_device(chosen))
 
 
 def _print(found: Plan, *, device: str) -> None:

@@ -1,4 +1,4 @@
-"""`dragoman prune`: a run without the attention heads that matter least."""
+"""`dragoman prune`: remove attention heads."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ import typer
 
 from dragoman.cli.options import Device
 
-Share = Annotated[float, typer.Option(help="The share of all heads that is taken out.")]
+Share = Annotated[float, typer.Option(help="Fraction of all heads to remove.")]
 Source = Annotated[
-    Path, typer.Option(help="File of texts, one a line, that tell which heads matter.", show_default=False)
+    Path, typer.Option(help="Source side of the corpus that the heads are ranked on.", show_default=False)
 ]
-Target = Annotated[Path, typer.Option(help="File of their translations, one a line.", show_default=False)]
-Most = Annotated[int, typer.Option(min=1, help="Most pairs that are read.")]
+Target = Annotated[
+    Path, typer.Option(help="Target side of the corpus that the heads are ranked on.", show_default=False)
+]
+Most = Annotated[int, typer.Option(min=1, help="Maximum number of pairs read.")]
 
 
 def prune(
-    model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
     heads: Share = 0.25,
     source: Source,
     target: Target,
-    out: Annotated[Path, typer.Option(help="The folder of the smaller run.", show_default=False)],
+    out: Annotated[Path, typer.Option("--output-dir", "--out", help="Folder of the pruned run.", show_default=False)],
     pairs: Most = 1000,
     device: Device = None,
 ) -> None:
-    """Write a smaller run, without the heads to which the loss of the given pairs is least sensitive.
+    """Remove the least important attention heads of a run.
 
-    The heads are ranked as by Michel et al. (2019), each attention keeps its best one, and nothing is trained again.
+    Heads are ranked by the sensitivity of the loss on the given pairs (Michel et al., 2019). Each attention keeps at
+    least one head. The remaining weights are not trained again.
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.data.readers import ParallelFiles, Repairs, read
+    from dragoman.data.readers import ParallelFiles, ReadWarnings, read_corpus
     from dragoman.errors import DataError
     from dragoman.inference import Translator
     from dragoman.runs.prune import prune_run
 
-    repairs = Repairs()
-    examples = islice(read(ParallelFiles(source=source, target=target), repairs), pairs)
+    repairs = ReadWarnings()
+    examples = islice(read_corpus(ParallelFiles(source=source, target=target), repairs), pairs)
     some = [(example.source, example.target) for example in examples if example.source and example.target]
     if not some:
         raise DataError(f"{source}: holds no text that tells which heads matter; give another file")

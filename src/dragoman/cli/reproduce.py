@@ -1,4 +1,4 @@
-"""`dragoman reproduce`: train a recipe and say whether it reaches what it promises."""
+"""`dragoman reproduce`: train a recipe and check its expected scores."""
 
 from __future__ import annotations
 
@@ -15,36 +15,40 @@ if TYPE_CHECKING:
 
     import torch
 
-    from dragoman.runs.config import Experiment
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.reproduce import Verdict
+    from dragoman.runs.reproduce import ScoreCheck
+    from dragoman.tasks.config import Experiment
 
 DOES_NOT_HOLD = 1
 
 
 def reproduce(
-    recipe: Annotated[Path, typer.Argument(help="YAML file of settings, with the scores they should reach.")],
+    recipe: Annotated[Path, typer.Argument(help="YAML recipe with its expected scores.")],
     *,
-    data: Annotated[Path, typer.Option(help="Folder that the recipe's corpora are relative to.", show_default=False)],
+    data: Annotated[
+        Path, typer.Option(help="Folder that corpus paths in the recipe are relative to.", show_default=False)
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE")
+        Path | None,
+        typer.Option("--output-dir", "--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE"),
     ] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(help="Train with this seed; may be repeated.", show_default="the recipe's")
+        list[int] | None, typer.Option(help="Training seed (repeatable).", show_default="the recipe's")
     ] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=1024. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=1024. (repeatable)")
     ] = None,
     device: Device = None,
 ) -> None:
-    """Train a recipe, once for each seed, and say whether its scores hold: the exit code is 0 where they do, else 1.
+    """Train a recipe and compare its scores with the expected ones.
 
-    Runs that are there already are gone on with, or taken as they are where they have ended.
+    Trains once per seed. The exit code is 0 where all expected scores are reached, else 1. Interrupted runs continue,
+    and finished runs are not trained again.
     """
-    from dragoman.runs.device import choose_device
-    from dragoman.runs.reproduce import read_expectations, verdicts, write_verdicts
+    from dragoman.runs.environment import choose_device
+    from dragoman.runs.reproduce import check_scores, read_expected_scores, write_score_checks
 
-    expectations = read_expectations(recipe)
+    expectations = read_expected_scores(recipe)
     place = out or Path("runs") / f"reproduce-{recipe.stem}"
     experiments = _experiments(recipe, data=data, seeds=seed, assignments=assignments or [])
     chosen = choose_device(device)
@@ -53,51 +57,52 @@ def reproduce(
     finally:
         with suppress(OSError):  # it stays where there is a run in it
             place.rmdir()
-    found = verdicts(expectations, runs)
+    found = check_scores(expectations, runs)
     seconds = [float(run.read_scores()["seconds"]) for run in runs]
-    write_verdicts(place / "reproduced.json", found, seeds=list(experiments), seconds=seconds)
+    write_score_checks(place / "reproduced.json", found, seeds=list(experiments), seconds=seconds)
     _show(found, seeds=list(experiments), seconds=seconds, changed=assignments or [])
     if not all(verdict.holds for verdict in found):
         raise typer.Exit(DOES_NOT_HOLD)
 
 
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:
-    """What is trained, by seed."""
+    """Return the configuration of each seed."""
     from dragoman.config import override
-    from dragoman.runs.config import in_folder, read_tree, to_experiment
-    from dragoman.runs.init_from import with_start
+    from dragoman.runs.config import parse_experiment, read_settings, resolve_corpus_paths
+    from dragoman.runs.finetune import apply_init_from
 
-    tree = with_start(in_folder(read_tree(recipe, assignments), data))
+    tree = apply_init_from(resolve_corpus_paths(read_settings(recipe, assignments), data))
     if not seeds:
-        experiment = to_experiment(tree, where=str(recipe))
+        experiment = parse_experiment(tree, where=str(recipe))
         return {experiment.training.seed: experiment}
     return {
-        number: to_experiment(override(tree, [f"training.seed={number}"]), where=str(recipe))
+        number: parse_experiment(override(tree, [f"training.seed={number}"]), where=str(recipe))
         for number in dict.fromkeys(seeds)
     }
 
 
 def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFolder:
-    """The finished run of an experiment. Raises RunError where the folder holds one of other settings."""
-    from dragoman.cli.train import train_in
+    """Train and return the run. Raises RunError where the folder holds a run with another configuration."""
+    from dragoman.cli.training_display import TerminalReporter
     from dragoman.errors import RunError
+    from dragoman.runs.batch_tokens import is_same_experiment
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.token_budget import as_asked
+    from dragoman.runs.train import train_in_folder
 
     folder = RunFolder(path)
     if folder.config.is_file():
-        if not as_asked(folder.read_config(), experiment):
+        if not is_same_experiment(folder.read_config(), experiment):
             raise RunError(f"{path}: holds a run with other settings; choose another place by --out")
     else:
-        folder.begin()
+        folder.create()
         folder.write_config(experiment)
     if not folder.weights.exists():
-        with folder.gone_unless_begun():
-            train_in(folder, folder.read_config(), device=device)
+        with folder.remove_on_error():
+            train_in_folder(folder, folder.read_config(), device=device, reporter=TerminalReporter())
     return folder
 
 
-def _show(found: Sequence[Verdict], *, seeds: Sequence[int], seconds: Sequence[float], changed: list[str]) -> None:
+def _show(found: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float], changed: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`dragoman score`: how probable given translations, or texts, are to a trained run."""
+"""`dragoman score`: log-probabilities of given translations, or perplexity."""
 
 from __future__ import annotations
 
@@ -6,35 +6,34 @@ import math
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dragoman.cli.options import (
     BatchTokens,
-    Beside,
     ComputeName,
     ComputeOption,
     Device,
+    EnsembleRuns,
     FormatOption,
-    LengthPenalty,
-    NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Generator, Perplexity
 
 
 class DocumentsName(StrEnum):
-    """What ends a document of running text."""
+    """Separator of documents in a text file."""
 
     FILE = "file"
     BLANK_LINE = "blank_line"
@@ -42,32 +41,33 @@ class DocumentsName(StrEnum):
 
 
 SourceFile = Annotated[
-    Path | None, typer.Option(help="File of texts, one a line (.gz, .bz2, .xz, .zst too).", show_default=False)
+    Path | None,
+    typer.Option(help="File of source segments, one per line (also .gz, .bz2, .xz, .zst).", show_default=False),
 ]
 TargetFile = Annotated[
     Path,
-    typer.Option(
-        help="File of their translations, one a line; with --perplexity a file of running text.", show_default=False
-    ),
+    typer.Option(help="File of translations, one per line; with --perplexity, a text file.", show_default=False),
 ]
 PerplexityFlag = Annotated[
-    bool, typer.Option("--perplexity", help="How well a language model predicts the target; --source are its prompts.")
+    bool,
+    typer.Option(
+        "--perplexity", help="Print the perplexity of the target under a language model; --source has the prompts."
+    ),
 ]
 DocumentsOption = Annotated[
-    DocumentsName | None, typer.Option(help="What ends a document of running text.", show_default="file")
+    DocumentsName | None, typer.Option(help="Separator of documents in a text file.", show_default="file")
 ]
 Overlap = Annotated[
     int | None,
-    typer.Option(
-        min=0, help="Tokens of the window before that each window of a long text reads again.", show_default="0"
-    ),
+    typer.Option(min=0, help="Tokens by which consecutive windows of a long text overlap.", show_default="0"),
 ]
 
 
+@config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
 def score(
-    model: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
     *,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     source: SourceFile = None,
     target: TargetFile,
     source_trees: SourceTrees = None,
@@ -75,28 +75,26 @@ def score(
     documents: DocumentsOption = None,
     overlap: Overlap = None,
     output: OutputFile = "-",
-    normalisation: NormalisationOption = None,
-    length_penalty: LengthPenalty = None,
+    ranking: dict[str, Any],
     batch_tokens: BatchTokens = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Print the log-probability of each target given its source, and its score, between tabs; totals to standard error.
+    """Print the log-probability of given translations, or the perplexity of a text.
 
-    The log-probability (natural logarithm) counts the end symbol; the score is the one that translate ranks by. With
-    --perplexity a language model is asked, and one line tells of all texts together.
+    Each line has the natural log-probability, end symbol included, and the score that `dragoman translate` ranks by,
+    separated by a tab. Totals go to standard error. --perplexity evaluates a language model and prints one line.
     """
-    ranking = ranking_of(normalisation, length_penalty)
     _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
     _refuse_of_translators(perplexity, source_trees, beside)
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
     from dragoman.inference import Generator, Translator
 
-    repairs, totals = Repairs(), _Totals()
+    repairs, totals = ReadWarnings(), _Totals()
     if perplexity:
         generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
         found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
@@ -108,8 +106,8 @@ def score(
         pairs, trees = streams.with_trees(
             _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
         )
-        settings = translator.searching(where="score", normalisation=ranking)
-        scored = translator.score_stream(pairs, normalisation=settings.normalisation, trees=trees)
+        settings = translator.decoding_config(where="score", **ranking)
+        scored = translator.score_stream(pairs, penalty=settings.penalty, trees=trees)
         lines = _lines(totals.counting(scored), format_)
     with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
         for line in counted:
@@ -125,7 +123,7 @@ def _refuse_without_effect(
     from dragoman.errors import ConfigError
 
     if perplexity and ranked:
-        raise ConfigError("--normalisation and --length-penalty have no effect with --perplexity; leave them out")
+        raise ConfigError("--length-penalty and --length-penalty-kind have no effect with --perplexity; leave them out")
     if perplexity and source is not None and documents is not None:
         raise ConfigError(
             "--documents has no effect with --source, whose lines go with those of --target; leave it out"
@@ -140,27 +138,30 @@ def _refuse_without_effect(
                 raise ConfigError(f"{option} has no effect without --perplexity; leave it out")
 
 
-def _pairs(source: Path | None, target: Path, repairs: Repairs) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers import ParallelFiles, read
+def _pairs(source: Path | None, target: Path, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
+    from dragoman.data.readers import ParallelFiles, read_corpus
 
     assert source is not None, "options are checked before files are read"
-    return ((example.source, example.target) for example in read(ParallelFiles(source=source, target=target), repairs))
+    return (
+        (example.source, example.target)
+        for example in read_corpus(ParallelFiles(source=source, target=target), repairs)
+    )
 
 
 def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: list[Path] | None) -> None:
     from dragoman.errors import ConfigError
 
     if perplexity and beside:
-        raise ConfigError("--with has no effect with --perplexity, which asks one language model; leave it out")
+        raise ConfigError("--ensemble has no effect with --perplexity, which asks one language model; leave it out")
     if perplexity and source_trees is not None:
         raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
 
 
 def _measured(
-    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: Repairs
+    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: ReadWarnings
 ) -> Perplexity:
-    """The perplexity of running text, or of continuations given their prompts."""
-    from dragoman.data.readers import Text, read_texts
+    """Measure the perplexity of texts, or of continuations given their prompts."""
+    from dragoman.data.readers import TextFile, read_texts
     from dragoman.errors import DataError
 
     if source is not None:
@@ -168,8 +169,8 @@ def _measured(
         prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
     else:
         documents: list[list[str]] = []
-        for passage in read_texts(Text(path=target, documents=ends.value), repairs):
-            if passage.begins:
+        for passage in read_texts(TextFile(path=target, documents=ends.value), repairs):
+            if passage.is_first:
                 documents.append([])
             documents[-1].append(passage.text)
         prompts, texts = None, ["".join(passages) for passages in documents]
@@ -197,7 +198,7 @@ def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
 
 
 class _Totals:
-    """What the whole of the targets comes to."""
+    """Totals over all targets."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -212,7 +213,7 @@ class _Totals:
             yield hypothesis
 
     def sentence(self) -> str:
-        """Lines, tokens, and the perplexity of a token; end symbols count as tokens."""
+        """Return lines, tokens and perplexity as text; end symbols count as tokens."""
         from dragoman.evaluation import perplexity
 
         if not self._tokens:

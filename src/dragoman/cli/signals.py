@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question that a long work asks itself, instead of an exception in its middle."""
+"""Ctrl-C and SIGTERM as a flag that long work polls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTICE = b"\nstopping at the next safe place; Ctrl-C once more leaves at once\n"
 
 @contextmanager
 def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
-    """Inside, the first signal only makes the yielded function true and says so; then Ctrl-C interrupts at once."""
+    """Yield a function that is true after the first signal; a second Ctrl-C raises KeyboardInterrupt."""
     received: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

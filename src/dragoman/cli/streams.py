@@ -1,4 +1,4 @@
-"""What a verb reads and writes: files by name, or standard input and output for `-`."""
+"""Input and output of a verb: files by name, or standard input and output for `-`."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from dragoman.data.readers import Repairs
+    from dragoman.data.readers import ReadWarnings
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 T = TypeVar("T")
 
 
-def read_lines(name: str, repairs: Repairs) -> Iterator[str]:
-    """The texts of a file, plain or compressed, or of standard input, one a line. Raises DataError, naming the line."""
-    from dragoman.data.readers import lines, lines_of
+def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
+    """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
+    from dragoman.data.readers import read_lines, read_stream_lines
 
     if name == STANDARD:
-        numbered = lines_of(sys.stdin.buffer, Path("standard input"), repairs)
+        numbered = read_stream_lines(sys.stdin.buffer, Path("standard input"), repairs)
     else:
-        numbered = lines(Path(name), repairs)
+        numbered = read_lines(Path(name), repairs)
     return (text for _, text in numbered)
 
 
 def with_trees(
     texts: Iterable[T], trees: Path | None, *, of: Callable[[T], str], name: str
 ) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
-    """The texts, and beside them the trees of what is `of` each, from a CoNLL-U file where there is one.
+    """Pair texts with their dependency trees from a CoNLL-U file; `of` gives the text of an item.
 
     They are to be read in turns. Raises DataError where the file is about other texts, which messages call `name`.
     """
@@ -41,18 +41,18 @@ def with_trees(
         return texts, None
     from itertools import tee
 
-    from dragoman.data.readers.conllu import trees_beside
+    from dragoman.data.readers.conllu import read_heads
 
     texts, again = tee(texts)
-    return texts, trees_beside(map(of, again), trees, name="standard input" if name == STANDARD else name)
+    return texts, read_heads(map(of, again), trees, name="standard input" if name == STANDARD else name)
 
 
 def read_all(name: str) -> list[str]:
-    """All texts of a file or of standard input; repairs are reported. Raises DataError, on an empty file too."""
-    from dragoman.data.readers import Repairs
+    """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
+    from dragoman.data.readers import ReadWarnings
     from dragoman.errors import DataError
 
-    repairs = Repairs()
+    repairs = ReadWarnings()
     texts = list(read_lines(name, repairs))
     report_repairs(repairs)
     if not texts:
@@ -62,7 +62,7 @@ def read_all(name: str) -> list[str]:
 
 @contextmanager
 def output(name: str) -> Iterator[TextIO]:
-    """A stream to write to, UTF-8 with line feeds; a file is there whole when the block ends, or not at all.
+    """Open a UTF-8 stream for the output; a file is written atomically.
 
     What is printed is there line by line, for who reads it while more is coming.
     """
@@ -79,7 +79,7 @@ def output(name: str) -> Iterator[TextIO]:
 
 
 def number_of_lines(name: str) -> int | None:
-    """How many lines there are to come, where that is known without reading twice what cannot be: of plain files."""
+    """Count the lines of an uncompressed file; None for standard input and compressed files."""
     path = Path(name)
     if name == STANDARD or not path.is_file() or path.suffix in COMPRESSED:
         return None
@@ -91,7 +91,7 @@ def number_of_lines(name: str) -> int | None:
 
 
 def counted(items: Iterable[str], label: str, *, out: str, total: int | None = None) -> Generator[str, None, None]:
-    """The items, their number and rate shown on standard error where a person watches and the output goes elsewhere.
+    """Yield the items and show count and rate on standard error, where it is a terminal and the output is not.
 
     With their `total`, the time left is shown too.
     """
@@ -114,14 +114,14 @@ def counted(items: Iterable[str], label: str, *, out: str, total: int | None = N
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error."""
+    """Print a message to standard error."""
     print(f"dragoman: {message}", file=sys.stderr)
 
 
-def report_repairs(repairs: Repairs) -> None:
-    """Say what was mended while reading; blank lines are kept, and need no word."""
-    from dragoman.data.readers import Repairs
+def report_repairs(repairs: ReadWarnings) -> None:
+    """Print the repairs made while reading, except empty lines, which are kept."""
+    from dragoman.data.readers import ReadWarnings
 
     mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
-    for sentence in Repairs(mended).sentences():
+    for sentence in ReadWarnings(mended).messages():
         say(sentence)

@@ -1,4 +1,4 @@
-"""What a person sees of a training: choices, corpus, a live line, validations, the end. All on standard error."""
+"""Progress of a training on standard error: configuration, corpus, progress bar, validation scores, result."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
+from dragoman.cli.signals import on_signals
+from dragoman.training.callbacks import (
+    EndEvent,
+    Event,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    ValidationEvent,
+)
 
 if TYPE_CHECKING:
-    from dragoman.data.cleaning import Report
-    from dragoman.runs.choices import Choice
-    from dragoman.runs.train import Outcome
-    from dragoman.tasks.base import Materials
+    from dragoman.data.cleaning import CleaningReport
+    from dragoman.runs.auto_config import Choice
+    from dragoman.runs.train import TrainingResult
+    from dragoman.tasks.base import TaskData
 
 console = Console(stderr=True, highlight=False)
 
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """A spinner with a changing sentence, or plain lines where nobody watches."""
+    """Show a spinner with a status message on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
         yield lambda sentence: console.print(f"{sentence} …")
         return
@@ -35,7 +45,7 @@ def status() -> Iterator[Callable[[str], None]]:
 
 
 def show_choices(choices: list[Choice], *, device: str) -> None:
-    """What was chosen and why; nothing was where a configuration was given."""
+    """Print the automatic configuration with its reasons."""
     console.print(f"device: {device}")
     if not choices:
         return
@@ -48,7 +58,7 @@ def show_choices(choices: list[Choice], *, device: str) -> None:
 
 
 def show_changes(changes: list[str]) -> None:
-    """In what the machine differs from where the run began."""
+    """Print in what the machine differs from the machine that the run started on."""
     if changes:
         console.print(
             f"note: {'; '.join(changes)}: the results may differ in their last digits", markup=False, soft_wrap=True
@@ -56,36 +66,36 @@ def show_changes(changes: list[str]) -> None:
 
 
 def show_workers(workers: int) -> None:
-    """How many processes learn, where they are several."""
+    """Print the number of workers where there are several."""
     if workers > 1:
         console.print(f"workers: {workers}, each of which learns from its part of every batch")
 
 
 def show_budget(sentence: str) -> None:
-    """The token budget that was found."""
+    """Print the chosen token budget."""
     console.print(sentence, markup=False, soft_wrap=True)
 
 
 def show_estimate(seconds: float) -> None:
-    """How long it should take."""
+    """Print the estimated time of the training."""
     console.print(f"estimated time: {minutes(seconds)} at most")
 
 
-def show_materials(materials: Materials) -> None:
-    """What cleaning removed, with specimens, and what is left."""
-    if materials.report is not None:
-        show_cleaning(materials.report)
-    for remark in materials.remarks:
+def show_materials(materials: TaskData) -> None:
+    """Print what cleaning removed, with examples, and the size of the data."""
+    if materials.cleaning_report is not None:
+        show_cleaning(materials.cleaning_report)
+    for remark in materials.notes:
         console.print(f"note: {remark}", markup=False, soft_wrap=True)
     sides = f"{len(materials.tokenizer.source):,}"
     if not materials.tokenizer.shared:
         sides += f" and {len(materials.tokenizer.target):,}"
-    console.print(f"{materials.sizes}; vocabulary {sides}")
+    console.print(f"{materials.summary}; vocabulary {sides}")
 
 
-def show_cleaning(report: Report) -> None:
-    """What cleaning removed, with specimens."""
-    if rows := report.rows():
+def show_cleaning(report: CleaningReport) -> None:
+    """Print what cleaning removed, with examples."""
+    if rows := report.table_rows():
         table = Table(title="cleaning", title_justify="left", box=None, header_style="dim", pad_edge=False)
         for column in ("rule", "pairs", "number", "for example"):
             table.add_column(column, overflow="ellipsis", no_wrap=column != "for example")
@@ -94,8 +104,8 @@ def show_cleaning(report: Report) -> None:
         console.print(table)
 
 
-def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
-    """The scores and what to type next."""
+def show_outcome(outcome: TrainingResult, *, folder: Path, command: str) -> None:
+    """Print the scores and the next command."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in ("set", "metric", "score", "signature"):
         table.add_column(column, justify="right" if column == "score" else "left", overflow="fold")
@@ -104,7 +114,7 @@ def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
             table.add_row(name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
     console.print(table)
     console.print(
-        f"done in {minutes(outcome.seconds)}; weights: {outcome.chosen}. Use it with:\n"
+        f"done in {minutes(outcome.seconds)}; weights: {outcome.selected}. Use it with:\n"
         f"  {command.replace('RUN', str(folder))}",
         markup=False,
         soft_wrap=True,
@@ -112,10 +122,10 @@ def show_outcome(outcome: Outcome, *, folder: Path, command: str) -> None:
 
 
 class TrainingDisplay:
-    """An observer: a progress bar on a terminal, a line a report elsewhere."""
+    """Training callback: a progress bar on a terminal, one line per report elsewhere."""
 
     def __init__(self, *, unit: str = "tokens") -> None:
-        """`unit` is what a speed is told in."""
+        """Initialize the display; `unit` is the unit of the reported speed."""
         self._unit = unit
         self._total = 0
         self._since = (0, 0.0)
@@ -138,52 +148,52 @@ class TrainingDisplay:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case Started():
+            case StartEvent():
                 self._begin(event)
-            case Updated():
+            case LogEvent():
                 self._report(event)
-            case Validated():
+            case ValidationEvent():
                 star = " *" if event.improved else ""
-                self._say(f"epoch {event.epoch}, update {event.update:,}: {_scores(event.scores)}{star}")
-            case RolledBack():
-                self._since = (event.update, time.monotonic())
+                self._say(f"epoch {event.epoch}, update {event.step:,}: {_scores(event.scores)}{star}")
+            case RollbackEvent():
+                self._since = (event.step, time.monotonic())
                 self._say(
-                    f"update {event.failed_update:,}: the loss is not finite ({event.examples}); back to update "
-                    f"{event.update:,} with {event.rate_scale:g} of the learning rate"
+                    f"update {event.failed_step:,}: the loss is not finite ({event.examples}); back to update "
+                    f"{event.step:,} with {event.learning_rate_scale:g} of the learning rate"
                 )
-            case Learnt():
+            case EndEvent():
                 self._go_on_to("choosing the weights")
-            case Chosen():
+            case SelectionEvent():
                 self._choose(event)
-            case Saved():
+            case SaveEvent():
                 pass
             case _:
                 assert_never(event)
 
-    def _begin(self, event: Started) -> None:
-        self._total, self._since = event.total, (event.update, time.monotonic())
-        place = f"going on after update {event.update:,}" if event.update else "starting"
-        self._say(f"{place}: {event.parameters:,} parameters, {event.total:,} updates")
-        self._task = self._bar.add_task("training", total=event.total, completed=event.update, facts="")
+    def _begin(self, event: StartEvent) -> None:
+        self._total, self._since = event.total_steps, (event.step, time.monotonic())
+        place = f"going on after update {event.step:,}" if event.step else "starting"
+        self._say(f"{place}: {event.num_parameters:,} parameters, {event.total_steps:,} updates")
+        self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
-    def _report(self, event: Updated) -> None:
+    def _report(self, event: LogEvent) -> None:
         update, moment = self._since
-        pace = (time.monotonic() - moment) / (event.update - update)
-        left = f", {minutes(pace * (self._total - event.update))} left" if event.update < self._total else ""
+        pace = (time.monotonic() - moment) / (event.step - update)
+        left = f", {minutes(pace * (self._total - event.step))} left" if event.step < self._total else ""
         facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
-        self._bar.update(self._task, completed=event.update, facts=facts, description=f"epoch {event.epoch + 1}")
+        self._bar.update(self._task, completed=event.step, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
-            self._say(f"update {event.update:,}/{self._total:,}: {facts}")
+            self._say(f"update {event.step:,}/{self._total:,}: {facts}")
 
-    def _choose(self, event: Chosen) -> None:
+    def _choose(self, event: SelectionEvent) -> None:
         if len(event.candidates) > 1:
             self._say("which weights to keep, by the validation set:")
             for name, scores in event.candidates.items():
-                self._say(f"{'→' if name == event.name else ' '} {name}: {_scores(scores)}")
+                self._say(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
         self._go_on_to("scoring")
 
     def _go_on_to(self, work: str) -> None:
-        """What is done now, after the last update."""
+        """Show the current work after the last step."""
         self._bar.update(self._task, description=work, facts="")
         if not console.is_terminal:
             self._say(f"{work} …")
@@ -199,7 +209,23 @@ def _scores(scores: Mapping[str, Any]) -> str:
 
 
 def minutes(seconds: float) -> str:
-    """A time as a person reads it."""
+    """Format a duration in seconds for reading."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class TerminalReporter:
+    """Reporter of a training on standard error."""
+
+    status = staticmethod(status)
+    show_data = staticmethod(show_materials)
+    show_batch_tokens = staticmethod(show_budget)
+    show_estimate = staticmethod(show_estimate)
+    show_num_workers = staticmethod(show_workers)
+    show_environment_changes = staticmethod(show_changes)
+    interruption = staticmethod(on_signals)
+
+    def callback(self, unit: str) -> TrainingDisplay:
+        """Return the display of training events."""
+        return TrainingDisplay(unit=unit)

@@ -1,4 +1,4 @@
-"""`dragoman translate`: texts, one a line, through a trained run."""
+"""`dragoman translate`: translate text with a trained model."""
 
 from __future__ import annotations
 
@@ -11,59 +11,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.options import (
-    OWN,
     BatchTokens,
-    Beam,
-    Beside,
-    ChoiceOption,
     ComputeName,
     ComputeOption,
     Device,
+    EnsembleRuns,
     FormatOption,
-    LengthPenalty,
-    NormalisationOption,
     OutputFile,
     SourceTrees,
     TextFormat,
-    choice_of,
-    given,
-    ranking_of,
+    config_options,
 )
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dragoman.inference import Translation
-    from dragoman.inference.sentence_splitting import Split
+    from dragoman.inference.segmentation import Split
 
 ENDS_OF_LINES = {ord("\n"): " ", ord("\r"): " "}
 
 
 class SplitName(StrEnum):
-    """What lines are cut into."""
+    """Unit of the segmentation."""
 
     SENTENCES = "sentences"
 
 
-Model = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
 Input = Annotated[
     str,
-    typer.Option("--input", "-i", help="File of texts, one a line (.gz, .bz2, .xz, .zst too); - is standard input."),
+    typer.Option(
+        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
+    ),
 ]
 Scores = Annotated[
-    bool, typer.Option("--scores", help="Print the score and the log-probability before each text, between tabs.")
-]
-MinimumLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens of an output.", show_default=OWN)]
-MaximumLength = Annotated[int | None, typer.Option(min=1, help="Most tokens of an output.", show_default=OWN)]
-LengthFactor = Annotated[
-    float | None,
-    typer.Option(min=0, help="Most tokens of an output for each token of its text, plus 20.", show_default=OWN),
-]
-AllowUnknown = Annotated[
-    bool | None,
-    typer.Option(
-        "--allow-unknown/--no-allow-unknown", help="Let the unknown symbol stand in an output.", show_default=OWN
-    ),
+    bool, typer.Option("--scores", help="Print score and log-probability before each translation, separated by tabs.")
 ]
 SplitOption = Annotated[
     SplitName | None,
@@ -71,90 +55,77 @@ SplitOption = Annotated[
         "--split", help="Translate each line sentence by sentence, and keep what stands between.", show_default=False
     ),
 ]
-Language = Annotated[
-    str | None, typer.Option(help="Code of the language that lines are in, for --split.", show_default="en")
-]
+Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistOption = Annotated[
-    bool, typer.Option("--shortlist", help="Choose among the words that the model's shortlist has for each text.")
-]
-DraftOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Guess tokens ahead, for --beam 1: copy (from the text and the output) or a smaller run.",
-        show_default=False,
-    ),
+    bool,
+    typer.Option("--shortlist", help="Restrict the output vocabulary to the model's lexical shortlist of each source."),
 ]
 
 
+DECODING = (
+    "beam_size",
+    "length_penalty",
+    "length_penalty_kind",
+    "method",
+    "min_length",
+    "max_length",
+    "max_length_ratio",
+    "allow_unk",
+)
+
+
+@config_options(DecodingConfig, ("n_best",), into="returned", default="1")
+@config_options(DecodingConfig, DECODING, into="decoding")
 def translate(
     model: Model,
     *,
-    beside: Beside = None,
+    beside: EnsembleRuns = None,
     input_: Input = "-",
     source_trees: SourceTrees = None,
     split: SplitOption = None,
     language: Language = None,
     output: OutputFile = "-",
-    beam: Beam = None,
-    n_best: Annotated[int, typer.Option(min=1, help="How many translations of each text.")] = 1,
-    normalisation: NormalisationOption = None,
-    length_penalty: LengthPenalty = None,
-    choice: ChoiceOption = None,
-    min_length: MinimumLength = None,
-    max_length: MaximumLength = None,
-    max_length_factor: LengthFactor = None,
-    allow_unknown: AllowUnknown = None,
+    decoding: dict[str, Any],
+    returned: dict[str, int],
     batch_tokens: BatchTokens = None,
     shortlist: ShortlistOption = False,
-    draft: DraftOption = None,
     device: Device = None,
     compute: ComputeOption = ComputeName.AUTO,
     scores: Scores = False,
     format_: FormatOption = TextFormat.TEXT,
 ) -> None:
-    """Translate texts, one a line, in their order; an empty line stays empty.
+    """Translate text, one segment per line.
 
-    What is not said of the search is as the run's configuration has it under decoding.
+    The output has the order of the input; empty lines produce empty lines. Decoding options that are not given have
+    the values under `decoding` in the run's configuration.
 
-    As text, --n-best prints several lines a text: its number from 0, the translation, its log-probability and its
-    score, between bars as Moses and Marian do. With --split a line has one translation and one score all the same:
-    log-probabilities are summed over its sentences.
+    With --n-best, each hypothesis is a line of the segment number (from 0), text, log-probability and score, separated
+    by bars as in Moses and Marian. With --split, the log-probability of a line is the sum over its sentences.
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import collect_seldom, load_as
-    from dragoman.data.readers import Repairs
-    from dragoman.errors import ConfigError
+    from dragoman.data.readers import ReadWarnings
 
     collect_seldom()
-    asked = {
-        "beam": beam,
-        "best": n_best,
-        "normalisation": ranking_of(normalisation, length_penalty),
-        "choice": choice_of(choice),
-        "minimum_length": min_length,
-        "maximum_length": given(absolute=max_length, factor=max_length_factor),
-        "allow_unknown": allow_unknown,
-    }
+    n_best = returned.get("n_best", 1)
     _refuse_without_effect(scores=scores, n_best=n_best, format_=format_)
 
     from dragoman.inference.translator import STREAM_CHUNK, Translator
 
     translator = load_as(Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside)
-    settings = translator.searching(where="translate", **asked)
-    if draft is not None and settings.beam > 1:
-        raise ConfigError(f"--draft guesses ahead in greedy search, and the beam is {settings.beam}; add --beam 1")
-    if shortlist or draft is not None:
+    settings = translator.decoding_config(where="translate", **decoding, n_best=n_best)
+    if shortlist:
         from dragoman.runs.folder import RunFolder
-        from dragoman.runs.shortlist import quickened
+        from dragoman.runs.load import load_shortlist
 
-        translator = quickened(translator, RunFolder(model), shortlist=shortlist, draft=draft, device=device)
-    repairs = Repairs()
+        translator = load_shortlist(translator, RunFolder(model))
+    repairs = ReadWarnings()
     read = streams.read_lines(input_, repairs)
     texts, trees = streams.with_trees(read, source_trees, of=str, name=input_)
     typed = input_ == streams.STANDARD and sys.stdin.isatty()
     chunk = 1 if typed else STREAM_CHUNK
     cut: Split | None = None if split is None else "sentences"
-    translations = translator.stream(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
+    translations = translator.stream_n_best(texts, settings, chunk=chunk, trees=trees, split=cut, language=language)
     lines = _json_lines(translations) if format_ is TextFormat.JSONL else _text_lines(translations, n_best, scores)
     total = streams.number_of_lines(input_)
     with closing(streams.counted(lines, "lines", out=output, total=total)) as counted, streams.output(output) as stream:
@@ -188,7 +159,7 @@ def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -
 
 
 def _in_one_line(text: str) -> str:
-    """Where white space is kept as it is, a translation may hold the end of a line, and the next would be another's."""
+    """Replace line breaks in a translation, so that output lines stay aligned with input lines."""
     return text.translate(ENDS_OF_LINES)
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 
-END_MARKS = ".!?…。！？؟।"
+FINAL_PUNCTUATION = ".!?…。！？؟।"
 """What a sentence may end with; quotation marks and brackets around them end nothing."""
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 """The letters of a keyboard, row by row, each row half a key to the right of the one above."""
@@ -21,66 +21,66 @@ Perturbation = Literal["capitals", "no-end-marks", "typos"]
 """One fault for every text, to measure what it costs."""
 
 
-class Noise(Config):
+class NoiseConfig(Config):
     """Faults that sources get in training, each with a probability; 0 never."""
 
-    capitals: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in capitals")
-    lower: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in lower case")
-    title: float = Field(0.0, ge=0.0, le=1.0, description="of a source to have every word begin with a capital")
-    no_end_mark: float = Field(0.0, ge=0.0, le=1.0, description="of a source to lose its end mark")
-    typing: float = Field(0.0, ge=0.0, le=1.0, description="of each word of a source to be mistyped once")
-    truncated: float = Field(0.0, ge=0.0, le=1.0, description="of a pair to break off somewhere")
+    uppercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in capitals")
+    lowercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in lower case")
+    titlecase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to have every word begin with a capital")
+    no_final_punctuation: float = Field(0.0, ge=0.0, le=1.0, description="of a source to lose its end mark")
+    typos: float = Field(0.0, ge=0.0, le=1.0, description="of each word of a source to be mistyped once")
+    truncation: float = Field(0.0, ge=0.0, le=1.0, description="of a pair to break off somewhere")
 
     @model_validator(mode="after")
     def _one_case(self) -> Self:
-        together = self.capitals + self.lower + self.title
+        together = self.uppercase + self.lowercase + self.titlecase
         if together > 1:
             raise ValueError(
-                f"noise.capitals, lower and title are {together:g} together, and a source has one of them at most; "
+                f"noise.uppercase, lowercase and titlecase are {together:g} together, and a source has one of them at most; "
                 "lower them to 1 or less"
             )
         return self
 
     @property
-    def any(self) -> bool:
+    def enabled(self) -> bool:
         """Whether a source may ever get a fault."""
         return any(self.model_dump().values())
 
 
-def noisy(pair: tuple[str, str], noise: Noise, *, seed: int, epoch: int, row: int) -> tuple[str, str]:
+def add_noise(pair: tuple[str, str], noise: NoiseConfig, *, seed: int, epoch: int, row: int) -> tuple[str, str]:
     """The pair as it is learnt from in an epoch."""
     generator = random.Random(f"{seed}/{epoch}/{row}")  # noqa: S311  # nobody's secret hangs on it
     # Drawn whatever the probabilities are, so that one more fault does not move the chance of the others.
     breaks, unended, case, mistypes = (generator.random() for _ in range(4))
     source, target = pair
-    if breaks < noise.truncated:
-        source, target = truncated(source, target, share=generator.random())
-    if unended < noise.no_end_mark:
-        source = without_end_mark(source)
-    if noise.typing:
-        source = _mistyped(source, noise.typing, random.Random(mistypes))  # noqa: S311
+    if breaks < noise.truncation:
+        source, target = truncate_pair(source, target, share=generator.random())
+    if unended < noise.no_final_punctuation:
+        source = strip_final_punctuation(source)
+    if noise.typos:
+        source = _mistyped(source, noise.typos, random.Random(mistypes))  # noqa: S311
     return _cased(source, noise, case), target
 
 
-def perturbed(text: str, kind: Perturbation, *, number: int) -> str:
+def perturb_text(text: str, kind: Perturbation, *, number: int) -> str:
     """The text with one fault; typing errors are drawn by its `number`, the same every time."""
     match kind:
         case "capitals":
             return text.upper()
         case "no-end-marks":
-            return without_end_mark(text)
+            return strip_final_punctuation(text)
         case "typos":
-            return with_typing_error(text, random.Random(number))  # noqa: S311
+            return add_typo(text, random.Random(number))  # noqa: S311
         case _:
             assert_never(kind)
 
 
-def without_end_mark(text: str) -> str:
+def strip_final_punctuation(text: str) -> str:
     """The text without the mark that its sentence ends with, or as it is where that would leave nothing."""
-    return text.rstrip().rstrip(END_MARKS).rstrip() or text
+    return text.rstrip().rstrip(FINAL_PUNCTUATION).rstrip() or text
 
 
-def truncated(source: str, target: str, *, share: float) -> tuple[str, str]:
+def truncate_pair(source: str, target: str, *, share: float) -> tuple[str, str]:
     """Both sides up to a share of their words, from 0 up to 1, but at least one, with a space between words."""
 
     def cut(text: str) -> str:
@@ -90,17 +90,17 @@ def truncated(source: str, target: str, *, share: float) -> tuple[str, str]:
     return cut(source), cut(target)
 
 
-def with_typing_error(text: str, generator: random.Random) -> str:
+def add_typo(text: str, generator: random.Random) -> str:
     """The text with one of its words mistyped, drawn among those of two letters at least; as it is without any."""
     parts = _parts(text)
     words = [place for place, part in enumerate(parts) if _letters(part) > 1]
     if words:
         place = generator.choice(words)
-        parts[place] = mistyped(parts[place], generator)
+        parts[place] = misspell(parts[place], generator)
     return "".join(parts)
 
 
-def mistyped(word: str, generator: random.Random) -> str:
+def misspell(word: str, generator: random.Random) -> str:
     """The word with one letter swapped with the next, left out, doubled, or hit beside its key.
 
     It is another word afterwards, unless it has no two letters, or no error that was drawn changes it.
@@ -117,17 +117,17 @@ def mistyped(word: str, generator: random.Random) -> str:
 
 def _mistyped(text: str, probability: float, generator: random.Random) -> str:
     return "".join(
-        mistyped(part, generator) if not part.isspace() and generator.random() < probability else part
+        misspell(part, generator) if not part.isspace() and generator.random() < probability else part
         for part in _parts(text)
     )
 
 
-def _cased(text: str, noise: Noise, drawn: float) -> str:
-    if drawn < noise.capitals:
+def _cased(text: str, noise: NoiseConfig, drawn: float) -> str:
+    if drawn < noise.uppercase:
         return text.upper()
-    if drawn < noise.capitals + noise.lower:
+    if drawn < noise.uppercase + noise.lowercase:
         return text.lower()
-    if drawn < noise.capitals + noise.lower + noise.title:
+    if drawn < noise.uppercase + noise.lowercase + noise.titlecase:
         return "".join(part[:1].upper() + part[1:] for part in _parts(text))
     return text
 

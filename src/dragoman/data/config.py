@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.augmentation import Noise
-from dragoman.data.batching.mixing import Beside
-from dragoman.data.cleaning import Cleaning
-from dragoman.data.readers import Corpus, JsonLines, ParallelFiles, Parquet, Table
+from dragoman.data.augmentation import NoiseConfig
+from dragoman.data.batching.mixing import ExtraCorpus
+from dragoman.data.cleaning import CleaningConfig
+from dragoman.data.readers import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
 
 
 class PreparedFolder(Config):
@@ -21,56 +21,58 @@ class PreparedFolder(Config):
     """The folder that was written."""
 
 
-class DataSettings(Config):
+class DataConfig(Config):
     """The corpora of a run."""
 
-    train: Annotated[ParallelFiles | Table | JsonLines | Parquet | PreparedFolder, Field(discriminator="kind")]
+    train: Annotated[
+        ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
+    ]
     """What is learnt from."""
 
-    beside: tuple[Beside, ...] = ()
+    extra_corpora: tuple[ExtraCorpus, ...] = ()
     """What is learnt from too, such as back-translated text, more or less often than `train`."""
 
     temperature: float | None = Field(None, ge=1.0, le=1000.0)
     """Draw pairs of the corpora in shares of n^(1/temperature), n being the pairs of each, in place of `times`."""
 
-    valid: Corpus | None = None
+    valid: ParallelCorpus | None = None
     """What training is watched and chosen by; without it a part of `train` is held out."""
 
-    held_out: int | None = Field(None, ge=1)
+    valid_size: int | None = Field(None, ge=1)
     """Different sources of `train` that are held out where `valid` is not given; by default 5 %, at most 2,000."""
 
-    test: Corpus | None = None
+    test: ParallelCorpus | None = None
     """What is scored at the end; training text that stands in it is a leak."""
 
-    cleaning: Cleaning = Cleaning()
+    cleaning: CleaningConfig = CleaningConfig()
     """Which pairs of `train` are kept out of training."""
 
-    vocabulary_pairs: int = Field(2_000_000, ge=1)
+    tokenizer_sample_size: int = Field(2_000_000, ge=1)
     """Pairs that a vocabulary is learnt from: of a larger corpus as many, drawn by the seed."""
 
-    noise: Noise | None = None
+    noise: NoiseConfig | None = None
     """Faults that sources of `train` get anew each epoch, so that those of real text do little harm."""
 
-    longest_source: int = Field(256, ge=1)
+    max_source_length: int = Field(256, ge=1)
     """Tokens of a source above which the pair is left out of training."""
 
-    longest_target: int = Field(256, ge=1)
+    max_target_length: int = Field(256, ge=1)
     """Tokens of a target above which the pair is left out of training."""
 
     @property
-    def prepared(self) -> Path | None:
+    def prepared_folder(self) -> Path | None:
         """The folder that was prepared, if `train` is one."""
         return self.train.folder if isinstance(self.train, PreparedFolder) else None
 
     @property
-    def corpora(self) -> tuple[Corpus, ...]:
+    def train_corpora(self) -> tuple[ParallelCorpus, ...]:
         """What is read to learn from; nothing where that was prepared."""
         first = () if isinstance(self.train, PreparedFolder) else (self.train,)
-        return (*first, *(one.corpus for one in self.beside))
+        return (*first, *(one.corpus for one in self.extra_corpora))
 
     @model_validator(mode="after")
     def _prepared_whole(self) -> Self:
-        names = ("beside", "valid", "held_out", "test", "cleaning") if self.prepared is not None else ()
+        names = ("extra_corpora", "valid", "valid_size", "test", "cleaning") if self.prepared_folder is not None else ()
         for name in names:
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(
@@ -81,23 +83,25 @@ class DataSettings(Config):
 
     @model_validator(mode="after")
     def _one_validation_set(self) -> Self:
-        if self.valid is not None and self.held_out is not None:
-            raise ValueError("held_out has no effect beside valid; remove one of them")
-        if self.valid is None and self.beside:
+        if self.valid is not None and self.valid_size is not None:
+            raise ValueError("valid_size has no effect if valid is given; remove one of them")
+        if self.valid is None and self.extra_corpora:
             raise ValueError(
-                "beside is text of several kinds, of which none should be held out unseen; give valid, text like that "
+                "extra_corpora is text of several kinds, of which none should be held out unseen; give valid, text like that "
                 "which is to be translated"
             )
         return self
 
     @model_validator(mode="after")
     def _one_way_to_mix(self) -> Self:
-        if self.temperature is not None and not self.beside and self.prepared is None:
-            raise ValueError("temperature mixes several corpora, and there is one; give data.beside, or leave it out")
-        for number, one in enumerate(self.beside):
-            if self.temperature is not None and one.times != 1.0:
+        if self.temperature is not None and not self.extra_corpora and self.prepared_folder is None:
+            raise ValueError(
+                "temperature mixes several corpora, and there is one; give data.extra_corpora, or leave it out"
+            )
+        for number, one in enumerate(self.extra_corpora):
+            if self.temperature is not None and one.weight != 1.0:
                 raise ValueError(
                     f"temperature = {self.temperature:g} says how often each pair is learnt from, and so does "
-                    f"beside.{number}.times = {one.times:g}; leave one of them out"
+                    f"extra_corpora.{number}.weight = {one.weight:g}; leave one of them out"
                 )
         return self

@@ -3,13 +3,14 @@
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import final
 
 from dragoman.errors import DataError
 
 
-def text_key(*texts: str, seed: int = 0) -> int:
+def text_hash(*texts: str, seed: int = 0) -> int:
     """A number below 2**64, the same for texts that differ in nothing but spaces.
 
     Two other texts share a number by a chance of 2**-64; each `seed` gives other numbers.
@@ -20,7 +21,7 @@ def text_key(*texts: str, seed: int = 0) -> int:
     return int.from_bytes(digest, "little")
 
 
-def pair_digest(source: str, target: str) -> bytes:
+def pair_hash(source: str, target: str) -> bytes:
     """16 bytes, the same for pairs that differ in nothing but spaces; others share them by a chance of 2**-128."""
     content = f"{' '.join(source.split())}\t{' '.join(target.split())}"
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -32,14 +33,21 @@ def file_fingerprint(path: Path) -> str:
         kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
         raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        state = path.stat()
+        return _sha256(path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
 
 
+@lru_cache(maxsize=1024)
+def _sha256(path: Path, _size: int, _modified: int, _inode: int) -> str:
+    """Hash an unchanged file once per process."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @final
-class KeySet:
+class HashSet:
     """A set of keys by open addressing, 16 to 32 bytes a key: a third of a set of Python numbers."""
 
     def __init__(self, keys: Iterable[int] = ()) -> None:

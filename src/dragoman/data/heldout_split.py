@@ -3,24 +3,24 @@
 import heapq
 from collections.abc import Iterable
 
-from dragoman.data.hashing import text_key
+from dragoman.data.hashing import text_hash
 from dragoman.data.readers.example import Example
 
-MOST = 2000
-SHARE = 0.05
+MAX_VALID_SIZE = 2000
+VALID_SHARE = 0.05
 
 
-def size_of_held_out(examples: int) -> int:
+def default_valid_size(examples: int) -> int:
     """How many sources are held out unless told otherwise: 5 %, at least 1, at most 2,000."""
-    return max(1, min(MOST, int(SHARE * examples)))
+    return max(1, min(MAX_VALID_SIZE, int(VALID_SHARE * examples)))
 
 
-def key_of(example: Example, *, seed: int) -> int:
+def split_hash(example: Example, *, seed: int) -> int:
     """The place of an example in the draw; pairs with the same source, whatever its case, have the same."""
-    return text_key(example.source.casefold(), seed=seed)
+    return text_hash(example.source.casefold(), seed=seed)
 
 
-def threshold(examples: Iterable[Example], *, size: int, seed: int) -> int:
+def split_threshold(examples: Iterable[Example], *, size: int, seed: int) -> int:
     """The key up to which examples are held out, so that `size` different sources are (all, if there are no more).
 
     Constant memory: the `size` lowest keys are kept.
@@ -28,7 +28,7 @@ def threshold(examples: Iterable[Example], *, size: int, seed: int) -> int:
     lowest: list[int] = []  # a heap of negated keys: the highest kept key stands first
     kept: set[int] = set()
     for example in examples:
-        key = key_of(example, seed=seed)
+        key = split_hash(example, seed=seed)
         if key in kept:
             continue
         if len(lowest) < size:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 Ids = Sequence[int]
 Numbers = NDArray[np.int64]
 
-ROUNDS = 4
-PAIRS = 200_000
+ITERATIONS = 4
+MAX_PAIRS = 200_000
 """Pairs that are learnt from at most, taken evenly from all: what more would teach is rare."""
 _PART = 4096
 """Pairs that are linked at a time."""
@@ -30,11 +30,11 @@ class Lexicon:
     source: Numbers
     target: Numbers
     probability: NDArray[np.float64]
-    nothing: int
+    null: int
 
-    def best(self, count: int) -> tuple[Numbers, Numbers]:
+    def top_k(self, count: int) -> tuple[Numbers, Numbers]:
         """The `count` most probable targets of each source token, and the source of each; of equals the lower token."""
-        real = self.source != self.nothing
+        real = self.source != self.null
         source, target, probability = self.source[real], self.target[real], self.probability[real]
         order = np.lexsort((target, -probability, source))
         source, target = source[order], target[order]
@@ -51,20 +51,20 @@ class _Links(NamedTuple):
     """Links of each target token."""
 
 
-def learn_lexicon(pairs: Sequence[tuple[Ids, Ids]], *, source_size: int, target_size: int) -> Lexicon:
+def train_lexicon(pairs: Sequence[tuple[Ids, Ids]], *, source_size: int, target_size: int) -> Lexicon:
     """From the ids of pairs, under vocabularies of these sizes."""
     keyed = [_keys(part, nothing=source_size, target_size=target_size) for part in _parts(pairs)]
     table = np.unique(np.concatenate([np.unique(keys) for keys, _ in keyed] or [np.zeros(0, np.int64)]))
     links = [_Links(np.searchsorted(table, keys).astype(np.int32), each) for keys, each in keyed]
     source, target = table // target_size, table % target_size
     probability = np.ones(len(table))
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         counts = sum((_expected(some, probability) for some in links), start=np.zeros(len(table)))
         probability = counts / np.bincount(source, counts, minlength=source_size + 1)[source]
-    return Lexicon(source, target, probability, nothing=source_size)
+    return Lexicon(source, target, probability, null=source_size)
 
 
-def sampled(pairs: Iterable[tuple[str, str]], most: int = PAIRS) -> list[tuple[str, str]]:
+def sample_evenly(pairs: Iterable[tuple[str, str]], most: int = MAX_PAIRS) -> list[tuple[str, str]]:
     """Half of `most` to `most` of the pairs, evenly from all, or all where there are no more."""
     kept: list[tuple[str, str]] = []
     every = 1

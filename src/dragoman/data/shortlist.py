@@ -14,19 +14,19 @@ from safetensors.numpy import load_file, save
 
 from dragoman.atomic import write_atomically
 from dragoman.config import Config
-from dragoman.data.lexicon import learn_lexicon, sampled
+from dragoman.data.lexicon import sample_evenly, train_lexicon
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.data.tokenizers.vocabulary import BYTES, SPECIALS, has_bytes
+from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, has_byte_tokens
 from dragoman.errors import DataError
 
 Ids = NDArray[np.int32]
 
 
-class ShortlistSettings(Config):
+class ShortlistConfig(Config):
     """How long a shortlist is."""
 
     frequent: int = Field(default=1000, ge=0, description="tokens that are candidates always, the most frequent of all")
-    each: PositiveInt = Field(default=50, description="candidates for each token of a source")
+    per_token: PositiveInt = Field(default=50, description="candidates for each token of a source")
 
 
 @final
@@ -46,7 +46,7 @@ class Shortlist:
         if int(self.lengths.sum(dtype=np.int64)) != len(self.values) or (self.lengths < 0).any():
             raise DataError("a shortlist whose lists do not fit each other; export the model again")
 
-    def candidates(self, source: Sequence[int]) -> Ids:
+    def tokens_for(self, source: Sequence[int]) -> Ids:
         """The candidates for a source, in order."""
         ends, lengths = self._ends, self.lengths
         own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
@@ -56,7 +56,7 @@ class Shortlist:
     def _ends(self) -> NDArray[np.int64]:
         return np.cumsum(self.lengths, dtype=np.int64)
 
-    def fits(self, *, source: int, target: int) -> bool:
+    def matches_vocabs(self, *, source: int, target: int) -> bool:
         """Whether it is about vocabularies of these sizes."""
         every = np.concatenate([self.always, self.values])
         return len(self.lengths) == source and bool((every >= 0).all() and (every < target).all())
@@ -79,25 +79,25 @@ class Shortlist:
             raise DataError(f"{path}: damaged or no shortlist ({error}); export the model again") from error
 
 
-def learn_shortlist(
-    texts: Iterable[tuple[str, str]], tokenizer: Tokenizer, settings: ShortlistSettings
+def build_shortlist(
+    texts: Iterable[tuple[str, str]], tokenizer: Tokenizer, settings: ShortlistConfig
 ) -> tuple[Shortlist, int]:
     """From pairs of texts, of which so many were used.
 
     Candidates of a token are its most probable translations (`lexicon`) and the piece that is written like it, which is
     how names and numbers are copied. Raises DataError where there are no pairs.
     """
-    pairs = sampled(texts)
+    pairs = sample_evenly(texts)
     if not pairs:
         raise DataError("there are no pairs of texts to learn a shortlist from; give the training corpus")
     sources, targets = zip(*pairs, strict=True)
     source_ids = tokenizer.source.encode_batch(list(sources))
     target_ids = tokenizer.target.encode_batch(list(targets))
-    pieces = tokenizer.source.segmentation.pieces, tokenizer.target.segmentation.pieces
+    pieces = tokenizer.source.model.vocab, tokenizer.target.model.vocab
     sizes = {"source_size": len(pieces[0]), "target_size": len(pieces[1])}
-    lexicon = learn_lexicon(list(zip(source_ids, target_ids, strict=True)), **sizes)
+    lexicon = train_lexicon(list(zip(source_ids, target_ids, strict=True)), **sizes)
     always = _always(target_ids, pieces[1], settings.frequent)
-    rows = np.stack([*lexicon.best(settings.each)]), _alike(*pieces)
+    rows = np.stack([*lexicon.top_k(settings.per_token)]), _alike(*pieces)
     source, target = np.unique(np.concatenate(rows, axis=1), axis=1)
     rest = ~np.isin(target, always)
     lengths = np.bincount(source[rest], minlength=len(pieces[0])).astype(np.int32)
@@ -107,7 +107,7 @@ def learn_shortlist(
 def _always(outputs: Sequence[Sequence[int]], pieces: tuple[str, ...], frequent: int) -> Ids:
     counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, outputs)]).astype(np.int64))
     order = np.argsort(-counts, kind="stable")[:frequent]
-    fixed = len(SPECIALS) + (len(BYTES) if has_bytes(pieces) else 0)
+    fixed = len(SPECIAL_TOKENS) + (len(BYTE_TOKENS) if has_byte_tokens(pieces) else 0)
     return np.unique(np.concatenate([np.arange(fixed), order[counts[order] > 0]])).astype(np.int32)
 
 

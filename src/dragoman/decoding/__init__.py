@@ -1,82 +1,61 @@
-"""Searching a network's outputs, drawing them, and scoring given ones: ids to ids, without text or files.
+"""Search, sampling and scoring of model outputs: ids to ids, without text or files.
 
-A search decides in numpy and asks nothing of PyTorch; what draws and scores does, and is imported when asked for.
+Search decides in numpy and does not import PyTorch; sampling and scoring do, when they are first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.decoding.beam_search import BeamSearch, beam_search
-from dragoman.decoding.config import (
-    Average,
-    Choice,
-    Gnmt,
-    LengthLimit,
-    Likeliest,
-    MinimumBayesRisk,
-    Normalisation,
-    Raw,
-    SearchSettings,
-)
-from dragoman.decoding.greedy import GreedySearch, greedy
+from dragoman.decoding.beam_search import BeamSearch, SearchObserver, SearchStep
+from dragoman.decoding.config import DecodingConfig, LengthPenalty, SamplingConfig
+from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.observer import SearchObserver, SearchStep
-from dragoman.decoding.scoring_windows import Window, windows
-from dragoman.decoding.search import search, search_of
-from dragoman.decoding.search_protocol import Search
+from dragoman.decoding.search import build_search, search
+from dragoman.decoding.search_protocol import Search, run_search
 
 if TYPE_CHECKING:
-    from dragoman.decoding.sampling import Beginnings, Drawn, SamplingSettings, draw, sample
-    from dragoman.decoding.scoring import score_by_steps, score_hypotheses, score_targets, score_tokens
-    from dragoman.decoding.sliding_cache import Sliding
-    from dragoman.decoding.torch_stepper import Stepping
+    from dragoman.decoding.sampling import SampledToken, SamplingStart, sample, sample_tokens
+    from dragoman.decoding.scoring import score_outputs, score_stepwise, score_targets, score_tokens, scoring_windows
+    from dragoman.decoding.sliding_context import SlidingContext
+    from dragoman.decoding.torch_stepper import TorchStepper
 
-_ON_TENSORS = {
-    "sampling": ("Beginnings", "Drawn", "SamplingSettings", "draw", "sample"),
-    "scoring": ("score_by_steps", "score_hypotheses", "score_targets", "score_tokens"),
-    "sliding_cache": ("Sliding",),
-    "torch_stepper": ("Stepping",),
+_LAZY = {
+    "sampling": ("SampledToken", "SamplingStart", "sample", "sample_tokens"),
+    "scoring": ("score_outputs", "score_stepwise", "score_targets", "score_tokens", "scoring_windows"),
+    "sliding_context": ("SlidingContext",),
+    "torch_stepper": ("TorchStepper",),
 }
-"""What needs PyTorch, by the file it stands in."""
+"""Names that need PyTorch, by module."""
 
 __all__ = [
-    "Average",
     "BeamSearch",
-    "Beginnings",
-    "Choice",
-    "Drawn",
-    "Gnmt",
+    "DecodingConfig",
     "GreedySearch",
     "Hypothesis",
-    "LengthLimit",
-    "Likeliest",
-    "MinimumBayesRisk",
-    "Normalisation",
-    "Raw",
-    "SamplingSettings",
+    "LengthPenalty",
+    "SampledToken",
+    "SamplingConfig",
+    "SamplingStart",
     "Search",
     "SearchObserver",
-    "SearchSettings",
     "SearchStep",
-    "Sliding",
-    "Stepping",
-    "Window",
-    "beam_search",
-    "draw",
-    "greedy",
+    "SlidingContext",
+    "TorchStepper",
+    "build_search",
+    "run_search",
     "sample",
-    "score_by_steps",
-    "score_hypotheses",
+    "sample_tokens",
+    "score_outputs",
+    "score_stepwise",
     "score_targets",
     "score_tokens",
+    "scoring_windows",
     "search",
-    "search_of",
-    "windows",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    for file, names in _ON_TENSORS.items():
+    for module, names in _LAZY.items():
         if name in names:
-            return getattr(import_module(f"dragoman.decoding.{file}"), name)
+            return getattr(import_module(f"dragoman.decoding.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

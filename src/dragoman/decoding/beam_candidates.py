@@ -1,4 +1,4 @@
-"""One step of a search: which hypotheses are the best when each is made one symbol longer."""
+"""Candidates of one beam search step: the best one-token continuations of all hypotheses."""
 
 import math
 from dataclasses import dataclass
@@ -6,36 +6,36 @@ from typing import Self
 
 import numpy as np
 
-from dragoman.decoding.config import SearchSettings
-from dragoman.models.search_protocols import Best, M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding.config import DecodingConfig
+from dragoman.models.search_protocols import Backend, M, S, TopK
+from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 from dragoman.typing import Bool, Float, Int
 
-IMPOSSIBLE = np.float32(-math.inf)
+NEG_INF = np.float32(-math.inf)
 
 
 @dataclass(frozen=True)
-class Continuations:
-    """Hypotheses by their last symbol, best first; impossible ones have a log-probability of minus infinity."""
+class BeamCandidates:
+    """Hypotheses by their last token, best first; impossible ones have a log-probability of minus infinity."""
 
     tokens: Int[np.ndarray, "batch width"]
     parents: Int[np.ndarray, "batch width"]
     token_log_probs: Float[np.ndarray, "batch width"]
     log_probs: Float[np.ndarray, "batch width"]
 
-    def take(self, places: Int[np.ndarray, "batch taken"]) -> Self:
-        """Those at the given places of each sentence."""
-        flat = _flat(places, width=self.tokens.shape[1])
+    def take(self, indices: Int[np.ndarray, "batch taken"]) -> Self:
+        """Return the candidates at the given indices of each sentence."""
+        flat = _flat_indices(indices, width=self.tokens.shape[1])
         return type(self)(
             self.tokens.take(flat), self.parents.take(flat), self.token_log_probs.take(flat), self.log_probs.take(flat)
         )
 
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
-        """Those of these sentences alone."""
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        """Return the candidates of these sentences."""
         return type(self)(self.tokens[rows], self.parents[rows], self.token_log_probs[rows], self.log_probs[rows])
 
-    def join(self, other: Self) -> Self:
-        """Those of these sentences, and of the others after them."""
+    def concat(self, other: Self) -> Self:
+        """Append the sentences of the other."""
         return type(self)(
             np.concatenate([self.tokens, other.tokens]),
             np.concatenate([self.parents, other.parents]),
@@ -44,91 +44,93 @@ class Continuations:
         )
 
 
-def begin(first: Int[np.ndarray, " batch"], beam: int) -> Continuations:
-    """One hypothesis for each sentence, which is its first token, and `beam - 1` impossible ones."""
-    log_probs = np.full((len(first), beam), IMPOSSIBLE)
+def initial_candidates(start_tokens: Int[np.ndarray, " batch"], beam_size: int) -> BeamCandidates:
+    """Return one hypothesis per sentence, its start token, and `beam_size - 1` impossible ones."""
+    log_probs = np.full((len(start_tokens), beam_size), NEG_INF)
     log_probs[:, 0] = 0.0
-    tokens = np.repeat(first[:, None], beam, axis=1)
-    return Continuations(tokens, np.zeros_like(tokens), np.zeros_like(log_probs), log_probs)
+    tokens = np.repeat(start_tokens[:, None], beam_size, axis=1)
+    return BeamCandidates(tokens, np.zeros_like(tokens), np.zeros_like(log_probs), log_probs)
 
 
-def first_tokens(
-    limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None, *, symbols: Symbols
+def start_tokens_or_bos(
+    limits: Int[np.ndarray, " batch"], start_tokens: Int[np.ndarray, " batch"] | None
 ) -> Int[np.ndarray, " batch"]:
-    """What each output goes on from: the tokens given, or the begin symbol."""
-    return np.full_like(limits, symbols.begin) if first is None else first
+    """Return the start tokens, or the begin symbol for each sentence where none are given."""
+    return np.full_like(limits, BOS) if start_tokens is None else start_tokens
 
 
-def forbidden(age: int, *, minimum_length: int, allow_unknown: bool, symbols: Symbols) -> list[int]:
-    """The symbols that may not follow hypotheses of `age` tokens."""
-    never = [symbols.pad, symbols.begin]
-    return never + [symbols.unknown] * (not allow_unknown) + [symbols.end] * (age < minimum_length)
+def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool) -> list[int]:
+    """Return the symbols that may not follow a hypothesis of `length` tokens."""
+    return [PAD, BOS] + [UNK] * (not allow_unk) + [EOS] * (length < min_length)
 
 
-def ask(
-    model: Searched[M, S],
+def next_tokens(
+    model: Backend[M, S],
     tokens: Int[np.ndarray, "batch beam"],
     memory: M,
     state: S,
     *,
-    width: int,
-    ages: Int[np.ndarray, " batch"],
-    settings: SearchSettings,
-    symbols: Symbols,
-) -> Best[S]:
-    """What the network gives after hypotheses of so many tokens, without what the settings forbid to each sentence."""
-    least = settings.minimum_length
-    oldest = int(ages.max()) if least else 0
-    never = forbidden(oldest, minimum_length=least, allow_unknown=settings.allow_unknown, symbols=symbols)
-    if oldest < least or ages.min() >= least:
-        return model.best(tokens, memory, state, width=width, forbidden=never)
-    log_probs, ids, state = model.best(tokens, memory, state, width=width + 1, forbidden=never)
-    too_soon = (ages < least)[:, None, None] & (ids == symbols.end)
-    order = np.argsort(too_soon, axis=-1, kind="stable")[..., :width]
-    log_probs = np.where(too_soon, IMPOSSIBLE, log_probs)
+    k: int,
+    lengths: Int[np.ndarray, " batch"],
+    config: DecodingConfig,
+) -> TopK[S]:
+    """Return the `k` best next tokens of each hypothesis, without those that the configuration forbids.
+
+    `lengths` are the token counts of the hypotheses of each sentence.
+    """
+    least = config.min_length
+    longest = int(lengths.max()) if least else 0
+    suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk)
+    if longest < least or lengths.min() >= least:
+        return model.top_k(tokens, memory, state, k=k, suppress_tokens=suppressed)
+    log_probs, ids, state = model.top_k(tokens, memory, state, k=k + 1, suppress_tokens=suppressed)
+    too_short = (lengths < least)[:, None, None] & (ids == EOS)
+    order = np.argsort(too_short, axis=-1, kind="stable")[..., :k]
+    log_probs = np.where(too_short, NEG_INF, log_probs)
     return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state
 
 
-def best_continuations(
+def best_candidates(
     token_log_probs: Float[np.ndarray, "batch beam best"],
     tokens: Int[np.ndarray, "batch beam best"],
-    so_far: Float[np.ndarray, "batch beam"],
+    log_probs: Float[np.ndarray, "batch beam"],
     *,
     width: int,
-) -> Continuations:
-    """The `width` best (parent, token) pairs of each sentence, best first; of equals the lower token, then parent.
+) -> BeamCandidates:
+    """Return the `width` best (parent, token) pairs of each sentence; ties break by lower token, then lower parent.
 
-    Of each hypothesis those continuations are given which are its best; `width` of them are enough.
+    `tokens` are the best continuations of each hypothesis (`width` of them suffice), `log_probs` those of the
+    hypotheses.
     """
     batch, beam, each = tokens.shape
-    losses = -(so_far[..., None] + token_log_probs).reshape(batch, beam * each)
-    order = _best_first(losses, tokens.reshape(batch, beam * each), width=width)
-    flat = _flat(order, width=beam * each)
+    losses = -(log_probs[..., None] + token_log_probs).reshape(batch, beam * each)
+    order = _smallest_first(losses, tokens.reshape(batch, beam * each), width=width)
+    flat = _flat_indices(order, width=beam * each)
     parents = (order // each).astype(tokens.dtype)
-    return Continuations(tokens.take(flat), parents, token_log_probs.take(flat), -losses.take(flat))
+    return BeamCandidates(tokens.take(flat), parents, token_log_probs.take(flat), -losses.take(flat))
 
 
-def _best_first(
+def _smallest_first(
     losses: Float[np.ndarray, "batch candidates"], tokens: Int[np.ndarray, "batch candidates"], *, width: int
 ) -> Int[np.ndarray, "batch width"]:
-    """The places of the `width` smallest losses; of equals the lower token, then the lower place."""
+    """Return the indices of the `width` smallest losses; ties break by lower token, then lower index."""
     order = losses.argsort(axis=1)[:, : width + 1]
-    sorted_ = losses.take(_flat(order, width=losses.shape[1]))
-    # Equals are rare, and a sort that is stable over two keys takes five times as long.
+    sorted_ = losses.take(_flat_indices(order, width=losses.shape[1]))
+    # Ties are rare, and a stable sort over two keys takes five times as long.
     equal = sorted_[:, 1:] == sorted_[:, :-1]
     order = order[:, :width]
-    if np.count_nonzero(equal):  # a quarter of the time of any(), which counts between steps of one sentence
+    if np.count_nonzero(equal):  # a quarter of the time of any(), which matters for single sentences
         tied = equal.any(axis=1)
         order[tied] = np.lexsort((tokens[tied], losses[tied]), axis=1)[:, :width]
     return order
 
 
-def _flat(places: Int[np.ndarray, "batch taken"], *, width: int) -> Int[np.ndarray, "batch taken"]:
-    """Places of each row of an array so wide, as places of the array without its rows: quicker to take when few."""
-    return places if len(places) == 1 else places + np.arange(0, len(places) * width, width)[:, None]
+def _flat_indices(indices: Int[np.ndarray, "batch taken"], *, width: int) -> Int[np.ndarray, "batch taken"]:
+    """Turn indices per row of an array of this width into indices of the flattened array, which are faster to take."""
+    return indices if len(indices) == 1 else indices + np.arange(0, len(indices) * width, width)[:, None]
 
 
-def going_on(candidates: Continuations, *, beam: int, end: int) -> Int[np.ndarray, "batch beam"]:
-    """The places of the `beam` best that do not end."""
-    ends: Bool[np.ndarray, "batch width"] = candidates.tokens == end
-    return ends.argsort(axis=1, kind="stable")[:, :beam]
+def unfinished_indices(candidates: BeamCandidates, *, beam_size: int) -> Int[np.ndarray, "batch beam"]:
+    """Return the indices of the `beam_size` best candidates that do not end with the end symbol."""
+    ends: Bool[np.ndarray, "batch width"] = candidates.tokens == EOS
+    return ends.argsort(axis=1, kind="stable")[:, :beam_size]

@@ -1,231 +1,233 @@
 """Beam search.
 
-At each step the `beam` best continuations of a sentence are looked at: those that end are set aside, never to move
-again, and the best `beam` that do not end go on. A sentence is over
+Each step looks at the `2 * beam_size` best continuations of a sentence: among the best `beam_size`, those with the end
+symbol are finished, and the best `beam_size` without it stay open. A sentence is complete
 
-- when `beam` hypotheses have ended (hence a beam of one is greedy search),
-- when no open hypothesis can be among those to choose from, whatever it goes on with (this changes no result), or
-- at its limit. What is open there is cut off, and returned behind the finished hypotheses if these are too few.
+- when `beam_size` hypotheses are finished (hence a beam of one is greedy search),
+- when no open hypothesis can still be among those to return (which changes no result), or
+- at its length limit. Hypotheses open there are cut off, and returned after the finished ones if these are too few.
 
-Sentences that are over leave the batch, and others may enter it: each has an age of its own.
+Complete sentences leave the batch and others may enter at any step: each has its own length.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Self, final
+from typing import Generic, NamedTuple, Protocol, Self, final, runtime_checkable
 
 import numpy as np
 
 from dragoman.decoding.beam_candidates import (
-    IMPOSSIBLE,
-    Continuations,
-    ask,
-    begin,
-    best_continuations,
-    first_tokens,
-    going_on,
+    NEG_INF,
+    BeamCandidates,
+    best_candidates,
+    initial_candidates,
+    next_tokens,
+    start_tokens_or_bos,
+    unfinished_indices,
 )
-from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.finished_hypotheses import Endings, Trail, cut_off, ended, none_yet
+from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.finished_hypotheses import BeamHistory, FinishedHypotheses, cut_off, empty_finished, finish
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length_penalty import attainable
-from dragoman.decoding.mbr import chosen
-from dragoman.decoding.observer import SearchObserver, SearchStep
-from dragoman.decoding.search_protocol import to_the_end
-from dragoman.models.search_protocols import M, S, Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding.length_penalty import best_possible_score
+from dragoman.decoding.mbr import choose_hypotheses
+from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.special_symbols import EOS
 from dragoman.typing import Bool, Int
 
 
-def beam_search(
-    model: Searched[M, S],
-    memory: M,
-    *,
-    limits: Int[np.ndarray, " batch"],
-    settings: SearchSettings,
-    symbols: Symbols,
-    first: Int[np.ndarray, " batch"] | None = None,
-    observer: SearchObserver | None = None,
-) -> list[list[Hypothesis]]:
-    """The `settings.best` best hypotheses for each sentence of the memory, best first.
+@dataclass(frozen=True)
+class SearchStep:
+    """Candidates and decisions of one step, one row per active sentence."""
 
-    `limits` are the most tokens of an output of each sentence, the end symbol not counted. `first` are the tokens that
-    the outputs go on from (the last ones of prompts), which are no part of them; the begin symbol without it. Raises
-    RunError when logits are not numbers.
-    """
-    searching = BeamSearch(model, settings=settings, symbols=symbols, observer=observer)
-    return to_the_end(searching, memory, limits=limits, first=first)
+    sentence_ids: Int[np.ndarray, " kept"]
+    """Ids of the sentences, as `Search.add` returns them."""
+    lengths: Int[np.ndarray, " kept"]
+    """Tokens of the hypotheses before the step."""
+    candidates: BeamCandidates
+    """The best (parent, token) pairs, best first; `parents` are indices of the hypotheses before the step."""
+    continued: Int[np.ndarray, "kept beam"]
+    """Indices of the candidates that become the hypotheses after the step, impossible ones included."""
+    finished: Bool[np.ndarray, "kept beam"]
+    """Which of the first `beam_size` candidates finish."""
+    cut_off: Bool[np.ndarray, "kept beam"]
+    """Which hypotheses before the step are returned unfinished, because they may not grow longer."""
+    complete: Bool[np.ndarray, " kept"]
+    """Which sentences leave the batch after this step."""
+
+
+@runtime_checkable
+class SearchObserver(Protocol):
+    """Observer of a beam search."""
+
+    def on_step(self, step: SearchStep) -> None:
+        """Receive a step after it was taken."""
+        ...
 
 
 @dataclass(frozen=True)
 class _Sentences(Generic[M, S]):
-    """The sentences still searched for, by name; their hypotheses have `ages` tokens."""
+    """Active sentences; their hypotheses have `lengths` tokens."""
 
-    names: Int[np.ndarray, " kept"]
-    ages: Int[np.ndarray, " kept"]
+    ids: Int[np.ndarray, " kept"]
+    lengths: Int[np.ndarray, " kept"]
     limits: Int[np.ndarray, " kept"]
     memory: M
     state: S
-    hypotheses: Continuations
-    endings: Endings
+    hypotheses: BeamCandidates
+    finished: FinishedHypotheses
 
-    def keep(self, rows: Int[np.ndarray, " chosen"]) -> Self:
-        """These sentences alone."""
+    def select(self, rows: Int[np.ndarray, " chosen"]) -> Self:
         return type(self)(
-            self.names[rows],
-            self.ages[rows],
+            self.ids[rows],
+            self.lengths[rows],
             self.limits[rows],
-            self.memory.keep(rows),
-            self.state.keep(rows),
-            self.hypotheses.keep(rows),
-            self.endings.keep(rows),
+            self.memory.select(rows),
+            self.state.select(rows),
+            self.hypotheses.select(rows),
+            self.finished.select(rows),
         )
 
-    def join(self, other: Self) -> Self:
-        """These sentences and the others after them."""
+    def concat(self, other: Self) -> Self:
         return type(self)(
-            np.concatenate([self.names, other.names]),
-            np.concatenate([self.ages, other.ages]),
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.lengths, other.lengths]),
             np.concatenate([self.limits, other.limits]),
-            self.memory.join(other.memory),
-            self.state.join(other.state),
-            self.hypotheses.join(other.hypotheses),
-            self.endings.join(other.endings),
+            self.memory.concat(other.memory),
+            self.state.concat(other.state),
+            self.hypotheses.concat(other.hypotheses),
+            self.finished.concat(other.finished),
         )
 
 
-class _Decided(NamedTuple):
-    """What a step decides about its candidates, as `SearchStep` tells it."""
+class _Decisions(NamedTuple):
+    """Decisions of a step, as in `SearchStep`."""
 
-    ended: Bool[np.ndarray, "kept beam"]
+    finished: Bool[np.ndarray, "kept beam"]
     cut_off: Bool[np.ndarray, "kept beam"]
 
 
 @final
 class BeamSearch(Generic[M, S]):
-    """Implements `progress.Search`: `beam_search` of sentences that come and go."""
+    """Beam search of sentences that enter and leave at any step; implements `Search`."""
 
-    def __init__(
-        self,
-        model: Searched[M, S],
-        *,
-        settings: SearchSettings,
-        symbols: Symbols,
-        observer: SearchObserver | None = None,
-    ) -> None:
+    def __init__(self, model: Backend[M, S], *, config: DecodingConfig, observer: SearchObserver | None = None) -> None:
         self._model = model
-        self._settings = settings
-        self._symbols = symbols
+        self._config = config
+        self._penalty = config.penalty
         self._observer = observer
-        self._trail = Trail(settings.beam)
-        self._open: _Sentences[M, S] | None = None
+        self._history = BeamHistory(config.beam_size)
+        self._active: _Sentences[M, S] | None = None
 
     def __len__(self) -> int:
-        return 0 if self._open is None else len(self._open.names)
+        return 0 if self._active is None else len(self._active.ids)
 
     def add(
-        self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
+        self, memory: M, *, limits: Int[np.ndarray, " batch"], start_tokens: Int[np.ndarray, " batch"] | None = None
     ) -> list[int]:
-        beam = self._settings.beam
-        names = self._trail.begin(len(limits))
-        some = _Sentences(
-            names,
-            np.zeros_like(names),
+        beam_size = self._config.beam_size
+        ids = self._history.allocate(len(limits))
+        added = _Sentences(
+            ids,
+            np.zeros_like(ids),
             limits,
             memory,
-            self._model.start(memory, beam=beam),
-            begin(first_tokens(limits, first, symbols=self._symbols), beam),
-            none_yet(len(limits), beam),
+            self._model.start(memory, beam_size=beam_size),
+            initial_candidates(start_tokens_or_bos(limits, start_tokens), beam_size),
+            empty_finished(len(limits), beam_size),
         )
-        self._open = some if self._open is None else self._open.join(some)
-        added: list[int] = names.tolist()
-        return added
+        self._active = added if self._active is None else self._active.concat(added)
+        added_ids: list[int] = ids.tolist()
+        return added_ids
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        before = self._open
-        assert before is not None, "there is a sentence to search for"
+        before = self._active
+        assert before is not None, "there is an active sentence"
         candidates, state = self._candidates(before)
-        going = going_on(candidates, beam=self._settings.beam, end=self._symbols.end)
-        longer = candidates.take(going)
-        decided = self._decide(before, candidates, longer)
-        self._trail.append(before.names, before.ages, longer)
-        endings = self._set_aside(before, candidates, decided)
-        after = _Sentences(before.names, before.ages + 1, before.limits, before.memory, state, longer, endings)
-        over = self._over(after)
+        continued = unfinished_indices(candidates, beam_size=self._config.beam_size)
+        longer = candidates.take(continued)
+        decisions = self._decide(before, candidates, longer)
+        self._history.append(before.ids, before.lengths, longer)
+        finished = self._finish(before, candidates, decisions)
+        after = _Sentences(before.ids, before.lengths + 1, before.limits, before.memory, state, longer, finished)
+        complete = self._complete(after)
         if self._observer is not None:
-            self._observer.stepped(SearchStep(before.names, before.ages, candidates, going, *decided, over))
-        return self._go_on(after, over)
+            step = SearchStep(before.ids, before.lengths, candidates, continued, *decisions, complete)
+            self._observer.on_step(step)
+        return self._advance(after, complete)
 
-    def drop(self, names: Sequence[int]) -> None:
-        if self._open is None:
+    def remove(self, sentence_ids: Sequence[int]) -> None:
+        if self._active is None:
             return
-        dropped = np.isin(self._open.names, names)
-        self._trail.end(self._open.names[dropped])
-        stay = (~dropped).nonzero()[0]
-        self._open = self._open.keep(stay) if len(stay) else None
+        removed = np.isin(self._active.ids, sentence_ids)
+        self._history.free(self._active.ids[removed])
+        rows = (~removed).nonzero()[0]
+        self._active = self._active.select(rows) if len(rows) else None
 
-    def _candidates(self, some: _Sentences[M, S]) -> tuple[Continuations, S]:
-        width = 2 * self._settings.beam
-        log_probs, tokens, state = ask(
+    def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S]:
+        width = 2 * self._config.beam_size
+        log_probs, tokens, state = next_tokens(
             self._model,
-            some.hypotheses.tokens,
-            some.memory,
-            some.state,
-            width=width,
-            ages=some.ages,
-            settings=self._settings,
-            symbols=self._symbols,
+            active.hypotheses.tokens,
+            active.memory,
+            active.state,
+            k=width,
+            lengths=active.lengths,
+            config=self._config,
         )
-        return best_continuations(log_probs, tokens, some.hypotheses.log_probs, width=width), state
+        return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
 
-    def _decide(self, some: _Sentences[M, S], candidates: Continuations, longer: Continuations) -> _Decided:
-        """Which candidates end, and which hypotheses are cut off; `longer` are the candidates that may go on."""
-        beam = self._settings.beam
-        ends = (candidates.tokens[:, :beam] == self._symbols.end) & (candidates.log_probs[:, :beam] > IMPOSSIBLE)
-        stuck = (some.limits <= some.ages) | (longer.log_probs[:, 0] == IMPOSSIBLE)
+    def _decide(self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates) -> _Decisions:
+        """Decide which candidates finish and which hypotheses are cut off; `longer` are the open candidates."""
+        beam = self._config.beam_size
+        finished = (candidates.tokens[:, :beam] == EOS) & (candidates.log_probs[:, :beam] > NEG_INF)
+        stuck = (active.limits <= active.lengths) | (longer.log_probs[:, 0] == NEG_INF)
         if not np.count_nonzero(stuck):
-            return _Decided(ends, np.zeros(ends.shape, dtype=np.bool_))
-        over_with = ((candidates.parents[:, :beam, None] == np.arange(beam)) & ends[..., None]).any(axis=1)
-        return _Decided(ends, stuck[:, None] & ~over_with & (some.hypotheses.log_probs > IMPOSSIBLE))
+            return _Decisions(finished, np.zeros(finished.shape, dtype=np.bool_))
+        has_finished = ((candidates.parents[:, :beam, None] == np.arange(beam)) & finished[..., None]).any(axis=1)
+        return _Decisions(finished, stuck[:, None] & ~has_finished & (active.hypotheses.log_probs > NEG_INF))
 
-    def _set_aside(self, some: _Sentences[M, S], candidates: Continuations, decided: _Decided) -> Endings:
-        """The endings, with those of this step among them."""
-        endings, scoring = some.endings, self._settings.normalisation
-        if np.count_nonzero(decided.ended):
-            endings = endings.merge(ended(candidates, some.ages, where=decided.ended, normalisation=scoring))
-        if np.count_nonzero(decided.cut_off):
-            endings = endings.merge(cut_off(some.hypotheses, some.ages, where=decided.cut_off, normalisation=scoring))
-        return endings
+    def _finish(
+        self, active: _Sentences[M, S], candidates: BeamCandidates, decisions: _Decisions
+    ) -> FinishedHypotheses:
+        """Return the finished hypotheses with those of this step merged in."""
+        found, penalty = active.finished, self._penalty
+        if np.count_nonzero(decisions.finished):
+            found = found.merge(finish(candidates, active.lengths, where=decisions.finished, penalty=penalty))
+        if np.count_nonzero(decisions.cut_off):
+            found = found.merge(cut_off(active.hypotheses, active.lengths, where=decisions.cut_off, penalty=penalty))
+        return found
 
-    def _over(self, some: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
-        """The sentences of which every place to be returned is decided."""
-        endings, open_ = some.endings, some.hypotheses.log_probs[:, 0]
-        over = endings.finished.all(axis=1) | (some.limits < some.ages) | (open_ == IMPOSSIBLE)
-        enough = endings.finished[:, self._settings.candidates - 1]
+    def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
+        """Return which sentences have all hypotheses to return decided."""
+        found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
+        complete = found.finished.all(axis=1) | (active.limits < active.lengths) | (open_ == NEG_INF)
+        enough = found.finished[:, self._config.num_candidates - 1]
         if not np.count_nonzero(enough):
-            return over
-        best_to_come = attainable(
+            return complete
+        bound = best_possible_score(
             open_,
-            shortest=np.maximum(some.ages, self._settings.minimum_length) + 1,
-            longest=some.limits + 1,
-            normalisation=self._settings.normalisation,
+            shortest=np.maximum(active.lengths, self._config.min_length) + 1,
+            longest=active.limits + 1,
+            penalty=self._penalty,
         )
-        return over | (enough & (best_to_come <= endings.scores[:, self._settings.candidates - 1]))
+        return complete | (enough & (bound <= found.scores[:, self._config.num_candidates - 1]))
 
-    def _go_on(self, some: _Sentences[M, S], over: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
-        """Let sentences that are over leave, before the state of the others is rearranged, and say what was found."""
+    def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
+        """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""
         found: dict[int, list[Hypothesis]] = {}
-        if np.count_nonzero(over):
-            rows = over.nonzero()[0]
-            names = some.names[rows]
-            hypotheses = self._trail.follow(names, some.endings.keep(rows), best=self._settings.candidates)
-            self._trail.end(names)
-            best = [chosen(candidates, self._settings) for candidates in hypotheses]
-            found = dict(zip(names.tolist(), best, strict=True))
-            if len(found) == len(over):
-                self._open = None
+        if np.count_nonzero(complete):
+            rows = complete.nonzero()[0]
+            ids = active.ids[rows]
+            hypotheses = self._history.backtrack(ids, active.finished.select(rows), count=self._config.num_candidates)
+            self._history.free(ids)
+            best = [choose_hypotheses(candidates, self._config) for candidates in hypotheses]
+            found = dict(zip(ids.tolist(), best, strict=True))
+            if len(found) == len(complete):
+                self._active = None
                 return found
-            some = some.keep((~over).nonzero()[0])
-        state = some.state.select(some.hypotheses.parents)
-        self._open = _Sentences(some.names, some.ages, some.limits, some.memory, state, some.hypotheses, some.endings)
+            active = active.select((~complete).nonzero()[0])
+        state = active.state.reorder(active.hypotheses.parents)
+        self._active = _Sentences(
+            active.ids, active.lengths, active.limits, active.memory, state, active.hypotheses, active.finished
+        )
         return found

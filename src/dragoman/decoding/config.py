@@ -1,101 +1,134 @@
-"""What a person may ask of a search."""
+"""Configuration of beam search and of sampling."""
 
 import math
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
 
+MAX_BEAM_SIZE = 2**20
+"""Hypotheses per beam; more never fit into memory."""
+DEFAULT_PENALTIES = {"average": 1.0, "gnmt": 0.6, "none": 0.0}
 
-class Average(Config):
-    r"""$\log p(y) / |y|^\alpha$; `alpha` 1 is the mean over symbols, a greater one favours long outputs."""
-
-    kind: Literal["average"] = "average"
-    alpha: float = Field(default=1.0, description="exponent of the length")
-
-
-class Gnmt(Config):
-    r"""$\log p(y) / ((5 + |y|) / 6)^\alpha$ (Wu et al., 2016, equation 14, without the coverage penalty)."""
-
-    kind: Literal["gnmt"] = "gnmt"
-    alpha: float = Field(default=0.6, description="exponent of the length term")
+LengthPenaltyKind = Literal["average", "gnmt", "none"]
+DecodingMethod = Literal["beam_search", "mbr"]
 
 
-class Raw(Config):
-    r"""$\log p(y)$ as it is, which favours short outputs."""
+@dataclass(frozen=True)
+class LengthPenalty:
+    r"""Length normalization of hypothesis scores.
 
-    kind: Literal["raw"] = "raw"
-
-
-MOST = 2**20
-"""Hypotheses of a beam, which is more than there is memory for."""
-Normalisation = Annotated[Average | Gnmt | Raw, Field(discriminator="kind")]
-
-
-class Likeliest(Config):
-    """What has the best score."""
-
-    kind: Literal["likeliest"] = "likeliest"
-
-
-class MinimumBayesRisk(Config):
-    """What agrees best with the whole beam: the highest BLEU that is expected if one of it is the reference.
-
-    Kumar and Byrne (2004). Each of the beam is the reference with the probability that it has among them, all being
-    taken for as long as the best; it wants a beam of ten or so.
+    - `average`: $\log p(y) / |y|^\alpha$; `alpha` 1 is the mean per token, a greater one favors long outputs.
+    - `gnmt`: $\log p(y) / ((5 + |y|) / 6)^\alpha$ (Wu et al., 2016, equation 14, without the coverage penalty).
+    - `none`: $\log p(y)$, which favors short outputs.
     """
 
-    kind: Literal["minimum_bayes_risk"] = "minimum_bayes_risk"
-    temperature: float = Field(
-        default=1.0, ge=0.01, le=100, description="divides log-probabilities; greater ones give all a more equal say"
+    kind: LengthPenaltyKind = "average"
+    alpha: float = 1.0
+
+
+AVERAGE_LOG_PROB = LengthPenalty()
+
+
+class DecodingConfig(Config):
+    """Beam search: beam, ranking and length limits. Lengths do not count the end symbol."""
+
+    beam_size: PositiveInt = Field(default=5, le=MAX_BEAM_SIZE, description="hypotheses per sentence; 1 is greedy")
+    n_best: PositiveInt = Field(default=1, description="hypotheses returned per sentence; at most beam_size")
+    length_penalty: float | None = Field(
+        default=None, description="exponent of the length penalty; by default 1 for average and 0.6 for gnmt"
     )
-
-
-Choice = Annotated[Likeliest | MinimumBayesRisk, Field(discriminator="kind")]
-
-
-class LengthLimit(Config):
-    """The most tokens of an output: `factor` times the tokens of the source plus `offset`, and at most `absolute`."""
-
-    factor: float = Field(default=2.0, ge=0, description="tokens for each token of the source")
-    offset: int = Field(default=20, ge=0, description="tokens for any source")
-    absolute: PositiveInt = Field(default=2000, description="most tokens whatever the source")
-
-    def of(self, source_length: int) -> int:
-        """The limit for a source of so many tokens, at least 1."""
-        return max(1, min(self.absolute, math.floor(self.factor * source_length) + self.offset))
-
-
-class SearchSettings(Config):
-    """How outputs are searched and ranked. Fewest and most tokens are counted without the end symbol."""
-
-    beam: PositiveInt = Field(default=5, le=MOST, description="hypotheses that go on at a time; 1 is greedy")
-    best: PositiveInt = Field(default=1, description="translations returned for each source; at most beam")
-    normalisation: Normalisation = Average()
-    choice: Choice = Field(default=Likeliest(), description="what is given out of a beam")
-    minimum_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
-    maximum_length: LengthLimit = LengthLimit()
-    allow_unknown: bool = Field(default=True, description="let the unknown symbol stand in an output")
+    length_penalty_kind: LengthPenaltyKind = Field(
+        default="average",
+        description="divide log-probabilities by length^alpha (average), by the GNMT penalty, or by nothing (none)",
+    )
+    method: DecodingMethod = Field(
+        default="beam_search", description="return the hypotheses of best score, or by minimum Bayes risk (mbr)"
+    )
+    mbr_temperature: float = Field(
+        default=1.0, ge=0.01, le=100, description="divides log-probabilities for mbr; higher is closer to uniform"
+    )
+    min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
+    max_length: PositiveInt = Field(default=2000, description="most tokens of an output, for any source")
+    max_length_ratio: float = Field(default=2.0, ge=0, description="most output tokens per source token")
+    max_length_offset: int = Field(default=20, ge=0, description="added to max_length_ratio times the source length")
+    allow_unk: bool = Field(default=True, description="allow the unknown symbol in outputs")
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.best > self.beam:
+    def _check(self) -> Self:
+        if self.n_best > self.beam_size:
             raise ValueError(
-                f"best = {self.best} is more than a beam of {self.beam} can return; raise beam to {self.best}"
+                f"n_best = {self.n_best} is more than a beam of {self.beam_size} returns; "
+                f"raise beam_size to {self.n_best}"
             )
-        if self.minimum_length > self.maximum_length.absolute:
+        if self.min_length > self.max_length:
             raise ValueError(
-                f"minimum_length = {self.minimum_length} is above maximum_length.absolute = "
-                f"{self.maximum_length.absolute}; lower the one or raise the other"
+                f"min_length = {self.min_length} is above max_length = {self.max_length}; lower one or raise the other"
+            )
+        if self.length_penalty_kind == "none" and self.length_penalty is not None:
+            raise ValueError(
+                f"length_penalty = {self.length_penalty} has no effect with length_penalty_kind = none; remove one"
             )
         return self
 
     @property
-    def candidates(self) -> int:
-        """How many hypotheses a search must find for those given out to be chosen."""
-        return self.best if isinstance(self.choice, Likeliest) else self.beam
+    def penalty(self) -> LengthPenalty:
+        """The length penalty that ranks hypotheses."""
+        kind = self.length_penalty_kind
+        return LengthPenalty(kind, DEFAULT_PENALTIES[kind] if self.length_penalty is None else self.length_penalty)
 
-    def limit(self, source_length: int) -> int:
-        """The most tokens of the output for a source of so many tokens; never below the minimum."""
-        return max(self.minimum_length, self.maximum_length.of(source_length))
+    @property
+    def num_candidates(self) -> int:
+        """Finished hypotheses that the search needs before it can choose the `n_best`."""
+        return self.n_best if self.method == "beam_search" else self.beam_size
+
+    def output_limit(self, source_length: int) -> int:
+        """Return the most output tokens for a source of `source_length` tokens, at least 1 and `min_length`."""
+        limit = min(self.max_length, math.floor(self.max_length_ratio * source_length) + self.max_length_offset)
+        return max(1, self.min_length, limit)
+
+
+MIN_TEMPERATURE = 1e-4
+"""Logits divided by a lower temperature, 0 apart, overflow."""
+
+
+class SamplingConfig(Config):
+    """Sampling of outputs; the filters apply in this order."""
+
+    repetition_penalty: float = Field(default=1.0, gt=0, description="divides logits of tokens already used; 1: none")
+    no_repeat_ngram_size: PositiveInt | None = Field(default=None, description="n-grams of this size never repeat")
+    temperature: float = Field(default=1.0, ge=0, description="divides logits; 0 takes the most probable token")
+    top_k: PositiveInt | None = Field(default=None, description="sample from this many most probable tokens")
+    top_p: float | None = Field(
+        default=None, gt=0, lt=1, description="sample from the fewest tokens with this total probability"
+    )
+    min_p: float | None = Field(default=None, gt=0, le=1, description="least probability, relative to the greatest")
+    typical_p: float | None = Field(
+        default=None, gt=0, lt=1, description="sample from the most typical tokens with this total probability"
+    )
+    min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
+    allow_unk: bool = Field(default=False, description="allow the unknown symbol in outputs")
+    seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the random numbers")
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether the filters depend on earlier tokens."""
+        return self.repetition_penalty != 1 or self.no_repeat_ngram_size is not None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise ValueError(
+                f"temperature = {self.temperature} is too small to divide by; choose 0 for the most probable token, or "
+                f"{MIN_TEMPERATURE} or more"
+            )
+        if self.temperature == 0:
+            for name in ("top_k", "top_p", "min_p", "typical_p"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} has no effect with temperature = 0, which takes the most probable token; remove "
+                        f"{name} or raise the temperature"
+                    )
+        return self

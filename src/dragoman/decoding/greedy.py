@@ -1,83 +1,115 @@
-"""Greedy search: always the most probable symbol."""
+"""Greedy search: always the most probable token."""
 
 from collections.abc import Sequence
-from typing import Generic, final
+from dataclasses import dataclass
+from typing import Generic, Self, final
 
 import numpy as np
 
-from dragoman.decoding.beam_candidates import IMPOSSIBLE, ask
-from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.greedy_state import Rows, Sentences
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.search_protocol import to_the_end
-from dragoman.models.search_protocols import M, S, Searched
-from dragoman.models.special_symbols import Symbols
-from dragoman.typing import Int
+from dragoman.decoding.beam_candidates import NEG_INF, next_tokens, start_tokens_or_bos
+from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
+from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.special_symbols import EOS
+from dragoman.typing import Bool, Int
 
 
-def greedy(
-    model: Searched[M, S],
-    memory: M,
-    *,
-    limits: Int[np.ndarray, " batch"],
-    settings: SearchSettings,
-    symbols: Symbols,
-    first: Int[np.ndarray, " batch"] | None = None,
-) -> list[list[Hypothesis]]:
-    """One hypothesis for each sentence of the memory, as `beam_search` with a beam of one finds it.
+@final
+@dataclass(frozen=True)
+class _Sentences(Generic[M, S]):
+    """Active sentences with their latest tokens."""
 
-    `limits` are the most tokens of each output, the end symbol not counted. `first` are the tokens that the outputs go
-    on from, the begin symbol without it. Raises RunError when logits are not numbers.
-    """
-    return to_the_end(GreedySearch(model, settings=settings, symbols=symbols), memory, limits=limits, first=first)
+    ids: Int[np.ndarray, " kept"]
+    lengths: Int[np.ndarray, " kept"]
+    limits: Int[np.ndarray, " kept"]
+    tokens: Int[np.ndarray, " kept"]
+    memory: M
+    state: S
+
+    def select(self, rows: Int[np.ndarray, " chosen"]) -> Self:
+        return type(self)(
+            self.ids[rows],
+            self.lengths[rows],
+            self.limits[rows],
+            self.tokens[rows],
+            self.memory.select(rows),
+            self.state.select(rows),
+        )
+
+    def concat(self, other: Self) -> Self:
+        return type(self)(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.lengths, other.lengths]),
+            np.concatenate([self.limits, other.limits]),
+            np.concatenate([self.tokens, other.tokens]),
+            self.memory.concat(other.memory),
+            self.state.concat(other.state),
+        )
 
 
 @final
 class GreedySearch(Generic[M, S]):
-    """Implements `progress.Search`: `greedy` of sentences that come and go."""
+    """Beam search with a beam of one, without the bookkeeping of beams; implements `Search`."""
 
-    def __init__(self, model: Searched[M, S], *, settings: SearchSettings, symbols: Symbols) -> None:
+    def __init__(self, model: Backend[M, S], *, config: DecodingConfig) -> None:
         self._model = model
-        self._settings = settings
-        self._symbols = symbols
-        self._rows = Rows(model, settings=settings, symbols=symbols)
+        self._config = config
+        self._active: _Sentences[M, S] | None = None
+        self._outputs: dict[int, list[tuple[int, float]]] = {}
+        self._next_id = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._outputs)
 
     def add(
-        self, memory: M, *, limits: Int[np.ndarray, " batch"], first: Int[np.ndarray, " batch"] | None = None
+        self, memory: M, *, limits: Int[np.ndarray, " batch"], start_tokens: Int[np.ndarray, " batch"] | None = None
     ) -> list[int]:
-        return self._rows.add(memory, limits=limits, first=first)
+        ids = np.arange(self._next_id, self._next_id + len(limits))
+        self._next_id += len(limits)
+        tokens = start_tokens_or_bos(limits, start_tokens)
+        state = self._model.start(memory, beam_size=1)
+        added = _Sentences(ids, np.zeros_like(ids), limits, tokens, memory, state)
+        self._active = added if self._active is None else self._active.concat(added)
+        added_ids: list[int] = ids.tolist()
+        self._outputs |= {sentence_id: [] for sentence_id in added_ids}
+        return added_ids
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        return one_step(self._model, self._rows, settings=self._settings, symbols=self._symbols)
+        active = self._active
+        assert active is not None, "there is an active sentence"
+        log_probs, ids, state = next_tokens(
+            self._model,
+            active.tokens[:, None],
+            active.memory,
+            active.state,
+            k=1,
+            lengths=active.lengths,
+            config=self._config,
+        )
+        tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
+        ends = tokens == EOS
+        cut = ((active.limits <= active.lengths) & ~ends) | (log_probs == NEG_INF)
+        columns = zip(*(column.tolist() for column in (active.ids, tokens, log_probs, cut)), strict=True)
+        for sentence_id, token, log_prob, is_cut in columns:
+            if not is_cut:
+                self._outputs[sentence_id].append((token, log_prob))
+        after = _Sentences(active.ids, active.lengths + 1, active.limits, tokens, active.memory, state)
+        return self._keep_active(after, cut | ends)
 
-    def drop(self, names: Sequence[int]) -> None:
-        self._rows.drop(names)
+    def remove(self, sentence_ids: Sequence[int]) -> None:
+        if self._active is not None:
+            self._keep_active(self._active, np.isin(self._active.ids, sentence_ids))
 
-
-def one_step(
-    model: Searched[M, S], rows: Rows[M, S], *, settings: SearchSettings, symbols: Symbols
-) -> dict[int, list[Hypothesis]]:
-    """Every output one symbol longer; what was found for those that are over with it."""
-    some = rows.open
-    log_probs, ids, state = ask(
-        model,
-        some.tokens[:, None],
-        some.memory,
-        some.state,
-        width=1,
-        ages=some.ages,
-        settings=settings,
-        symbols=symbols,
-    )
-    tokens, log_probs = ids[:, 0, 0], log_probs[:, 0, 0]
-    ends = tokens == symbols.end
-    cut = ((some.limits <= some.ages) & ~ends) | (log_probs == IMPOSSIBLE)
-    columns = zip(*(part.tolist() for part in (some.names, tokens, log_probs, cut)), strict=True)
-    for name, token, log_prob, stop in columns:
-        if not stop:
-            rows.write(name, token, log_prob)
-    after = Sentences(some.names, some.ages + 1, some.limits, tokens, some.memory, state)
-    return rows.without(after, cut | ends)
+    def _keep_active(
+        self, sentences: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]
+    ) -> dict[int, list[Hypothesis]]:
+        """Continue with the sentences that are not complete, and return the hypotheses of the others."""
+        if not np.count_nonzero(complete):
+            self._active = sentences
+            return {}
+        rows = (~complete).nonzero()[0]
+        self._active = sentences.select(rows) if len(rows) else None
+        return {
+            sentence_id: [build_hypothesis(self._outputs.pop(sentence_id), self._config.penalty)]
+            for sentence_id in sentences.ids[complete].tolist()
+        }

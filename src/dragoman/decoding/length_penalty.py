@@ -1,49 +1,51 @@
-"""How outputs of different length are made comparable, and how good an open one may still become."""
+"""Length penalties: comparable scores for outputs of different lengths."""
 
 from typing import assert_never
 
 import numpy as np
 
-from dragoman.decoding.config import Average, Gnmt, Normalisation, Raw
+from dragoman.decoding.config import LengthPenalty
 from dragoman.typing import Float, Int
 
 
-def penalty(lengths: Int[np.ndarray, "*places"], normalisation: Normalisation) -> Float[np.ndarray, "*places"]:
-    """What a log-probability is divided by; `lengths` count generated tokens and the end symbol."""
+def length_divisor(lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty) -> Float[np.ndarray, "*places"]:
+    """Return the divisor of each log-probability; `lengths` count generated tokens and the end symbol."""
     numbers = np.maximum(lengths, 1).astype(np.float32)
-    match normalisation:
-        case Average(alpha=alpha):
-            return numbers**alpha
-        case Gnmt(alpha=alpha):
-            return ((5 + numbers) / 6) ** alpha
-        case Raw():
+    match penalty.kind:
+        case "average":
+            return numbers**penalty.alpha
+        case "gnmt":
+            return ((5 + numbers) / 6) ** penalty.alpha
+        case "none":
             return np.ones_like(numbers)
         case _:
-            assert_never(normalisation)
+            assert_never(penalty.kind)
 
 
-def normalised(
-    log_probs: Float[np.ndarray, "*places"], lengths: Int[np.ndarray, "*places"], normalisation: Normalisation
+def normalize_by_length(
+    log_probs: Float[np.ndarray, "*places"], lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty
 ) -> Float[np.ndarray, "*places"]:
-    """The scores that hypotheses are ranked by."""
-    return log_probs / penalty(lengths, normalisation)
+    """Return the scores that rank hypotheses."""
+    return log_probs / length_divisor(lengths, penalty)
 
 
-def attainable(
+def best_possible_score(
     log_probs: Float[np.ndarray, " batch"],
     *,
     shortest: Int[np.ndarray, " batch"],
     longest: Int[np.ndarray, " batch"],
-    normalisation: Normalisation,
+    penalty: LengthPenalty,
 ) -> Float[np.ndarray, " batch"]:
-    """The best score that an open hypothesis can still reach when it ends at a length from `shortest` to `longest`.
+    """Return an upper bound on the score of an open hypothesis that ends between `shortest` and `longest`.
 
-    Its log-probability cannot rise, and every penalty is monotone in the length: rising with a positive alpha, so that
-    the longest end is the best one, and falling with a negative alpha, so that it is the shortest.
+    Its log-probability cannot rise, and every penalty is monotone in the length: with a positive alpha the longest
+    output has the best score, with a negative alpha the shortest.
     """
-    return np.maximum(normalised(log_probs, shortest, normalisation), normalised(log_probs, longest, normalisation))
+    return np.maximum(
+        normalize_by_length(log_probs, shortest, penalty), normalize_by_length(log_probs, longest, penalty)
+    )
 
 
-def score_of(log_prob: float, length: int, normalisation: Normalisation) -> float:
-    """The score of one hypothesis."""
-    return float(normalised(np.array([log_prob], dtype=np.float32), np.array([length]), normalisation)[0])
+def hypothesis_score(log_prob: float, length: int, penalty: LengthPenalty) -> float:
+    """Return the score of one hypothesis."""
+    return float(normalize_by_length(np.array([log_prob], dtype=np.float32), np.array([length]), penalty)[0])

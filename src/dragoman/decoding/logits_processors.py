@@ -1,7 +1,7 @@
-"""What is done to logits before a token is drawn: each a function of logits, which excludes by minus infinity.
+"""Functions of logits: normalization, exact top-k, and the filters of sampling.
 
-The filters that look at the distribution never exclude its most probable token (typical sampling: its most typical
-one), so that something is left to draw. Of tokens that are equal the lower one stays.
+A filter excludes tokens by a logit of minus infinity. Filters that look at the distribution never exclude its most
+probable token (typical sampling: its most typical one). Ties keep the lower token.
 """
 
 import math
@@ -9,76 +9,114 @@ import math
 import torch
 from torch import Tensor
 
-from dragoman.decoding.log_softmax import largest
+from dragoman.models.search_protocols import non_finite_logits_error
+from dragoman.shapes import StepLogits
 from dragoman.typing import Float, Int
 
 Logits = Float[Tensor, "rows vocabulary"]
-Said = Int[Tensor, "rows places"]
+Context = Int[Tensor, "rows places"]
+
+CACHED_ROWS = 64
+"""Rows of logits that a CPU normalizes at a time: intermediate results stay in its cache, which is twice as fast."""
 
 
-def with_temperature(logits: Logits, temperature: float) -> Logits:
+def log_normalizer(logits: StepLogits) -> Float[Tensor, "batch beam"]:
+    """Return the log-sum-exp of the logits in 32 bits. Raises RunError when it is not finite."""
+    normalizer = log_sum_exp(logits)
+    if not bool(normalizer.isfinite().all()):
+        raise non_finite_logits_error()
+    return normalizer
+
+
+def log_sum_exp(logits: StepLogits) -> Float[Tensor, "batch beam"]:
+    """Return the log-sum-exp of the logits in 32 bits, unchecked."""
+    rows = logits.flatten(0, 1)
+    blocks = rows.split(CACHED_ROWS) if rows.device.type == "cpu" else (rows,)
+    return torch.cat([block.float().logsumexp(dim=-1) for block in blocks]).view(logits.shape[:2])
+
+
+def exact_top_k(
+    values: Float[Tensor, "batch beam vocabulary"], count: int
+) -> tuple[Float[Tensor, "batch beam count"], Int[Tensor, "batch beam count"]]:
+    """Return the `count` largest values with their indices (all, when there are fewer), in no certain order.
+
+    Ties at the border keep the lower indices; `torch.topk` leaves that open.
+    """
+    vocabulary = values.shape[-1]
+    if count >= vocabulary:
+        return values, torch.arange(vocabulary, device=values.device).expand_as(values)
+    one_more, indices = values.topk(count + 1)
+    top, indices = one_more[..., :count], indices[..., :count]
+    tied = (top[..., -1] == one_more[..., -1]) & (top[..., -1] > -math.inf)
+    if bool(tied.any()):
+        exact = values[tied].argsort(dim=-1, descending=True, stable=True)[:, :count]
+        top[tied], indices[tied] = values[tied].gather(1, exact), exact
+    return top, indices
+
+
+def apply_temperature(logits: Logits, temperature: float) -> Logits:
     """$x_i / T$ (Ackley et al., 1985): below 1 sharpens the distribution, above 1 flattens it."""
     return logits / temperature
 
 
-def top_k(logits: Logits, count: int) -> Logits:
-    """The `count` most probable tokens (Fan et al., 2018)."""
-    _, places = largest(logits[:, None], count)
-    excluded = torch.ones_like(logits, dtype=torch.bool).scatter(1, places[:, 0], False)
+def filter_top_k(logits: Logits, count: int) -> Logits:
+    """Keep the `count` most probable tokens (Fan et al., 2018)."""
+    _, indices = exact_top_k(logits[:, None], count)
+    excluded = torch.ones_like(logits, dtype=torch.bool).scatter(1, indices[:, 0], False)
     return logits.masked_fill(excluded, -math.inf)
 
 
-def top_p(logits: Logits, mass: float) -> Logits:
-    """The nucleus: the fewest tokens whose probabilities add up to `mass` (Holtzman et al., 2020, equation 2)."""
-    return _first_in(logits.argsort(dim=-1, descending=True, stable=True), logits, mass)
+def filter_top_p(logits: Logits, mass: float) -> Logits:
+    """Keep the nucleus: the fewest tokens whose probabilities sum to `mass` (Holtzman et al., 2020, equation 2)."""
+    return _keep_mass(logits.argsort(dim=-1, descending=True, stable=True), logits, mass)
 
 
-def min_p(logits: Logits, share: float) -> Logits:
-    """The tokens that are at least `share` times as probable as the most probable (Nguyen et al., 2024, section 3)."""
+def filter_min_p(logits: Logits, share: float) -> Logits:
+    """Keep tokens at least `share` times as probable as the most probable (Nguyen et al., 2024, section 3)."""
     least = logits.amax(dim=-1, keepdim=True) + math.log(share)
     return logits.masked_fill(logits < least, -math.inf)
 
 
-def typical(logits: Logits, mass: float) -> Logits:
-    r"""The fewest tokens that add up to `mass`, those first whose surprise is next to the expected one.
+def filter_typical_p(logits: Logits, mass: float) -> Logits:
+    r"""Keep the fewest tokens that sum to `mass`, in order of $|H(p) + \log p_i|$ with the entropy $H$.
 
-    They are in the order of $|H(p) + \log p_i|$, with the entropy $H$ (Meister et al., 2023, section 4).
+    Locally typical sampling (Meister et al., 2023, section 4).
     """
     log_probs = logits.log_softmax(dim=-1)
     possible = log_probs > -math.inf
     surprise = -log_probs.masked_fill(~possible, 0.0)
     entropy = (log_probs.exp() * surprise).sum(dim=-1, keepdim=True)
     distance = (surprise - entropy).abs().masked_fill(~possible, math.inf)
-    return _first_in(distance.argsort(dim=-1, stable=True), logits, mass)
+    return _keep_mass(distance.argsort(dim=-1, stable=True), logits, mass)
 
 
-def penalise_repetition(logits: Logits, said: Said, penalty: float, *, pad: int) -> Logits:
-    """The logits of tokens already said divided by `penalty` (Keskar et al., 2019, section 4.1).
+def apply_repetition_penalty(logits: Logits, context: Context, penalty: float, *, pad: int) -> Logits:
+    """Divide the logits of tokens in `context` by `penalty` (Keskar et al., 2019, section 4.1).
 
-    Where the paper divides every logit, which would make a negative one greater, those are multiplied, as everybody
-    does. `said` is padded with `pad`, which is left as it is.
+    The paper divides every logit, which would raise a negative one; as usual, negative logits are multiplied instead.
+    `context` is padded with `pad`, whose logit stays unchanged.
     """
-    repeated = torch.zeros_like(logits, dtype=torch.bool).scatter(1, said, True)
+    repeated = torch.zeros_like(logits, dtype=torch.bool).scatter(1, context, True)
     repeated[:, pad] = False
     return torch.where(repeated, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
-def forbid_repeated_ngrams(logits: Logits, said: Said, size: int) -> Logits:
-    """Without the tokens that would complete `size` tokens in a row which were said before (Paulus et al., 2018, 2.5).
+def block_repeated_ngrams(logits: Logits, context: Context, size: int) -> Logits:
+    """Exclude tokens that would repeat an n-gram of `size` tokens of the context (Paulus et al., 2018, 2.5).
 
-    What was said is padded before its first token.
+    The context is padded before its first token.
     """
-    if said.shape[1] < size:
+    if context.shape[1] < size:
         return logits
-    ngrams = said.unfold(1, size, 1)
-    latest = said[:, said.shape[1] - size + 1 :]
+    ngrams = context.unfold(1, size, 1)
+    latest = context[:, context.shape[1] - size + 1 :]
     repeats = (ngrams[..., :-1] == latest[:, None]).all(dim=-1)
     counts = torch.zeros_like(logits, dtype=torch.long).scatter_add(1, ngrams[..., -1], repeats.long())
     return logits.masked_fill(counts > 0, -math.inf)
 
 
-def _first_in(order: Int[Tensor, "rows vocabulary"], logits: Logits, mass: float) -> Logits:
-    """The fewest tokens at the head of an order whose probabilities add up to `mass`."""
+def _keep_mass(order: Int[Tensor, "rows vocabulary"], logits: Logits, mass: float) -> Logits:
+    """Keep the fewest tokens at the head of an order whose probabilities sum to `mass`."""
     exact = logits if logits.device.type == "mps" else logits.double()  # Apple's devices have no double precision
     probabilities = exact.softmax(dim=-1).gather(1, order)
     before = probabilities.cumsum(dim=-1) - probabilities

@@ -1,78 +1,74 @@
-r"""Which hypotheses of a beam are given out: those of the best score, or those that the others agree with.
+r"""Choice of the returned hypotheses: by score, or by minimum Bayes risk.
 
-Minimum Bayes risk (Kumar and Byrne, 2004) takes each hypothesis for the reference with the probability that the network
-gives it, and chooses what is expected to be nearest to it: $\arg\max_y \sum_{y'} p(y') \, \mathrm{BLEU}(y, y')$.
+Minimum Bayes risk decoding (Kumar and Byrne, 2004) treats each hypothesis as the reference, with the probability that
+the model gives it, and chooses the output of highest expected BLEU:
+$\arg\max_y \sum_{y'} p(y') \, \mathrm{BLEU}(y, y')$. A beam of ten or more is useful.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
 
 import numpy as np
 
-from dragoman.decoding.config import Likeliest, MinimumBayesRisk, Normalisation, SearchSettings
+from dragoman.decoding.config import DecodingConfig, LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length_penalty import penalty
+from dragoman.decoding.length_penalty import length_divisor
 from dragoman.typing import Float, Int
 
-ORDERS = 4
-"""The longest n-grams of BLEU."""
+MAX_NGRAM = 4
+"""Longest n-gram of BLEU."""
 
 
-def chosen(hypotheses: Sequence[Hypothesis], settings: SearchSettings) -> list[Hypothesis]:
-    """The `settings.best` to give out of a search's `settings.candidates`, best first; finished ones before others.
+def choose_hypotheses(hypotheses: Sequence[Hypothesis], config: DecodingConfig) -> list[Hypothesis]:
+    """Return `config.n_best` of the `config.num_candidates` hypotheses, best first, finished ones before cut-off ones.
 
-    They keep the scores that the search ranked them by, and minimum Bayes risk another order.
+    Scores stay as the search computed them; minimum Bayes risk changes the order only.
     """
-    match settings.choice:
-        case Likeliest():
-            return list(hypotheses[: settings.best])
-        case MinimumBayesRisk(temperature=temperature):
-            gains = expected_gains(hypotheses, normalisation=settings.normalisation, temperature=temperature)
-            order = np.lexsort((-gains, np.array([not one.finished for one in hypotheses])))
-            return [hypotheses[place] for place in order[: settings.best]]
-        case _:
-            assert_never(settings.choice)
+    if config.method == "beam_search":
+        return list(hypotheses[: config.n_best])
+    utilities = expected_bleu(hypotheses, penalty=config.penalty, temperature=config.mbr_temperature)
+    order = np.lexsort((-utilities, np.array([not one.finished for one in hypotheses])))
+    return [hypotheses[index] for index in order[: config.n_best]]
 
 
-def expected_gains(
-    hypotheses: Sequence[Hypothesis], *, normalisation: Normalisation, temperature: float
+def expected_bleu(
+    hypotheses: Sequence[Hypothesis], *, penalty: LengthPenalty, temperature: float
 ) -> Float[np.ndarray, " candidates"]:
-    """The BLEU, from 0 to 1, that each is expected to have if one of them is the reference."""
-    return agreement([one.tokens for one in hypotheses]) @ _shares(hypotheses, normalisation, temperature)
+    """Return the expected BLEU, from 0 to 1, of each hypothesis against all of them as references."""
+    return pairwise_bleu([one.tokens for one in hypotheses]) @ _probabilities(hypotheses, penalty, temperature)
 
 
-def _shares(
-    hypotheses: Sequence[Hypothesis], normalisation: Normalisation, temperature: float
+def _probabilities(
+    hypotheses: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float
 ) -> Float[np.ndarray, " candidates"]:
-    """How probable each is among them: by their log-probabilities, as if all were as long as the first."""
+    """Return the probability of each hypothesis among them, as if all had the length of the first."""
     scores = np.array([one.score for one in hypotheses])
-    log_probs = scores * penalty(np.array([hypotheses[0].length]), normalisation) / temperature
+    log_probs = scores * length_divisor(np.array([hypotheses[0].length]), penalty) / temperature
     shares = np.exp(log_probs - log_probs.max())
     return shares / shares.sum()
 
 
-def agreement(outputs: Sequence[Sequence[int]]) -> Float[np.ndarray, "candidates candidates"]:
-    """The BLEU of each output with each as its one reference, of tokens, from 0 to 1.
+def pairwise_bleu(outputs: Sequence[Sequence[int]]) -> Float[np.ndarray, "candidates candidates"]:
+    """Return the token BLEU, from 0 to 1, of each output (row) against each output as the reference (column).
 
-    Counts of n-grams above the first order are raised by one (Lin and Och, 2004), as a sentence asks for.
+    Counts of n-grams above the first order are raised by one (Lin and Och, 2004), as usual for single sentences.
     """
     lengths = np.array([len(output) for output in outputs])
     product = np.ones((len(outputs), len(outputs)))
-    for order in range(1, ORDERS + 1):
-        counts, more = _counts(outputs, order), int(order > 1)
-        matches = np.minimum(counts[:, None], counts).sum(axis=-1) + more
-        totals = np.maximum(lengths - order + 1, 0)[:, None] + more
+    for order in range(1, MAX_NGRAM + 1):
+        counts, smoothing = _ngram_counts(outputs, order), int(order > 1)
+        matches = np.minimum(counts[:, None], counts).sum(axis=-1) + smoothing
+        totals = np.maximum(lengths - order + 1, 0)[:, None] + smoothing
         product *= np.divide(matches, totals, out=np.ones_like(product), where=totals > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # an empty output is as good as its reference is empty
-        excess = np.where(lengths == lengths[:, None], 1.0, lengths / lengths[:, None])
-    return product ** (1 / ORDERS) * np.exp(np.minimum(0, 1 - excess))
+    with np.errstate(divide="ignore", invalid="ignore"):  # an empty output equals an empty reference
+        ratio = np.where(lengths == lengths[:, None], 1.0, lengths / lengths[:, None])
+    return product ** (1 / MAX_NGRAM) * np.exp(np.minimum(0, 1 - ratio))
 
 
-def _counts(outputs: Sequence[Sequence[int]], order: int) -> Int[np.ndarray, "candidates grams"]:
-    """How often each n-gram of any of them stands in each."""
-    numbers: dict[tuple[int, ...], int] = {}
+def _ngram_counts(outputs: Sequence[Sequence[int]], order: int) -> Int[np.ndarray, "candidates grams"]:
+    """Count each n-gram of any output in each output."""
+    ids: dict[tuple[int, ...], int] = {}
     found = [
-        [numbers.setdefault(gram, len(numbers)) for gram in zip(*(output[n:] for n in range(order)), strict=False)]
+        [ids.setdefault(gram, len(ids)) for gram in zip(*(output[n:] for n in range(order)), strict=False)]
         for output in outputs
     ]
-    return np.stack([np.bincount(row, minlength=len(numbers)) for row in found])
+    return np.stack([np.bincount(row, minlength=len(ids)) for row in found])

@@ -1,85 +1,83 @@
-"""Forced decoding: how probable given outputs are."""
+"""Forced decoding: log-probabilities of given outputs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.decoding.config import Normalisation
+from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length_penalty import normalised
-from dragoman.models.protocols import Causal, M, S, Seq2Seq, Stepper
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding.length_penalty import normalize_by_length
+from dragoman.errors import ConfigError
+from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S
+from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.shapes import Lengths, SourceIds, TargetIds
 from dragoman.typing import Float, Int
 
-POSITIONS = 1024
-"""How many positions' logits over the vocabulary are held at a time."""
+POSITIONS_PER_CHUNK = 1024
+"""Positions whose logits over the vocabulary are in memory at a time."""
 
 
 @torch.inference_mode()
 def score_targets(
-    model: Seq2Seq[M, S],
+    model: EncoderDecoder[M, S],
     source: SourceIds,
     source_lengths: Lengths,
     *,
     target: TargetIds,
     expected: TargetIds,
-    symbols: Symbols,
-    positions: int = POSITIONS,
+    chunk: int = POSITIONS_PER_CHUNK,
 ) -> Float[Tensor, "batch target"]:
-    """The log-probability of each symbol of `expected`, all positions in parallel; zero where it is padding.
+    """Return the log-probability of each token of `expected`, all positions in parallel; zero at padding.
 
-    `target` begins with the begin symbol and `expected` is what follows each of its positions. Logits are built for
-    `positions` positions at a time.
+    `target` begins with the begin symbol, and `expected` holds the token after each of its positions. Logits are
+    computed for `chunk` positions at a time.
     """
-    hidden = model.hidden(source, source_lengths, target)
-    return _log_probs(model.unembed, hidden, expected, pad=symbols.pad, positions=positions)
+    return _log_probs(model.unembed, model.hidden(source, source_lengths, target), expected, chunk=chunk)
 
 
 @torch.inference_mode()
 def score_tokens(
-    model: Causal[M, S],
+    model: DecoderOnly[M, S],
     tokens: Int[Tensor, "batch places"],
     expected: Int[Tensor, "batch places"],
     *,
-    symbols: Symbols,
-    positions: int = POSITIONS,
+    chunk: int = POSITIONS_PER_CHUNK,
 ) -> Float[Tensor, "batch places"]:
-    """The log-probability of each symbol of `expected` after the tokens up to its place; zero where it is padding."""
-    return _log_probs(model.unembed, model.hidden(tokens), expected, pad=symbols.pad, positions=positions)
+    """Return the log-probability of each token of `expected` after the tokens before it; zero at padding."""
+    return _log_probs(model.unembed, model.hidden(tokens), expected, chunk=chunk)
 
 
 @torch.inference_mode()
-def score_by_steps(
-    model: Stepper[M, S], memory: M, *, target: TargetIds, expected: TargetIds, symbols: Symbols
+def score_stepwise(
+    model: Decoder[M, S], memory: M, *, target: TargetIds, expected: TargetIds
 ) -> Float[Tensor, "batch target"]:
-    """What `score_targets` returns, one position after the other: the slow twin, for networks that only step."""
-    state = model.start(memory, beam=1)
+    """Return what `score_targets` returns, one position after the other: for models that only step."""
+    state = model.start(memory, beam_size=1)
     columns = []
-    for place in range(target.shape[1]):
-        logits, state = model.step(target[:, place, None], memory, state)
-        columns.append(_picked(logits[:, 0], expected[:, place]))
-    return torch.stack(columns, dim=1).masked_fill(expected == symbols.pad, 0.0)
+    for position in range(target.shape[1]):
+        logits, state = model.step(target[:, position, None], memory, state)
+        columns.append(_token_log_probs(logits[:, 0], expected[:, position]))
+    return torch.stack(columns, dim=1).masked_fill(expected == PAD, 0.0)
 
 
-def score_hypotheses(
-    model: Seq2Seq[M, S],
+def score_outputs(
+    model: EncoderDecoder[M, S],
     source: SourceIds,
     source_lengths: Lengths,
     *,
     outputs: Sequence[Sequence[int]],
-    normalisation: Normalisation,
-    symbols: Symbols,
+    penalty: LengthPenalty,
 ) -> list[Hypothesis]:
-    """Given outputs, one for each source and without begin and end symbols, as if a search had finished them."""
-    target = _rectangle([[symbols.begin, *output] for output in outputs], symbols, source.device)
-    expected = _rectangle([[*output, symbols.end] for output in outputs], symbols, source.device)
-    log_probs = score_targets(model, source, source_lengths, target=target, expected=expected, symbols=symbols)
+    """Score one output per source, given without begin and end symbol, as a finished hypothesis."""
+    target = _pad([[BOS, *output] for output in outputs], source.device)
+    expected = _pad([[*output, EOS] for output in outputs], source.device)
+    log_probs = score_targets(model, source, source_lengths, target=target, expected=expected)
     totals = log_probs.sum(dim=1).cpu().numpy()
-    scores = normalised(totals, np.array([len(output) + 1 for output in outputs]), normalisation)
+    scores = normalize_by_length(totals, np.array([len(output) + 1 for output in outputs]), penalty)
     columns = zip(outputs, totals.tolist(), scores.tolist(), log_probs.tolist(), strict=True)
     return [
         Hypothesis(tuple(output), total, score, tuple(row[: len(output) + 1]), finished=True)
@@ -87,28 +85,57 @@ def score_hypotheses(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringWindow:
+    """Positions `begin` to `end` of a text; those before `scored` are context only."""
+
+    begin: int
+    scored: int
+    end: int
+
+
+def scoring_windows(length: int, *, context: int, overlap: int = 0) -> list[ScoringWindow]:
+    """Split a text of `length` positions into windows of at most `context`, so that each position is scored once.
+
+    The first scored positions of a window see `overlap` positions before them: 0 is cheapest and gives the lowest
+    scores, `context - 1` gives each position the full context, with one window per position. Raises ConfigError
+    where the overlap leaves nothing to score.
+    """
+    if not 0 <= overlap < context:
+        raise ConfigError(
+            f"overlap = {overlap}: a window of {context} tokens can share 0 to {context - 1} tokens with the one before"
+        )
+    found: list[ScoringWindow] = []
+    scored = 0
+    while scored < length:
+        begin = max(0, scored - overlap)
+        end = min(begin + context, length)
+        found.append(ScoringWindow(begin, scored, end))
+        scored = end
+    return found
+
+
 def _log_probs(
     unembed: Callable[[Tensor], Tensor],
     hidden: Float[Tensor, "batch places size"],
     expected: Int[Tensor, "batch places"],
     *,
-    pad: int,
-    positions: int,
+    chunk: int,
 ) -> Float[Tensor, "batch places"]:
-    """The log-probabilities of what is expected, with logits for `positions` places at a time; zero for padding."""
-    real = expected != pad
-    parts = zip(hidden[real].split(positions), expected[real].split(positions), strict=True)
-    log_probs = torch.cat([_picked(unembed(states), symbols) for states, symbols in parts])
+    """Return the log-probabilities of the expected tokens, with logits for `chunk` positions at a time."""
+    real = expected != PAD
+    parts = zip(hidden[real].split(chunk), expected[real].split(chunk), strict=True)
+    log_probs = torch.cat([_token_log_probs(unembed(states), tokens) for states, tokens in parts])
     return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, log_probs)
 
 
-def _picked(logits: Float[Tensor, "places vocabulary"], symbols: Int[Tensor, " places"]) -> Float[Tensor, " places"]:
-    wanted = logits.gather(1, symbols[:, None])[:, 0].float()
-    return wanted - logits.float().logsumexp(dim=1)
+def _token_log_probs(
+    logits: Float[Tensor, "places vocabulary"], tokens: Int[Tensor, " places"]
+) -> Float[Tensor, " places"]:
+    chosen = logits.gather(1, tokens[:, None])[:, 0].float()
+    return chosen - logits.float().logsumexp(dim=1)
 
 
-def _rectangle(rows: list[list[int]], symbols: Symbols, device: torch.device) -> Int[Tensor, "batch target"]:
-    padded = pad_sequence(
-        [torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=symbols.pad
-    )
+def _pad(rows: list[list[int]], device: torch.device) -> Int[Tensor, "batch target"]:
+    padded = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=PAD)
     return padded.to(device)

@@ -1,4 +1,4 @@
-"""A search in progress, whichever it is: sentences enter it at any time and leave it when they are over."""
+"""Protocol of a search in progress, which sentences enter at any step and leave when they are complete."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -12,10 +12,10 @@ from dragoman.typing import Int
 
 @runtime_checkable
 class Search(Protocol[M_contra]):
-    """Sentences of any ages that take their steps together; what is found for one does not depend on the others."""
+    """Sentences of any length that take their steps together; the result of one does not depend on the others."""
 
     def __len__(self) -> int:
-        """How many sentences are searched for."""
+        """Number of active sentences."""
         ...
 
     def add(
@@ -23,38 +23,38 @@ class Search(Protocol[M_contra]):
         memory: M_contra,
         *,
         limits: Int[np.ndarray, " batch"],
-        first: Int[np.ndarray, " batch"] | None = None,
+        start_tokens: Int[np.ndarray, " batch"] | None = None,
     ) -> list[int]:
-        """Let sentences enter, and name them; the name of a sentence that has left is given anew.
+        """Add sentences and return their ids; the id of a sentence that has left may be used again.
 
-        `limits` and `first` are those of `search`.
+        `limits` and `start_tokens` are those of `search`.
         """
         ...
 
     def step(self) -> dict[int, list[Hypothesis]]:
-        """Every hypothesis one symbol longer; what was found for the sentences that are over with it, by their names.
+        """Extend every hypothesis by one token and return the hypotheses of the sentences completed, by their ids.
 
-        There must be a sentence. Raises RunError when logits are not numbers.
+        Requires an active sentence. Raises RunError when logits are not finite.
         """
         ...
 
-    def drop(self, names: Sequence[int]) -> None:
-        """Let sentences leave which are not over."""
+    def remove(self, sentence_ids: Sequence[int]) -> None:
+        """Remove sentences before they are complete."""
         ...
 
 
-def to_the_end(
+def run_search(
     search: Search[M_contra],
     memory: M_contra,
     *,
     limits: Int[np.ndarray, " batch"],
-    first: Int[np.ndarray, " batch"] | None,
+    start_tokens: Int[np.ndarray, " batch"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """What a search finds for each sentence of a memory."""
+    """Run a search to its end and return the hypotheses of each sentence of a memory."""
     if len(limits) == 0:
         return []
-    names = search.add(memory, limits=limits, first=first)
+    ids = search.add(memory, limits=limits, start_tokens=start_tokens)
     found: dict[int, list[Hypothesis]] = {}
     while len(search) > 0:
         found |= search.step()
-    return [found[name] for name in names]
+    return [found[sentence_id] for sentence_id in ids]

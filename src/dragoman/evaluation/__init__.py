@@ -1,11 +1,17 @@
-"""Strings in, scores out, each with the signature that makes it comparable."""
+"""Metrics, significance tests and error analysis of output texts; every score has a comparable signature."""
 
-from dragoman.evaluation.alignment import AlignmentScores, GoldAlignment, agreement, alignment_scores, read_gold
-from dragoman.evaluation.classification import ClassScores, Confusion, classification_scores, confusion
+from dragoman.evaluation.alignment import (
+    AlignmentScores,
+    GoldAlignment,
+    alignment_agreement,
+    alignment_scores,
+    read_gold_alignments,
+)
+from dragoman.evaluation.classification import ClassScores, ConfusionMatrix, classification_scores, confusion_matrix
 from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
-from dragoman.evaluation.report import paired_rows, score_rows, sentence_rows
+from dragoman.evaluation.report import comparison_rows, score_rows, sentence_rows
 from dragoman.evaluation.scores import Score, check_aligned, corpus_score, perplexity, sentence_scores
-from dragoman.evaluation.significance import Paired, compare
+from dragoman.evaluation.significance import PairedResult, compare_systems
 from dragoman.evaluation.squad import exact_match, span_f1, span_scores
 
 __all__ = [
@@ -14,25 +20,25 @@ __all__ = [
     "Chrf",
     "ChrfPlusPlus",
     "ClassScores",
-    "Confusion",
+    "ConfusionMatrix",
     "ExactMatch",
     "GoldAlignment",
     "Metric",
-    "Paired",
+    "PairedResult",
     "Rouge",
     "Score",
     "Ter",
-    "agreement",
+    "alignment_agreement",
     "alignment_scores",
     "check_aligned",
     "classification_scores",
-    "compare",
-    "confusion",
+    "compare_systems",
+    "comparison_rows",
+    "confusion_matrix",
     "corpus_score",
     "exact_match",
-    "paired_rows",
     "perplexity",
-    "read_gold",
+    "read_gold_alignments",
     "score_rows",
     "sentence_rows",
     "sentence_scores",

@@ -1,11 +1,11 @@
 r"""Word alignments against a gold standard (Och and Ney, 2003).
 
-The gold has links that are sure, $S$, and links that are possible, $P \supseteq S$. Of links $A$,
+The gold standard has sure links $S$ and possible links $P \supseteq S$. For predicted links $A$,
 
 $\mathrm{precision} = \frac{|A \cap P|}{|A|}$, $\mathrm{recall} = \frac{|A \cap S|}{|S|}$,
 $\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}$,
 
-over all sentences together. Links are pairs of a source word and a target word, counted from 0.
+summed over all sentences. Links are pairs of a source word and a target word, counted from 0.
 """
 
 import re
@@ -15,23 +15,23 @@ from dataclasses import dataclass
 from dragoman.errors import DataError
 
 Links = frozenset[tuple[int, int]]
-"""(source word, target word), each from 0."""
+"""Pairs (source word, target word), each counted from 0."""
 
 _LINK = re.compile(r"(\d+)([-p])(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class GoldAlignment:
-    """What a person linked in one sentence."""
+    """Gold links of one sentence."""
 
     sure: Links
     possible: Links
-    """Those that are sure among them."""
+    """Includes the sure links."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScores:
-    """Precision, recall and alignment error rate of links, each from 0 to 1, and the numbers that they come from."""
+    """Precision, recall and alignment error rate, each from 0 to 1, with the counts they are computed from."""
 
     precision: float
     recall: float
@@ -46,22 +46,24 @@ class AlignmentScores:
         )
 
 
-def alignment_scores(found: Sequence[Iterable[tuple[int, int]]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
-    """The scores of the links found in each sentence. No links have precision 1, no sure links recall 1.
+def alignment_scores(predicted: Sequence[Iterable[tuple[int, int]]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
+    """Score predicted links. Without links, precision is 1; without sure links, recall is 1.
 
-    Raises DataError on unequal numbers of sentences, or none.
+    Raises DataError if the numbers of sentences differ or are zero.
 
     >>> gold = GoldAlignment(sure=frozenset({(0, 0), (1, 2)}), possible=frozenset({(0, 0), (1, 2), (1, 1)}))
     >>> print(alignment_scores([{(0, 0), (1, 1), (2, 1)}], [gold]))
     AER 40.0 (precision 66.7, recall 50.0, 3 links, 2 sure in the gold)
     """
-    if len(found) != len(gold) or not gold:
-        raise DataError(f"links of {len(found):,} sentences, but gold of {len(gold):,}; give both for each sentence")
-    pairs = [(frozenset(links), one) for links, one in zip(found, gold, strict=True)]
+    if len(predicted) != len(gold) or not gold:
+        raise DataError(
+            f"links of {len(predicted):,} sentences, but gold links of {len(gold):,}; give both for each sentence"
+        )
+    pairs = [(frozenset(links), reference) for links, reference in zip(predicted, gold, strict=True)]
     links = sum(len(own) for own, _ in pairs)
-    sure = sum(len(one.sure) for _, one in pairs)
-    both_sure = sum(len(own & one.sure) for own, one in pairs)
-    both_possible = sum(len(own & one.possible) for own, one in pairs)
+    sure = sum(len(reference.sure) for _, reference in pairs)
+    both_sure = sum(len(own & reference.sure) for own, reference in pairs)
+    both_possible = sum(len(own & reference.possible) for own, reference in pairs)
     return AlignmentScores(
         precision=both_possible / links if links else 1.0,
         recall=both_sure / sure if sure else 1.0,
@@ -71,30 +73,32 @@ def alignment_scores(found: Sequence[Iterable[tuple[int, int]]], gold: Sequence[
     )
 
 
-def agreement(one: Sequence[Links], other: Sequence[Links]) -> float:
-    r"""How far two alignments of the same sentences agree: $2\,|A \cap B| / (|A| + |B|)$, 1 where neither has links.
+def alignment_agreement(first: Sequence[Links], second: Sequence[Links]) -> float:
+    r"""F1 of two alignments of the same sentences, $2\,|A \cap B| / (|A| + |B|)$; 1 if neither has links.
 
-    It is 1 minus the error rate of either where the other is a gold of sure links alone.
+    It equals 1 minus the error rate of one alignment if the other is a gold standard of sure links only.
     """
-    pairs = list(zip(one, other, strict=True))
-    total = sum(len(own) + len(theirs) for own, theirs in pairs)
-    return 2 * sum(len(own & theirs) for own, theirs in pairs) / total if total else 1.0
+    pairs = list(zip(first, second, strict=True))
+    total = sum(len(a) + len(b) for a, b in pairs)
+    return 2 * sum(len(a & b) for a, b in pairs) / total if total else 1.0
 
 
-def read_gold(lines: Iterable[str], *, name: str) -> list[GoldAlignment]:
-    """Gold alignments of sentences, one a line: `3-4` is sure and `3p4` possible, words counted from 1.
+def read_gold_alignments(lines: Iterable[str], *, name: str) -> list[GoldAlignment]:
+    """Parse gold alignments, one sentence per line: `3-4` is a sure and `3p4` a possible link, counted from 1.
 
-    Raises DataError, with the file's `name` and the line, where something else stands there.
+    Raises DataError with the file's `name` and the line number for any other format.
     """
-    return [_gold_of(line, f"{name}: line {number}") for number, line in enumerate(lines, start=1)]
+    return [_parse_gold(line, f"{name}: line {number}") for number, line in enumerate(lines, start=1)]
 
 
-def _gold_of(line: str, where: str) -> GoldAlignment:
+def _parse_gold(line: str, where: str) -> GoldAlignment:
     sure, possible = set(), set()
     for word in line.split():
         found = _LINK.fullmatch(word)
         if found is None or found[1] == "0" or found[3] == "0":
-            raise DataError(f"{where}: {word!r} is no link; write 3-4 for a sure and 3p4 for a possible one, from 1 on")
+            raise DataError(
+                f"{where}: {word!r} is not a link; write 3-4 for a sure and 3p4 for a possible link, counted from 1"
+            )
         link = (int(found[1]) - 1, int(found[3]) - 1)
         possible.add(link)
         if found[2] == "-":

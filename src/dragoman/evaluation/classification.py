@@ -1,8 +1,8 @@
-r"""How well classes are told apart: the confusion matrix, and what is read off it.
+r"""Confusion matrix, precision, recall and F1 of classification.
 
-Of a class with $TP$ examples found, $FP$ taken for it wrongly and $FN$ missed: precision $P = TP / (TP + FP)$, recall
-$R = TP / (TP + FN)$, and $F_1 = 2PR / (P + R) = 2TP / (2TP + FP + FN)$ (van Rijsbergen, 1979); each is 0 where its
-denominator is.
+For a class with $TP$ true positives, $FP$ false positives and $FN$ false negatives: precision $P = TP / (TP + FP)$,
+recall $R = TP / (TP + FN)$, and $F_1 = 2PR / (P + R) = 2TP / (2TP + FP + FN)$ (van Rijsbergen, 1979). A score is 0 if
+its denominator is 0.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from dragoman.evaluation.scores import Score
 @final
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """One class, in percent: `support` examples are of it, and `predicted` were taken for it."""
+    """Scores of one class in percent, with the number of its examples (`support`) and of its predictions."""
 
     label: str
     precision: float
@@ -29,8 +29,8 @@ class ClassScores:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Confusion:
-    """How often a label was taken for another: `counts[e][p]` examples of `labels[e]` were taken for `labels[p]`."""
+class ConfusionMatrix:
+    """Confusion matrix: `counts[e][p]` examples of `labels[e]` are predicted as `labels[p]`."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -41,17 +41,17 @@ class Confusion:
 
     @property
     def accuracy(self) -> float:
-        """Examples whose label was found, in percent."""
+        """Percentage of correct predictions."""
         return 100 * sum(self.counts[place][place] for place in range(len(self.labels))) / self.examples
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the classes, in percent: of those that any example is of, or was taken for."""
-        there = [one.f1 for one in self.classes() if one.support or one.predicted]
-        return sum(there) / len(there)
+        """Mean F1 in percent of the classes that occur among the examples or the predictions."""
+        present = [scores.f1 for scores in self.classes() if scores.support or scores.predicted]
+        return sum(present) / len(present)
 
     def classes(self) -> list[ClassScores]:
-        """Precision, recall and F1 of every class, in the order of `labels`."""
+        """Return precision, recall and F1 of every class, in the order of `labels`."""
         columns = [sum(column) for column in zip(*self.counts, strict=True)]
         return [
             _class_scores(label, found=row[place], support=sum(row), predicted=columns[place])
@@ -59,36 +59,40 @@ class Confusion:
         ]
 
     def table(self) -> str:
-        """The matrix for people: a row an expected label, a column a predicted one, then the scores of the class."""
+        """Format the matrix: one row per expected label, one column per predicted label, then scores."""
         heading = ["expected", *self.labels, "precision", "recall", "F1"]
         rows = [
-            [one.label, *map(str, row), f"{one.precision:.1f}", f"{one.recall:.1f}", f"{one.f1:.1f}"]
-            for one, row in zip(self.classes(), self.counts, strict=True)
+            [scores.label, *map(str, row), f"{scores.precision:.1f}", f"{scores.recall:.1f}", f"{scores.f1:.1f}"]
+            for scores, row in zip(self.classes(), self.counts, strict=True)
         ]
         widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
-        return "\n".join(_aligned(row, widths) for row in [heading, *rows])
+        return "\n".join(_align_cells(row, widths) for row in [heading, *rows])
 
 
-def confusion(predicted: Sequence[str], expected: Sequence[str], *, labels: Sequence[str] | None = None) -> Confusion:
-    """Count. `labels` gives the order of the classes; by default all that occur, sorted.
+def confusion_matrix(
+    predicted: Sequence[str], expected: Sequence[str], *, labels: Sequence[str] | None = None
+) -> ConfusionMatrix:
+    """Count predictions per class. `labels` gives the order of the classes; by default all that occur, sorted.
 
-    Raises DataError where there is no example, the numbers differ, or a label is none of `labels`.
+    Raises DataError if there are no examples, the numbers differ, or a label is not in `labels`.
     """
     if len(predicted) != len(expected):
-        raise DataError(f"{len(predicted):,} labels are predicted for {len(expected):,} examples; give one for each")
+        raise DataError(
+            f"{len(predicted):,} predicted labels for {len(expected):,} examples; give as many labels as examples"
+        )
     if not expected:
-        raise DataError("there is no example to score; give a label a line")
+        raise DataError("there are no examples to score; give one label per line")
     names = tuple(sorted({*predicted, *expected}) if labels is None else labels)
     unknown = {*predicted, *expected}.difference(names)
     if unknown:
-        raise DataError(f"label {min(unknown)!r} is none of the classes; known: {', '.join(names)}")
+        raise DataError(f"label {min(unknown)!r} is not a class; the classes are {', '.join(names)}")
     pairs = Counter(zip(expected, predicted, strict=True))
-    return Confusion(names, tuple(tuple(pairs[true, taken] for taken in names) for true in names))
+    return ConfusionMatrix(names, tuple(tuple(pairs[true, taken] for taken in names) for true in names))
 
 
 def classification_scores(predicted: Sequence[str], expected: Sequence[str]) -> list[Score]:
-    """Accuracy and macro-averaged F1, in percent. Raises DataError as `confusion` does."""
-    counted = confusion(predicted, expected)
+    """Return accuracy and macro-averaged F1 in percent. Raises DataError as `confusion_matrix` does."""
+    counted = confusion_matrix(predicted, expected)
     facts = f"classes:{len(set(expected))}|examples:{counted.examples}"
     return [
         Score("accuracy", counted.accuracy, facts, "", higher_is_better=True),
@@ -111,7 +115,7 @@ def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """The first column to the left, the numbers to the right."""
+def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Align the first column left and the numbers right."""
     first, *others = zip(cells, widths, strict=True)
     return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])

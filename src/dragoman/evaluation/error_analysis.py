@@ -1,8 +1,7 @@
-"""Where outputs go wrong: scores by length, by how common words are, by kinds of words, and outputs that are no
-translation at all.
+"""Error analysis: scores by sentence length, word frequency and kind of word, and outputs that are not translations.
 
-Words are those that white space separates, with the punctuation around them taken off; recall and precision count them
-as bags, sentence by sentence.
+Words are separated by white space and stripped of surrounding punctuation. Recall and precision count words as
+multisets, sentence by sentence.
 """
 
 import re
@@ -14,20 +13,20 @@ from functools import partial
 from dragoman.evaluation.metrics import Bleu, Chrf
 from dragoman.evaluation.scores import check_aligned, corpus_score, sentence_scores
 
-LENGTHS = (5, 10, 15, 20, 30, 50)
-"""The longest sources of each group but the last, in words."""
-FREQUENCIES = (0, 1, 4, 19, 99, 999)
-"""How often the most common words of each group but the last occur in training: 0 is never."""
-LONGEST_REPEATED = 4
-ECHO = 0.5
-"""The share of an output's words that stand in the source and not in the reference from which on it is an echo."""
+LENGTH_BOUNDS = (5, 10, 15, 20, 30, 50)
+"""Maximum source length of each group but the last, in words."""
+FREQUENCY_BOUNDS = (0, 1, 4, 19, 99, 999)
+"""Maximum frequency in the training data of each group but the last."""
+MAX_REPEATED_WORDS = 4
+COPY_THRESHOLD = 0.5
+"""Minimum fraction of words copied from the source, and missing in the reference, of a copied output."""
 
 _TRIMMED = re.compile(r"^\W+|\W+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Some of the sentences, scored together."""
+class GroupScores:
+    """Scores of a group of sentences."""
 
     name: str
     sentences: int
@@ -36,37 +35,37 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class WordsFound:
-    """Words of one kind: how many the references have, the outputs have, and both have."""
+class WordAccuracy:
+    """Number of words of one kind in the references, in the outputs and in both."""
 
     name: str
-    wanted: int
-    written: int
-    both: int
+    in_references: int
+    in_outputs: int
+    in_both: int
 
     @property
     def recall(self) -> float | None:
-        return self.both / self.wanted if self.wanted else None
+        return self.in_both / self.in_references if self.in_references else None
 
     @property
     def precision(self) -> float | None:
-        return self.both / self.written if self.written else None
+        return self.in_both / self.in_outputs if self.in_outputs else None
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
-    """The sentences, counted from 0, whose outputs are no translation, or repeat themselves."""
+class OutputErrors:
+    """Indexes, from 0, of sentences whose outputs are empty, repeat themselves or copy the source."""
 
     empty: tuple[int, ...]
-    repeating: tuple[int, ...]
-    echoing: tuple[int, ...]
+    repetitive: tuple[int, ...]
+    copied: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
-    """One sentence that went wrong."""
+class WorstSentence:
+    """Sentence with a low score."""
 
-    number: int
+    index: int
     chrf: float
     source: str
     reference: str
@@ -74,20 +73,20 @@ class Bad:
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """What one system does with a test set."""
+class ErrorAnalysis:
+    """Error analysis of one system on a test set."""
 
     name: str
-    whole: Group
-    by_length: tuple[Group, ...]
-    by_frequency: tuple[WordsFound, ...]
-    """Nothing where it is not known how common words are."""
-    by_kind: tuple[WordsFound, ...]
-    faults: Faults
-    worst: tuple[Bad, ...]
+    overall: GroupScores
+    by_length: tuple[GroupScores, ...]
+    by_frequency: tuple[WordAccuracy, ...]
+    """Empty without word frequencies."""
+    by_kind: tuple[WordAccuracy, ...]
+    errors: OutputErrors
+    worst: tuple[WorstSentence, ...]
 
 
-def analyse(
+def analyze_errors(
     name: str,
     outputs: Sequence[str],
     *,
@@ -95,33 +94,33 @@ def analyse(
     references: Sequence[str],
     frequencies: Mapping[str, int] | None = None,
     worst: int = 10,
-) -> Analysis:
-    """Everything about the outputs of a system, one for each source and reference.
+) -> ErrorAnalysis:
+    """Analyze the outputs of a system, one per source and reference.
 
-    `frequencies` say how often each word occurs on the target side of the training data. Raises DataError on unequal
-    numbers of sentences.
+    `frequencies` counts each word on the target side of the training data. Raises DataError if the numbers of
+    sentences differ.
     """
     check_aligned(outputs, [references, sources], names=[name, "references", "sources"])
     rows = list(zip(sources, references, outputs, strict=True))
     chrfs = [score.value for score in sentence_scores(outputs, [references], Chrf())]
     ranked = sorted(range(len(rows)), key=lambda number: (chrfs[number], number))[:worst]
-    return Analysis(
+    return ErrorAnalysis(
         name=name,
-        whole=_scored("all", rows),
+        overall=_group_scores("all", rows),
         by_length=tuple(_by_length(rows)),
         by_frequency=tuple(_by_frequency(rows, frequencies)) if frequencies is not None else (),
         by_kind=tuple(_by_kind(rows)),
-        faults=faults(rows),
-        worst=tuple(Bad(number, chrfs[number], *rows[number]) for number in ranked),
+        errors=find_output_errors(rows),
+        worst=tuple(WorstSentence(number, chrfs[number], *rows[number]) for number in ranked),
     )
 
 
-Row = tuple[str, str, str]
+SentenceRow = tuple[str, str, str]
 """Source, reference and output."""
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs."""
+    """Count each word."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(words(text))
@@ -129,7 +128,7 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text without the punctuation around them.
+    """Split a text into words without surrounding punctuation.
 
     >>> words('"Zwei (2) Hunde," sagt er.')
     ['Zwei', '2', 'Hunde', 'sagt', 'er']
@@ -137,74 +136,82 @@ def words(text: str) -> list[str]:
     return [trimmed for word in text.split() if (trimmed := _TRIMMED.sub("", word))]
 
 
-def faults(rows: Sequence[Row]) -> Faults:
-    """What no reference is needed for to see, the echo aside."""
-    return Faults(
+def find_output_errors(rows: Sequence[SentenceRow]) -> OutputErrors:
+    """Find outputs that are empty, repetitive or copied from the source."""
+    return OutputErrors(
         empty=tuple(number for number, (_, _, output) in enumerate(rows) if not output.strip()),
-        repeating=tuple(number for number, (_, _, output) in enumerate(rows) if repeats(output)),
-        echoing=tuple(number for number, row in enumerate(rows) if echoes(*row)),
+        repetitive=tuple(number for number, (_, _, output) in enumerate(rows) if is_repetitive(output)),
+        copied=tuple(number for number, row in enumerate(rows) if is_copy(*row)),
     )
 
 
-def repeats(output: str) -> bool:
-    """Whether some words stand there twice, one time right behind the other; one word alone must stand three times.
+def is_repetitive(output: str) -> bool:
+    """Return whether a sequence of words occurs twice in a row, or a single word three times.
 
-    >>> repeats("ein Mann mit einem Hut mit einem Hut"), repeats("das, das sie sah"), repeats("ja ja ja")
-    (True, False, True)
+    >>> [is_repetitive(text) for text in ("ein Mann mit einem Hut mit einem Hut", "das, das sie sah", "ja ja ja")]
+    [True, False, True]
     """
-    found = words(output)
-    for size in range(1, LONGEST_REPEATED + 1):
+    output_words = words(output)
+    for size in range(1, MAX_REPEATED_WORDS + 1):
         times = 3 if size == 1 else 2
-        for first in range(len(found) - times * size + 1):
-            pieces = [found[first + time * size : first + (time + 1) * size] for time in range(times)]
+        for first in range(len(output_words) - times * size + 1):
+            pieces = [output_words[first + time * size : first + (time + 1) * size] for time in range(times)]
             if all(piece == pieces[0] for piece in pieces):
                 return True
     return False
 
 
-def echoes(source: str, reference: str, output: str) -> bool:
-    """Whether at least half of an output's words are the source's, and the reference has none of them."""
-    written = words(output)
-    copied = [word for word in written if word in set(words(source)) - set(words(reference))]
-    return bool(written) and len(copied) >= ECHO * len(written)
+def is_copy(source: str, reference: str, output: str) -> bool:
+    """Return whether at least half of the output's words are in the source but not in the reference."""
+    output_words = words(output)
+    copied = [word for word in output_words if word in set(words(source)) - set(words(reference))]
+    return bool(output_words) and len(copied) >= COPY_THRESHOLD * len(output_words)
 
 
-def _by_length(rows: Sequence[Row]) -> Iterable[Group]:
-    for low, high in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
-        some = [row for row in rows if low < len(row[0].split()) and (high is None or len(row[0].split()) <= high)]
-        if some:
-            yield _scored(f"{low + 1} to {high}" if high is not None else f"more than {low}", some)
+def _by_length(rows: Sequence[SentenceRow]) -> Iterable[GroupScores]:
+    for low, high in zip((0, *LENGTH_BOUNDS), (*LENGTH_BOUNDS, None), strict=True):
+        group = [row for row in rows if low < len(row[0].split()) and (high is None or len(row[0].split()) <= high)]
+        if group:
+            yield _group_scores(f"{low + 1} to {high}" if high is not None else f"more than {low}", group)
 
 
-def _by_frequency(rows: Sequence[Row], frequencies: Mapping[str, int]) -> Iterable[WordsFound]:
-    for low, high in zip((-1, *FREQUENCIES), (*FREQUENCIES, None), strict=True):
+def _by_frequency(rows: Sequence[SentenceRow], frequencies: Mapping[str, int]) -> Iterable[WordAccuracy]:
+    for low, high in zip((-1, *FREQUENCY_BOUNDS), (*FREQUENCY_BOUNDS, None), strict=True):
         name = f"{low + 1:,} and more" if high is None else f"{low + 1:,} to {high:,}"
         named = {0: "never", 1: "once"}.get(-1 if high is None else high, name)
-        yield _found(named, rows, partial(_as_common, frequencies, low, high))
+        yield _word_accuracy(named, rows, partial(_in_frequency_range, frequencies, low, high))
 
 
-def _as_common(frequencies: Mapping[str, int], low: int, high: int | None, _: frozenset[str], word: str) -> bool:
+def _in_frequency_range(
+    frequencies: Mapping[str, int], low: int, high: int | None, _: frozenset[str], word: str
+) -> bool:
     count = frequencies.get(word, 0)
     return low < count and (high is None or count <= high)
 
 
-def _by_kind(rows: Sequence[Row]) -> Iterable[WordsFound]:
-    yield _found("with a capital", rows, lambda _, word: word[:1].isupper())
-    yield _found("in small letters", rows, lambda _, word: word[:1].islower())
-    yield _found("with a digit", rows, lambda _, word: any(map(str.isdigit, word)))
-    yield _found("standing in the source too", rows, lambda source, word: word in source)
+def _by_kind(rows: Sequence[SentenceRow]) -> Iterable[WordAccuracy]:
+    yield _word_accuracy("capitalized", rows, lambda _, word: word[:1].isupper())
+    yield _word_accuracy("lower-case", rows, lambda _, word: word[:1].islower())
+    yield _word_accuracy("with a digit", rows, lambda _, word: any(map(str.isdigit, word)))
+    yield _word_accuracy("also in the source", rows, lambda source, word: word in source)
 
 
-def _found(name: str, rows: Sequence[Row], belongs: Callable[[frozenset[str], str], bool]) -> WordsFound:
-    wanted = written = both = 0
+def _word_accuracy(
+    name: str, rows: Sequence[SentenceRow], belongs: Callable[[frozenset[str], str], bool]
+) -> WordAccuracy:
+    in_references = in_outputs = in_both = 0
     for source, reference, output in rows:
-        there = frozenset(words(source))
-        ours, theirs = (Counter(word for word in words(text) if belongs(there, word)) for text in (reference, output))
-        wanted, written, both = wanted + ours.total(), written + theirs.total(), both + (ours & theirs).total()
-    return WordsFound(name, wanted, written, both)
+        source_words = frozenset(words(source))
+        expected, predicted = (
+            Counter(word for word in words(text) if belongs(source_words, word)) for text in (reference, output)
+        )
+        in_references += expected.total()
+        in_outputs += predicted.total()
+        in_both += (expected & predicted).total()
+    return WordAccuracy(name, in_references, in_outputs, in_both)
 
 
-def _scored(name: str, rows: Sequence[Row]) -> Group:
+def _group_scores(name: str, rows: Sequence[SentenceRow]) -> GroupScores:
     references, outputs = [row[1] for row in rows], [row[2] for row in rows]
     bleu, chrf = (corpus_score(outputs, [references], metric).value for metric in (Bleu(), Chrf()))
-    return Group(name, len(rows), bleu, chrf)
+    return GroupScores(name, len(rows), bleu, chrf)

@@ -1,9 +1,9 @@
-"""Exact match as one more sacreBLEU metric, so that it has a signature, several references and the paired tests."""
+"""Exact match as a sacreBLEU metric, with signature, several references and paired tests."""
 
 from collections.abc import Sequence
 from typing import Any, final
 
-from sacrebleu.metrics.base import Metric as Measure
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.base import Score, Signature
 
 
@@ -15,13 +15,13 @@ class _ExactMatchSignature(Signature):
 
 
 @final
-class ExactMatchMeasure(Measure):
-    """100 x outputs equal to one of their references / outputs. The statistics of a segment are (equal, 1)."""
+class ExactMatchMetric(SacrebleuMetric):
+    """Percentage of outputs that equal one of their references. The statistics of a segment are (equal, 1)."""
 
     _SIGNATURE_TYPE: type[Signature] = _ExactMatchSignature
 
     def __init__(self, *, lowercase: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU leaves it without annotations
+        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
         self.lowercase = lowercase
 
     def _preprocess_segment(self, sent: str) -> str:

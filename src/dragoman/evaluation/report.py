@@ -1,15 +1,15 @@
-"""Scores as rows of plain data, ready for JSON, a table or a model card."""
+"""Conversion of scores to rows of plain data, for JSON, tables and model cards."""
 
 from collections.abc import Sequence
 
 from dragoman.evaluation.scores import Score
-from dragoman.evaluation.significance import Paired
+from dragoman.evaluation.significance import PairedResult
 
 Row = dict[str, str | float | bool | None]
 
 
 def score_rows(scores: Sequence[Score]) -> list[Row]:
-    """One row a score."""
+    """Return one row per score."""
     return [
         {
             "metric": score.metric,
@@ -23,25 +23,25 @@ def score_rows(scores: Sequence[Score]) -> list[Row]:
 
 
 def sentence_rows(columns: Sequence[Sequence[Score]]) -> list[Row]:
-    """One row a sentence, a column a metric, lines counted from 1; `columns` hold the scores metric by metric."""
+    """Return one row per sentence and one column per metric, with lines from 1; `columns` has one list per metric."""
     return [
         {"line": line, **{score.metric: round(score.value, 4) for score in scores}}
         for line, scores in enumerate(zip(*columns, strict=True), start=1)
     ]
 
 
-def paired_rows(compared: Sequence[Paired]) -> list[Row]:
-    """One row for each metric and system, with the verdict on which both tests agree."""
+def comparison_rows(compared: Sequence[PairedResult]) -> list[Row]:
+    """Return one row per metric and system, with the verdict of both tests."""
     return [
         {
             "metric": paired.metric,
             "system": paired.system,
             "score": round(paired.score, 4),
             "mean": round(paired.mean, 4),
-            "interval": round(paired.interval, 4),
+            "confidence": round(paired.confidence, 4),
             "difference": None if paired.difference is None else round(paired.difference, 4),
             "p_bootstrap": paired.p_bootstrap,
-            "p_randomisation": paired.p_randomisation,
+            "p_randomization": paired.p_randomization,
             "verdict": paired.verdict(),
             "signature": paired.signature,
         }

@@ -1,14 +1,14 @@
-"""ROUGE as one more sacreBLEU metric, computed by rouge-score; several references, and the paired tests.
+"""ROUGE as a sacreBLEU metric, computed by rouge-score, with several references and paired tests.
 
-rouge-score takes words of a to z and 0 to 9 in lower case; everything else separates them. With several references an
-output counts the best F1. The score of a corpus is the mean over its outputs, as it is reported for summaries.
+rouge-score lower-cases the text and treats every character but a to z and 0 to 9 as a separator. With several
+references, the best F1 counts. The corpus score is the mean over the outputs, as is usual for summaries.
 """
 
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Literal, final
 
-from sacrebleu.metrics.base import Metric as Measure
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.base import Score, Signature
 
 from dragoman.errors import MissingExtraError
@@ -25,14 +25,14 @@ class _RougeSignature(Signature):
 
 
 @final
-class RougeMeasure(Measure):
-    """100 x the mean F1 of the outputs. The statistics of a segment are (F1, 1)."""
+class RougeMetric(SacrebleuMetric):
+    """Mean F1 of the outputs in percent. The statistics of a segment are (F1, 1)."""
 
     _SIGNATURE_TYPE: type[Signature] = _RougeSignature
 
     def __init__(self, *, variant: Variant, stemmer: bool) -> None:
-        """Raises MissingExtraError where rouge-score is not installed."""
-        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU leaves it without annotations
+        """Raises MissingExtraError if rouge-score is not installed."""
+        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
         self.variant = variant
         self.stemmer = stemmer
         self._scorer = _scorer(variant, stemmer=stemmer)

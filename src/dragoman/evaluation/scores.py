@@ -1,23 +1,22 @@
-"""Scores of outputs against references, of a whole corpus and of single sentences.
+"""Corpus and sentence scores of outputs against references.
 
-References stand as sacreBLEU has them: one sequence of sentences for each translator, so `references[k][i]` is what
-translator `k` made of sentence `i`.
+References have the layout of sacreBLEU: `references[k][i]` is reference `k` of sentence `i`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu.metrics.base import Metric as Measure
-from sacrebleu.metrics.base import Score as Measured
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.base import Score as SacrebleuScore
 
 from dragoman.errors import DataError
-from dragoman.evaluation.metrics import Metric, higher_is_better, measure
+from dragoman.evaluation.metrics import Metric, build_metric, higher_is_better
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A value with what it takes to compare it: the name and signature of sacreBLEU."""
+    """Score with the name and signature of sacreBLEU, which make it comparable."""
 
     metric: str
     value: float
@@ -30,32 +29,32 @@ class Score:
 
 
 def corpus_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> Score:
-    """The score of all sentences together, in percent. Raises DataError on none or unequal numbers of sentences."""
+    """Score a whole corpus, in percent. Raises DataError if the numbers of sentences differ or are zero."""
     check_aligned(hypotheses, references)
-    tool = measure(metric)
-    return _score(tool.corpus_score(hypotheses, references), tool, metric)
+    scorer = build_metric(metric)
+    return _score(scorer.corpus_score(hypotheses, references), scorer, metric)
 
 
 def sentence_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> list[Score]:
-    """The score of each sentence alone, in percent; their mean is not the score of the corpus. Raises DataError."""
+    """Score each sentence, in percent; the mean is not the corpus score. Raises DataError as `corpus_score` does."""
     check_aligned(hypotheses, references)
-    tool = measure(metric, one_sentence=True)
+    scorer = build_metric(metric, sentence_level=True)
     rows = zip(hypotheses, *references, strict=True)
-    return [_score(tool.sentence_score(hypothesis, accepted), tool, metric) for hypothesis, *accepted in rows]
+    return [_score(scorer.sentence_score(hypothesis, accepted), scorer, metric) for hypothesis, *accepted in rows]
 
 
 def check_aligned(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, names: Sequence[str] | None = None
 ) -> None:
-    """Raise DataError unless there is a sentence, and every reference has as many as the hypotheses.
+    """Raise DataError unless hypotheses and references have the same number of sentences, at least one.
 
-    `names` (of the hypotheses, then of each reference) say in the message where they came from.
+    `names` of the hypotheses and of each reference appear in the message.
     """
     first, *others = names or ["hypotheses", *(f"reference {number}" for number, _ in enumerate(references, start=1))]
     if not references:
-        raise DataError("no reference is given; scores need at least one")
+        raise DataError("no reference is given; give at least one")
     if not hypotheses:
-        raise DataError(f"{first}: holds no sentence; there is nothing to score")
+        raise DataError(f"{first}: contains no sentences; give at least one")
     for name, sentences in zip(others, references, strict=True):
         if len(sentences) != len(hypotheses):
             raise DataError(
@@ -64,19 +63,16 @@ def check_aligned(
             )
 
 
-def _score(measured: Measured, tool: Measure, metric: Metric) -> Score:
+def _score(computed: SacrebleuScore, scorer: SacrebleuMetric, metric: Metric) -> Score:
     return Score(
-        metric=measured.name,
-        value=float(measured.score),
-        signature=str(tool.get_signature()),
-        detail=measured._verbose,
+        metric=computed.name,
+        value=float(computed.score),
+        signature=str(scorer.get_signature()),
+        detail=computed._verbose,
         higher_is_better=higher_is_better(metric),
     )
 
 
-def perplexity(nats: float) -> float:
-    """$e^H$ of a cross-entropy in nats: among so many equally likely words one would be as much in doubt.
-
-    Infinite where floats end.
-    """
-    return math.exp(nats) if nats < 700 else math.inf
+def perplexity(cross_entropy: float) -> float:
+    """Return $e^H$ of a cross-entropy $H$ in nats, or infinity beyond the range of floats."""
+    return math.exp(cross_entropy) if cross_entropy < 700 else math.inf

@@ -1,8 +1,8 @@
-"""Answers as they are scored on SQuAD (Rajpurkar et al., 2016, section 6; 2018): exact match and F1 of words.
+"""Metrics of SQuAD (Rajpurkar et al., 2016, section 6; 2018): exact match and word F1 of answers.
 
-Both compare texts in lower case, without ASCII punctuation, without the articles a, an, the, and with single spaces. A
-question counts the best of its reference answers. One without any, or with such alone as normalise to nothing, cannot
-be answered: there the empty answer is right and every other is wrong.
+Both compare texts in lower case, without ASCII punctuation and the articles a, an and the, and with single spaces. The
+best reference answer counts. A question is unanswerable if all its references are empty after normalization: then the
+empty answer is correct and every other answer is wrong.
 """
 
 import re
@@ -17,46 +17,48 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalised(answer: str) -> str:
-    """An answer as it is compared."""
+def normalize_answer(answer: str) -> str:
+    """Normalize an answer for comparison."""
     without_punctuation = answer.lower().translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", without_punctuation).split())
 
 
 def exact_match(answer: str, references: Sequence[str]) -> float:
-    """1 where the answer equals a reference when both are normalised, else 0; with no reference, 1 for no answer."""
-    return max(float(normalised(answer) == accepted) for accepted in _accepted(references))
+    """Return 1 if the normalized answer equals a normalized reference, else 0."""
+    return max(float(normalize_answer(answer) == accepted) for accepted in _accepted_answers(references))
 
 
 def span_f1(answer: str, references: Sequence[str]) -> float:
-    """The best F1 between the words of the answer and those of a reference, each word as often as it occurs."""
-    words = normalised(answer).split()
-    return max(_f1(words, accepted.split()) for accepted in _accepted(references))
+    """Return the best F1 between the words of the answer and of a reference, as multisets."""
+    words = normalize_answer(answer).split()
+    return max(_f1(words, accepted.split()) for accepted in _accepted_answers(references))
 
 
 def span_scores(answers: Sequence[str], references: Sequence[Sequence[str]]) -> list[Score]:
-    """Exact match and F1 over all questions, in percent; `references[i]` are the accepted answers of question `i`.
+    """Return exact match and F1 in percent; `references[i]` are the accepted answers of question `i`.
 
-    The details give both kinds of question apart where some cannot be answered. Raises DataError where there is no
-    question, or not one answer for each.
+    If some questions are unanswerable, the details list both kinds separately. Raises DataError if there are no
+    questions, or the numbers of answers and questions differ.
     """
     if len(answers) != len(references):
-        raise DataError(f"{len(answers):,} answers are given for {len(references):,} questions; give one for each")
+        raise DataError(
+            f"{len(answers):,} answers for {len(references):,} questions; give as many answers as questions"
+        )
     if not answers:
-        raise DataError("there is no question to score")
-    answerable = [_accepted(accepted) != [""] for accepted in references]
-    signature = f"questions:{len(answers)}|unanswerable:{answerable.count(False)}|normalisation:squad|refs:best"
+        raise DataError("there are no questions to score; give at least one")
+    answerable = [_accepted_answers(accepted) != [""] for accepted in references]
+    signature = f"questions:{len(answers)}|unanswerable:{answerable.count(False)}|normalization:squad|refs:best"
     scores = []
     for name, score in (("EM", exact_match), ("F1", span_f1)):
         values = [score(answer, accepted) for answer, accepted in zip(answers, references, strict=True)]
-        detail = _apart(values, answerable)
+        detail = _details_by_kind(values, answerable)
         scores.append(Score(name, _mean(values), signature, detail, higher_is_better=True))
     return scores
 
 
-def _accepted(references: Sequence[str]) -> list[str]:
-    """The references normalised; the empty answer alone where nothing is left of them."""
-    return [text for text in map(normalised, references) if text] or [""]
+def _accepted_answers(references: Sequence[str]) -> list[str]:
+    """Normalize the references; return the empty answer alone if all are empty."""
+    return [text for text in map(normalize_answer, references) if text] or [""]
 
 
 def _f1(words: list[str], accepted: list[str]) -> float:
@@ -66,17 +68,17 @@ def _f1(words: list[str], accepted: list[str]) -> float:
     return 2 * shared / (len(words) + len(accepted))
 
 
-def _apart(values: Sequence[float], answerable: Sequence[bool]) -> str:
+def _details_by_kind(values: Sequence[float], answerable: Sequence[bool]) -> str:
     if all(answerable):
         return ""
     parts = []
-    for wanted, name in ((True, "answerable"), (False, "unanswerable")):
-        some = [value for value, there in zip(values, answerable, strict=True) if there is wanted]
-        if some:
-            parts.append(f"{name} {_mean(some):.2f} of {len(some)}")
+    for kind, name in ((True, "answerable"), (False, "unanswerable")):
+        selected = [value for value, can_answer in zip(values, answerable, strict=True) if can_answer is kind]
+        if selected:
+            parts.append(f"{name} {_mean(selected):.2f} of {len(selected)}")
     return f"({', '.join(parts)})"
 
 
 def _mean(values: Sequence[float]) -> float:
-    """In percent."""
+    """Return the mean in percent."""
     return 100 * sum(values) / len(values)

@@ -1,50 +1,51 @@
-"""Using a trained network: texts in, translations, completions, labels, answers and scores out.
+"""Use of trained models: translation, generation, classification, tagging, question answering and scoring.
 
-A translator needs no PyTorch where the compiled core computes; what does is imported when it is asked for.
+A translator on the CPU backend does not import PyTorch; the other names import it when they are first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dragoman.inference.batching import InputWarning
 from dragoman.inference.chat import ChatTemplate, Message, Turn
-from dragoman.inference.length_warnings import ReadingWarning
-from dragoman.inference.translation import Translation
+from dragoman.inference.translation import Translation, TranslationResult
 from dragoman.inference.translator import TranslationWarning, Translator
 
 if TYPE_CHECKING:
-    from dragoman.inference.classifier import Classified, Classifier
+    from dragoman.inference.classifier import Classification, Classifier
     from dragoman.inference.completion import Completion
     from dragoman.inference.generator import GenerationWarning, Generator
     from dragoman.inference.perplexity import Perplexity
-    from dragoman.inference.question_answerer import Answer, Answerer, AnswerSettings
+    from dragoman.inference.question_answerer import Answer, AnswerConfig, QuestionAnswerer
     from dragoman.inference.tagger import Tag, Tagger
 
-_ON_TENSORS = {
-    "question_answerer": ("Answer", "Answerer", "AnswerSettings"),
-    "classifier": ("Classified", "Classifier"),
+_LAZY = {
+    "question_answerer": ("Answer", "AnswerConfig", "QuestionAnswerer"),
+    "classifier": ("Classification", "Classifier"),
     "completion": ("Completion",),
     "generator": ("GenerationWarning", "Generator"),
     "perplexity": ("Perplexity",),
     "tagger": ("Tag", "Tagger"),
 }
-"""What needs PyTorch, by the file it stands in."""
+"""Names that need PyTorch, by module."""
 
 __all__ = [
     "Answer",
-    "AnswerSettings",
-    "Answerer",
+    "AnswerConfig",
     "ChatTemplate",
-    "Classified",
+    "Classification",
     "Classifier",
     "Completion",
     "GenerationWarning",
     "Generator",
+    "InputWarning",
     "Message",
     "Perplexity",
-    "ReadingWarning",
+    "QuestionAnswerer",
     "Tag",
     "Tagger",
     "Translation",
+    "TranslationResult",
     "TranslationWarning",
     "Translator",
     "Turn",
@@ -52,7 +53,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for file, names in _ON_TENSORS.items():
+    for module, names in _LAZY.items():
         if name in names:
-            return getattr(import_module(f"dragoman.inference.{file}"), name)
+            return getattr(import_module(f"dragoman.inference.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

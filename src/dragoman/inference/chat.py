@@ -1,4 +1,4 @@
-"""Conversations as prompts: plain strings before and after what each side says, and nothing that is executed."""
+"""Chat templates: conversations as prompts, by plain strings around each message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ Role = Literal["user", "assistant"]
 
 
 class Turn(Config):
-    """The strings around what one side says."""
+    """Strings around the messages of one role."""
 
-    prefix: str = Field(default="", description="stands before each message of this side")
-    suffix: str = Field(default="", description="stands after each message of this side")
+    prefix: str = Field(default="", description="precedes each message of this role")
+    suffix: str = Field(default="", description="follows each message of this role")
 
 
 class ChatTemplate(Config):
-    """How a conversation is written out for a network, as it was when the network was trained."""
+    """Form of a conversation as text, as the model was trained on it."""
 
     user: Turn = Turn(prefix="User: ", suffix="\n")
     assistant: Turn = Turn(prefix="Assistant: ", suffix="\n")
 
     @model_validator(mode="after")
-    def _tells_them_apart(self) -> Self:
+    def _check_prefixes(self) -> Self:
         if self.user.prefix.strip() == self.assistant.prefix.strip():
             raise ValueError(
-                f"user.prefix = {self.user.prefix!r} and assistant.prefix = {self.assistant.prefix!r} do not tell the "
-                "two apart; give each side a prefix of its own"
+                f"user.prefix = {self.user.prefix!r} and assistant.prefix = {self.assistant.prefix!r} are the same; "
+                "choose two different prefixes"
             )
         return self
 
     def turn(self, role: Role) -> Turn:
-        """The strings of one side."""
+        """Return the strings of one role."""
         match role:
             case "user":
                 return self.user
@@ -46,32 +46,32 @@ class ChatTemplate(Config):
 
     @property
     def stop(self) -> tuple[str, ...]:
-        """What ends an answer of a network that goes on writing: the end of its turn, or another one's beginning."""
+        """Stop strings of an answer: the end of its turn, and the beginning of the user's."""
         return tuple(one for one in (self.assistant.suffix, self.user.prefix) if one)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one side said."""
+    """Message of one role."""
 
     role: Role
     text: str
 
 
-def prompt_of(messages: Sequence[Message], template: ChatTemplate) -> str:
-    """The conversation up to the point where the assistant is to speak.
+def format_chat(messages: Sequence[Message], template: ChatTemplate) -> str:
+    """Return a conversation as a prompt for the next message of the assistant.
 
-    Raises DataError where the user is not the last to have spoken, and where a message holds a mark of the template:
-    the network would read it as a turn of its own, and anybody could put words into another's mouth.
+    Raises DataError where the last message is not the user's, and where a message contains a marker of the template:
+    the model would read it as a turn of its own, so that a user could forge messages of the assistant.
     """
     if not messages or messages[-1].role != "user":
-        raise DataError("the conversation does not end with a message of the user; add one, for an answer to be given")
-    marks = [mark.strip() for turn in (template.user, template.assistant) for mark in (turn.prefix, turn.suffix)]
+        raise DataError("the conversation does not end with a message of the user; add one")
+    markers = [marker.strip() for turn in (template.user, template.assistant) for marker in (turn.prefix, turn.suffix)]
     for number, message in enumerate(messages, start=1):
-        for mark in marks:
-            if mark and mark in message.text:
+        for marker in markers:
+            if marker and marker in message.text:
                 raise DataError(
-                    f"message {number} holds {mark!r}, which marks a turn in the chat template; write it otherwise"
+                    f"message {number} contains {marker!r}, which marks a turn in the chat template; rephrase it"
                 )
     turns = [(template.turn(message.role), message.text) for message in messages]
     return "".join(f"{turn.prefix}{text}{turn.suffix}" for turn, text in turns) + template.assistant.prefix

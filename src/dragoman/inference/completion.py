@@ -1,4 +1,4 @@
-"""From the ids of prompts to completions."""
+"""Sampling and search of completions, from prompt ids to text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,191 +8,196 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import (
-    Average,
-    Beginnings,
-    Drawn,
+    DecodingConfig,
     Hypothesis,
-    SamplingSettings,
-    SearchSettings,
-    Sliding,
-    draw,
+    SampledToken,
+    SamplingConfig,
+    SamplingStart,
+    SlidingContext,
+    sample_tokens,
     search,
 )
-from dragoman.decoding.greedy_state import hypothesis_of
-from dragoman.inference.backends.decoder_only import Predicting
-from dragoman.inference.length_batches import batches_by_length
-from dragoman.inference.padding import rectangle
-from dragoman.inference.text_stream import Writer
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding.config import AVERAGE_LOG_PROB
+from dragoman.decoding.hypothesis import build_hypothesis
+from dragoman.inference.backends.torch_backend import DecoderOnlyBackend, pad_batch
+from dragoman.inference.batching import batch_by_length
+from dragoman.inference.text_stream import TextStream
 from dragoman.typing import Int
 
-Ending = Literal["end", "stop", "length"]
+FinishReason = Literal["end", "stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a network writes after a prompt.
+    """Generated continuation of a prompt.
 
-    `prompt` is the prompt as the network saw it, and `text` what follows it, with the space between them if there is
-    one. `tokens` are its pieces in readable form, among them those that spell the stop string, which the text lacks.
-    `ending` says whether the network ended it, a stop string did, or the most tokens allowed.
+    `prompt` is the normalized prompt, `text` its continuation, with the space between them if there is one. `tokens`
+    are its subwords in readable form, those of the stop string included, which the text lacks. `finish_reason` says
+    whether the end symbol, a stop string or the length limit ended it.
     """
 
     prompt: str
     text: str
     hypothesis: Hypothesis
     tokens: tuple[str, ...]
-    ending: Ending
+    finish_reason: FinishReason
+
+    @property
+    def score(self) -> float:
+        """Log-probability after the length penalty; of a sample, the mean log-probability per token."""
+        return self.hypothesis.score
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Completion(text={self.text!r}, score={self.score:.4f}, finish_reason={self.finish_reason!r})"
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a network is given to go on from."""
+    """Prompt as the model reads it."""
 
     text: str
     ids: tuple[int, ...]
-    """With the begin symbol, wherever it stands."""
-    said: tuple[int, ...]
-    """Those that the output is a part of one text with: repetition looks back on them, and spaces come between."""
+    """With the begin symbol, before or after the prompt."""
+    context: tuple[int, ...]
+    """Ids that form one text with the output: repetition filters look back on them, and spaces separate them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a completion ends at the latest: at so many tokens, and before any of the stop strings."""
+    """Limits of a completion: number of tokens, and stop strings that it ends before."""
 
-    tokens: int
+    max_new_tokens: int
     stop: tuple[str, ...] = ()
 
 
 @final
 class Completer:
-    """Draws and searches in batches, and writes out as text what is found."""
+    """Samples and searches completions in batches, and detokenizes them."""
 
-    def __init__(self, network: Predicting, side: Side, *, context: int, batch_tokens: int) -> None:
-        self._network = network
-        self._sliding = Sliding(network.steps, context=context)
-        self._side = side
-        self._device = network.device
+    def __init__(
+        self, backend: DecoderOnlyBackend, tokenizer: LanguageTokenizer, *, context: int, batch_tokens: int
+    ) -> None:
+        self._backend = backend
+        self._sliding = SlidingContext(backend.decoder, context=context)
+        self._tokenizer = tokenizer
+        self._device = backend.device
         self._context = context
         self._batch_tokens = batch_tokens
-        self._symbols = Symbols()
 
-    def drawn(
-        self, prompts: Sequence[Prompt], settings: SamplingSettings, limits: Limits, *, samples: int, first: int
+    def sample(
+        self, prompts: Sequence[Prompt], config: SamplingConfig, limits: Limits, *, num_samples: int, first: int
     ) -> list[list[Completion]]:
-        """So many samples for each prompt, numbered from `first` on."""
-        units = [(row, sample) for row in range(len(prompts)) for sample in range(samples)]
-        lengths = [min(len(prompts[row].ids) + limits.tokens, self._context) for row, _ in units]
+        """Sample `num_samples` completions for each prompt; prompts are numbered from `first`."""
+        units = [(row, number) for row in range(len(prompts)) for number in range(num_samples)]
+        lengths = [min(len(prompts[row].ids) + limits.max_new_tokens, self._context) for row, _ in units]
         found: dict[tuple[int, int], Completion] = {}
-        with self._network.in_use():
-            for places in batches_by_length(lengths, budget=self._batch_tokens):
-                some = [units[place] for place in places]
-                numbers = [(first + row, sample) for row, sample in some]
-                batch = self._drawn_batch([prompts[row] for row, _ in some], settings, limits, numbers=numbers)
+        with self._backend.inference_mode():
+            for indices in batch_by_length(lengths, batch_tokens=self._batch_tokens):
+                some = [units[index] for index in indices]
+                keys = [(first + row, number) for row, number in some]
+                batch = self._sample_batch([prompts[row] for row, _ in some], config, limits, keys=keys)
                 found |= dict(zip(some, batch, strict=True))
-        return [[found[row, sample] for sample in range(samples)] for row in range(len(prompts))]
+        return [[found[row, number] for number in range(num_samples)] for row in range(len(prompts))]
 
-    def pieces(self, prompt: Prompt, settings: SamplingSettings, limits: Limits) -> Iterator[str]:
-        """The text of the first sample for a prompt, as it comes to be.
+    def stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
+        """Yield the text of the first sample for a prompt while it is generated.
 
-        Between the pieces the caller is not in inference mode, and the network is as it was.
+        Between the pieces the caller is not in inference mode.
         """
-        writer = self._writer(prompt, limits)
-        with self._network.in_use():
-            steps = self._steps([prompt], [writer], settings, limits, numbers=[(0, 0)])
-        going = True
-        while going:
-            with self._network.in_use():
-                going = next(steps, None) is not None
-            if not going:
-                writer.finish()
-            if piece := writer.take():
+        text = self._text_stream(prompt, limits)
+        with self._backend.inference_mode():
+            steps = self._steps([prompt], [text], config, limits, keys=[(0, 0)])
+        running = True
+        while running:
+            with self._backend.inference_mode():
+                running = next(steps, None) is not None
+            if not running:
+                text.finish()
+            if piece := text.take():
                 yield piece
 
-    def searched(self, prompts: Sequence[Prompt], settings: SearchSettings, limits: Limits) -> list[list[Completion]]:
-        """The best completions for each prompt, of which what leaves no room for the most tokens is left out."""
-        room = self._context - limits.tokens
+    def search(self, prompts: Sequence[Prompt], config: DecodingConfig, limits: Limits) -> list[list[Completion]]:
+        """Return the best completions of each prompt; prompts lose what leaves no room for the most new tokens."""
+        room = self._context - limits.max_new_tokens
         shown = [prompt.ids[-room:] for prompt in prompts]
+        lengths = [len(ids) + limits.max_new_tokens for ids in shown]
         found: dict[int, list[Completion]] = {}
-        with self._network.in_use():
-            for rows in batches_by_length([len(ids) + limits.tokens for ids in shown], budget=self._batch_tokens):
-                network, memory = self._network.read([shown[row] for row in rows])
+        with self._backend.inference_mode():
+            for rows in batch_by_length(lengths, batch_tokens=self._batch_tokens):
+                model, memory = self._backend.encode_prompts([shown[row] for row in rows])
                 hypotheses = search(
-                    network,
+                    model,
                     memory,
-                    limits=np.full(len(rows), limits.tokens),
-                    settings=settings,
-                    symbols=self._symbols,
-                    first=np.array([prompts[row].ids[-1] for row in rows]),
+                    limits=np.full(len(rows), limits.max_new_tokens),
+                    config=config,
+                    start_tokens=np.array([prompts[row].ids[-1] for row in rows]),
                 )
                 for row, best in zip(rows, hypotheses, strict=True):
-                    found[row] = [self._written(prompts[row], one, limits) for one in best]
+                    found[row] = [self._detokenize(prompts[row], one, limits) for one in best]
         return [found[row] for row in range(len(prompts))]
 
-    def _drawn_batch(
-        self,
-        prompts: Sequence[Prompt],
-        settings: SamplingSettings,
-        limits: Limits,
-        *,
-        numbers: Sequence[tuple[int, int]],
+    def _sample_batch(
+        self, prompts: Sequence[Prompt], config: SamplingConfig, limits: Limits, *, keys: Sequence[tuple[int, int]]
     ) -> list[Completion]:
-        writers = [self._writer(prompt, limits) for prompt in prompts]
+        texts = [self._text_stream(prompt, limits) for prompt in prompts]
         outputs: list[list[tuple[int, float]]] = [[] for _ in prompts]
-        for step in self._steps(prompts, writers, settings, limits, numbers=numbers):
+        for step in self._steps(prompts, texts, config, limits, keys=keys):
             for one in step:
                 outputs[one.row].append((one.token, one.log_prob))
-        hypotheses = [hypothesis_of(output, Average(), symbols=self._symbols) for output in outputs]
-        return [self._completion(*each) for each in zip(prompts, hypotheses, writers, strict=True)]
+        hypotheses = [build_hypothesis(output, AVERAGE_LOG_PROB) for output in outputs]
+        return [self._completion(*each) for each in zip(prompts, hypotheses, texts, strict=True)]
 
     def _steps(
         self,
         prompts: Sequence[Prompt],
-        writers: Sequence[Writer],
-        settings: SamplingSettings,
+        texts: Sequence[TextStream],
+        config: SamplingConfig,
         limits: Limits,
         *,
-        numbers: Sequence[tuple[int, int]],
-    ) -> Iterator[list[Drawn]]:
-        """What is drawn after each prompt, step by step, until its writer has come to a stop string.
+        keys: Sequence[tuple[int, int]],
+    ) -> Iterator[list[SampledToken]]:
+        """Sample step by step, until each output ends or its text contains a stop string.
 
-        A prompt that is there several times is read once.
+        A prompt given several times is encoded once.
         """
-        different = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
-        shown, lengths = rectangle([prompt.ids[-self._context - 1 :] for prompt in different], device=self._device)
-        places = torch.tensor([different[prompt] for prompt in prompts], device=self._device)
-        memory = self._sliding.encode(shown, lengths).keep(places)
-        said = self._said(prompts if settings.looks_back else [Prompt("", (), ())] * len(prompts))
-        return draw(
+        different = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
+        shown, lengths = pad_batch([prompt.ids[-self._context - 1 :] for prompt in different], device=self._device)
+        rows = torch.tensor([different[prompt] for prompt in prompts], device=self._device)
+        memory = self._sliding.encode(shown, lengths).select(rows)
+        context = self._pad_context(prompts if config.needs_context else [Prompt("", (), ())] * len(prompts))
+        return sample_tokens(
             self._sliding,
             memory,
-            limits=torch.full((len(prompts),), limits.tokens, device=self._device),
-            settings=settings,
-            symbols=self._symbols,
-            beginnings=Beginnings(self._latest(prompts), said, tuple(numbers)),
-            is_over=lambda row, token: writers[row].add(token),
+            limits=torch.full((len(prompts),), limits.max_new_tokens, device=self._device),
+            config=config,
+            start=SamplingStart(self._latest(prompts), context, tuple(keys)),
+            is_complete=lambda row, token: texts[row].add(token),
         )
 
-    def _written(self, prompt: Prompt, hypothesis: Hypothesis, limits: Limits) -> Completion:
-        writer = self._writer(prompt, limits)
+    def _detokenize(self, prompt: Prompt, hypothesis: Hypothesis, limits: Limits) -> Completion:
+        text = self._text_stream(prompt, limits)
         for token in hypothesis.tokens:
-            writer.add(token)
-        return self._completion(prompt, hypothesis, writer)
+            text.add(token)
+        return self._completion(prompt, hypothesis, text)
 
-    def _completion(self, prompt: Prompt, hypothesis: Hypothesis, writer: Writer) -> Completion:
-        writer.finish()
-        ending: Ending = "stop" if writer.stopped else "end" if hypothesis.finished else "length"
-        return Completion(prompt.text, writer.text, hypothesis, tuple(self._side.tokens(hypothesis.tokens)), ending)
+    def _completion(self, prompt: Prompt, hypothesis: Hypothesis, text: TextStream) -> Completion:
+        text.finish()
+        reason: FinishReason = "stop" if text.stopped else "end" if hypothesis.finished else "length"
+        tokens = tuple(self._tokenizer.ids_to_tokens(hypothesis.tokens))
+        return Completion(prompt.text, text.text, hypothesis, tokens, reason)
 
-    def _writer(self, prompt: Prompt, limits: Limits) -> Writer:
-        return Writer(self._side.decoder(after=prompt.said), limits.stop)
+    def _text_stream(self, prompt: Prompt, limits: Limits) -> TextStream:
+        return TextStream(self._tokenizer.streaming_decoder(after=prompt.context), limits.stop)
 
     def _latest(self, prompts: Sequence[Prompt]) -> Int[Tensor, " batch"]:
         return torch.tensor([prompt.ids[-1] for prompt in prompts], device=self._device)
 
-    def _said(self, prompts: Sequence[Prompt]) -> Int[Tensor, "batch places"]:
-        """What the prompts say, padded before it."""
-        backwards, _ = rectangle([prompt.said[::-1] for prompt in prompts], device=self._device)
+    def _pad_context(self, prompts: Sequence[Prompt]) -> Int[Tensor, "batch places"]:
+        """Return the contexts of the prompts, padded before their first tokens."""
+        backwards, _ = pad_batch([prompt.context[::-1] for prompt in prompts], device=self._device)
         return backwards.flip(1)

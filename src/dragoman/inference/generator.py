@@ -1,4 +1,4 @@
-"""Prompts in, completions out: the way of a trained language model's user."""
+"""Generator: prompts in, completions out."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,37 +7,38 @@ from typing import Any, assert_never, final
 
 import torch
 
+from dragoman.config import parse
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding import Hypothesis, LengthLimit, SamplingSettings, SearchSettings
-from dragoman.decoding.sliding_cache import kept_of
+from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig
+from dragoman.decoding.sliding_context import tokens_after_slide
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends.decoder_only import Predicting, PredictingOnTensors
-from dragoman.inference.chat import ChatTemplate, Message, prompt_of
+from dragoman.inference.backends.torch_backend import DecoderOnlyBackend, TorchDecoderOnlyBackend
+from dragoman.inference.chat import ChatTemplate, Message, format_chat
 from dragoman.inference.completion import Completer, Completion, Limits, Prompt
-from dragoman.inference.perplexity import Given, Perplexity, score_given
-from dragoman.models.special_symbols import Symbols
+from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
+from dragoman.models.special_symbols import BOS, EOS, PAD
 
-DEFAULTS = SamplingSettings()
-TOKENS = 256
-"""Most tokens of a completion, where nothing else is asked for."""
+DEFAULT_CONFIG = SamplingConfig()
+MAX_NEW_TOKENS = 256
+"""Default limit of a completion."""
 BATCH_TOKENS = 4096
 STREAM_CHUNK = 256
-"""Prompts of many that are sorted and batched together."""
+"""Prompts of a stream that are sorted and batched together."""
 
-Settings = SamplingSettings | SearchSettings
+GenerationConfig = SamplingConfig | DecodingConfig
 
 
 class GenerationWarning(UserWarning):
-    """Something about one prompt that its writer should know; the message names the prompt."""
+    """Warning about one prompt; the message names the prompt."""
 
 
 @final
 class Generator:
-    """A network that predicts the next token, and its tokenizer, for use.
+    """Decoder-only model with its tokenizer.
 
-    A network of running text goes on with a prompt; one of `pairs` (prompt and continuation) answers it. The network
-    looks at `context` tokens at most: of longer texts the oldest are left out, as `decoding.sliding` says. What is
-    drawn for a prompt does not depend on the prompts beside it.
+    A model of running text continues a prompt; one of `pairs` (prompt and continuation) answers it. The model attends
+    to at most `context` tokens; of longer texts the oldest are dropped, as described in `decoding.sliding_context`. A
+    sample does not depend on other prompts.
     """
 
     def __init__(
@@ -53,212 +54,244 @@ class Generator:
     ) -> None:
         """`batch_tokens` bounds the tokens of prompts and outputs in a batch.
 
-        The model is a `runtime.predicting.Predicting`, or a `models.interfaces.Causal` of PyTorch, on `device` already.
-        Raises ConfigError on a context that the network's positions do not reach.
+        The model is a `DecoderOnlyBackend`, or a `DecoderOnly` model of PyTorch on `device`. Raises ConfigError on a
+        context beyond the model's positions.
         """
-        self.network: Predicting = model if isinstance(model, Predicting) else PredictingOnTensors(model, device=device)
-        """The model as searches and draws ask it."""
-        longest = self.network.steps.maximum_length
+        self.backend: DecoderOnlyBackend = (
+            model if isinstance(model, DecoderOnlyBackend) else TorchDecoderOnlyBackend(model, device=device)
+        )
+        longest = self.backend.decoder.max_length
         if context < 1 or (longest is not None and context > longest):
             most = longest or "any number of"
-            raise ConfigError(f"context = {context}: the network can look at 1 to {most} tokens; choose within these")
+            raise ConfigError(f"context = {context}: the model attends to 1 to {most} tokens; choose within these")
         self.model = model
         self.tokenizer = tokenizer
-        self.device = self.network.device
+        self.device = self.backend.device
         self.context = context
         self.pairs = pairs
         self.template = template
         self.batch_tokens = batch_tokens
-        self._symbols = Symbols()
 
     def generate(
         self,
         prompts: Sequence[str],
-        settings: Settings = DEFAULTS,
+        config: GenerationConfig = DEFAULT_CONFIG,
         *,
-        tokens: int = TOKENS,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        typical_p: float | None = None,
+        repetition_penalty: float | None = None,
+        seed: int | None = None,
     ) -> list[Completion]:
-        """One completion for each prompt, in order, drawn or (with `SearchSettings`) searched for.
+        """Return one completion for each prompt, in order, sampled or (with a `DecodingConfig`) searched for.
 
-        `tokens` is the most tokens of each; it ends before any of the `stop` strings. Raises ConfigError on settings
-        that make no sense together or for this network.
+        A completion ends before any of the `stop` strings and has at most `max_new_tokens` tokens. Sampling options
+        that are given replace those of `config`. Raises ConfigError on invalid options.
         """
-        return [found[0] for found in self.completions(prompts, settings, tokens=tokens, stop=stop)]
+        options = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "typical_p": typical_p,
+            "repetition_penalty": repetition_penalty,
+            "seed": seed,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        if given and isinstance(config, DecodingConfig):
+            raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
+        if given:
+            config = parse(SamplingConfig, config.model_dump() | given)
+        found = self.generate_n_best(prompts, config, max_new_tokens=max_new_tokens, stop=stop)
+        return [completions[0] for completions in found]
 
-    def completions(
+    def generate_n_best(
         self,
         prompts: Sequence[str],
-        settings: Settings = DEFAULTS,
+        config: GenerationConfig = DEFAULT_CONFIG,
         *,
-        samples: int = 1,
-        tokens: int = TOKENS,
+        num_samples: int = 1,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
         first: int = 0,
     ) -> list[list[Completion]]:
-        """Several completions for each prompt: `samples` that are drawn, or the `settings.best` best ones.
+        """Return several completions for each prompt: `num_samples` samples, or the `config.n_best` best.
 
-        Draws are made of the seed, the number of the prompt (counted from `first`) and of the sample. A search keeps
-        every hypothesis in the context: its prompts lose what leaves no room for `tokens`, and its stop strings cut
-        what it has found.
+        Samples depend on the seed and on the numbers of the prompt (from `first`) and of the sample. A search keeps
+        every hypothesis in the context: its prompts lose what leaves no room for `max_new_tokens`, and its stop strings
+        cut the hypotheses found.
         """
-        limits = self._limits(settings, tokens=tokens, stop=stop)
-        match settings:
-            case SamplingSettings():
-                if samples > 1 and settings.temperature == 0:
-                    raise ConfigError(f"samples = {samples}: with temperature = 0 all would be the same; ask for 1")
-                read = self._read(prompts, room=self.context, first=first, kept=kept_of(self.context))
-                return self._completer.drawn(read, settings, limits, samples=samples, first=first)
-            case SearchSettings():
-                if samples > 1:
-                    raise ConfigError(f"samples = {samples} has no effect on a search; set best = {samples} instead")
-                read = self._read(prompts, room=self.context - tokens, first=first)
-                return self._completer.searched(read, settings, limits)
+        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop)
+        match config:
+            case SamplingConfig():
+                if num_samples > 1 and config.temperature == 0:
+                    raise ConfigError(
+                        f"num_samples = {num_samples}: with temperature = 0 all samples are the same; choose 1"
+                    )
+                read = self._read(prompts, room=self.context, first=first, kept=tokens_after_slide(self.context))
+                return self._completer.sample(read, config, limits, num_samples=num_samples, first=first)
+            case DecodingConfig():
+                if num_samples > 1:
+                    raise ConfigError(
+                        f"num_samples = {num_samples} has no effect on a search; set n_best = {num_samples} instead"
+                    )
+                read = self._read(prompts, room=self.context - max_new_tokens, first=first)
+                return self._completer.search(read, config, limits)
             case _:
-                assert_never(settings)
+                assert_never(config)
 
-    def completions_of_many(
+    def generate_stream(
         self,
         prompts: Iterable[str],
-        settings: Settings = DEFAULTS,
+        config: GenerationConfig = DEFAULT_CONFIG,
         *,
-        samples: int = 1,
-        tokens: int = TOKENS,
+        num_samples: int = 1,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
         chunk: int = STREAM_CHUNK,
     ) -> Iterator[list[Completion]]:
-        """What `completions` gives, for any number of prompts in the memory of `chunk` of them."""
+        """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
         iterator, first = iter(prompts), 0
         while some := list(islice(iterator, chunk)):
-            yield from self.completions(some, settings, samples=samples, tokens=tokens, stop=stop, first=first)
+            yield from self.generate_n_best(
+                some, config, num_samples=num_samples, max_new_tokens=max_new_tokens, stop=stop, first=first
+            )
             first += len(some)
 
-    def stream(
+    def stream_text(
         self,
         prompt: str,
-        settings: SamplingSettings = DEFAULTS,
+        config: SamplingConfig = DEFAULT_CONFIG,
         *,
-        tokens: int = TOKENS,
+        max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The text that `generate` gives for one prompt, in pieces that are given out as soon as they are certain."""
-        limits = self._limits(settings, tokens=tokens, stop=stop)
-        [read] = self._read([prompt], room=self.context, first=0, kept=kept_of(self.context))
-        return self._completer.pieces(read, settings, limits)
+        """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
+        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop)
+        [read] = self._read([prompt], room=self.context, first=0, kept=tokens_after_slide(self.context))
+        return self._completer.stream(read, config, limits)
 
-    def chat(self, messages: Sequence[Message], settings: Settings = DEFAULTS, *, tokens: int = TOKENS) -> Completion:
-        """The assistant's answer to a conversation, written out by the template of the network.
+    def chat(
+        self,
+        messages: Sequence[Message],
+        config: GenerationConfig = DEFAULT_CONFIG,
+        *,
+        max_new_tokens: int = MAX_NEW_TOKENS,
+    ) -> Completion:
+        """Return the assistant's answer to a conversation, by the chat template of the model.
 
-        Raises ConfigError where it has none, DataError on a conversation that cannot be answered.
+        Raises ConfigError where the model has none, DataError on a conversation that does not fit the template.
         """
         if self.template is None:
-            raise ConfigError("this network was trained without a chat template; use generate with a prompt")
-        ends = () if self.pairs else tuple(filter(self._writable, self.template.stop))
-        return self.generate([prompt_of(messages, self.template)], settings, tokens=tokens, stop=ends)[0]
+            raise ConfigError("this model was trained without a chat template; use generate with a prompt")
+        stop = () if self.pairs else tuple(filter(self._can_generate, self.template.stop))
+        prompt = format_chat(messages, self.template)
+        return self.generate([prompt], config, max_new_tokens=max_new_tokens, stop=stop)[0]
 
     def score(
         self, texts: Sequence[str], *, prompts: Sequence[str] | None = None, overlap: int = 0
     ) -> list[Hypothesis]:
-        """Each text with the log-probability that the network gives its tokens and its end; the score is their mean.
+        """Score each text with the log-probability of its tokens and its end; the score is their mean.
 
-        A network of pairs needs the prompt of each text, which costs nothing. A text longer than the context is scored
-        in windows, whose first tokens look back on `overlap` tokens of the window before. Raises DataError where
-        prompts are missing or too many, ConfigError on an overlap that a window cannot have.
+        A model of pairs needs the prompt of each text, which is not scored. A text longer than the context is scored in
+        windows, whose first tokens see `overlap` tokens of the window before. Raises DataError where prompts are
+        missing or too many, ConfigError on an overlap that a window cannot have.
         """
-        given = self._given(_checked(texts), prompts)
-        with self.network.in_use():
-            return score_given(
-                self.network,
-                given,
-                context=self.context,
-                overlap=overlap,
-                batch_tokens=self.batch_tokens,
-                symbols=self._symbols,
+        scoring = self._scoring_texts(_check_list(texts), prompts)
+        with self.backend.inference_mode():
+            return score_texts(
+                self.backend, scoring, context=self.context, overlap=overlap, batch_tokens=self.batch_tokens
             )
 
     def perplexity(self, texts: Sequence[str], *, prompts: Sequence[str] | None = None, overlap: int = 0) -> Perplexity:
-        """What predicting the texts costs, as `score` predicts them. Raises DataError where there is no text."""
+        """Measure perplexity on texts, predicted as `score` does. Raises DataError where there is no text."""
         if not texts:
             raise DataError("there is no text to measure perplexity on; give one at least")
         scored = self.score(texts, prompts=prompts, overlap=overlap)
         return Perplexity(
             nats=-math.fsum(one.log_prob for one in scored),
             tokens=sum(one.length for one in scored),
-            bytes=sum(len(self.tokenizer.target.normalise(text).encode()) for text in texts),
+            bytes=sum(len(self.tokenizer.target.normalize(text).encode()) for text in texts),
         )
 
-    def prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
-        """The texts as the network is given them; of more than `room` tokens, where it is said, it sees the last."""
+    def encode_prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
+        """Return texts as the model reads them; with `room`, it attends to that many tokens at most."""
         return self._read(texts, room=room, first=0)
 
     @property
     def _completer(self) -> Completer:
-        side = self.tokenizer.target
-        return Completer(self.network, side, context=self.context, batch_tokens=self.batch_tokens)
+        return Completer(self.backend, self.tokenizer.target, context=self.context, batch_tokens=self.batch_tokens)
 
-    def _limits(self, settings: Settings, *, tokens: int, stop: Sequence[str]) -> Limits:
-        """What ends a completion, if it makes sense with the settings and for this network."""
+    def _limits(self, config: GenerationConfig, *, max_new_tokens: int, stop: Sequence[str]) -> Limits:
+        """Return the limits of a completion, checked against the configuration and the model."""
         if isinstance(stop, str):
             raise TypeError("expected a list of stop strings, got one string; put it into a list")
-        if tokens < 1:
-            raise ConfigError(f"tokens = {tokens}: a completion has room for 1 token at least")
-        if settings.minimum_length > tokens:
-            raise ConfigError(f"minimum_length = {settings.minimum_length} is above tokens = {tokens}; raise tokens")
-        if isinstance(settings, SearchSettings):
-            if settings.maximum_length != LengthLimit():
-                raise ConfigError("maximum_length has no effect on a completion; give the most tokens as tokens")
-            if tokens >= self.context:
+        if max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens = {max_new_tokens} is less than 1; choose 1 or more")
+        if config.min_length > max_new_tokens:
+            raise ConfigError(
+                f"min_length = {config.min_length} is above max_new_tokens = {max_new_tokens}; raise max_new_tokens"
+            )
+        if isinstance(config, DecodingConfig):
+            for name in ("max_length", "max_length_ratio", "max_length_offset"):
+                if getattr(config, name) != DecodingConfig.model_fields[name].default:
+                    raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
+            if max_new_tokens >= self.context:
                 raise ConfigError(
-                    f"tokens = {tokens}: a search keeps its hypotheses in the context of {self.context} tokens, prompt "
-                    f"included; ask for {self.context - 1} at most, or draw (temperature 0 for the most probable)"
+                    f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
+                    f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
+                    "or sample (with temperature 0 for the most probable token)"
                 )
         for one in stop:
-            if not self._writable(one):
+            if not self._can_generate(one):
                 raise ConfigError(
-                    f"stop = {one!r}: this network's tokenizer never writes that (it is empty, or white space, casing "
-                    "or Unicode form is folded); leave it out"
+                    f"stop = {one!r}: the tokenizer of this model never generates it (it is empty, or its white space, "
+                    "casing or Unicode form is normalized); remove it"
                 )
-        return Limits(tokens, tuple(stop))
+        return Limits(max_new_tokens, tuple(stop))
 
-    def _writable(self, text: str) -> bool:
-        return bool(text) and text in self.tokenizer.target.normalise(f"x{text}x")
+    def _can_generate(self, text: str) -> bool:
+        return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
 
     def _read(self, prompts: Sequence[str], *, room: int | None, first: int, kept: int | None = None) -> list[Prompt]:
-        """The ids of prompts, which are numbered from `first` on and of which `room` tokens can be looked at.
+        """Encode prompts, numbered from `first`, and warn of those with more than `room` tokens.
 
-        Of a longer one the last `kept` tokens are, where it slides through the context. Without `room` all of them are.
+        Of a longer prompt the model sees the last `kept` tokens where the context slides.
         """
-        side, begin = self.tokenizer.source, self._symbols.begin
-        texts = [side.normalise(text) for text in _checked(prompts)]
+        side = self.tokenizer.source
+        texts = [side.normalize(text) for text in _check_list(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
-        # Drawing, running text leaves its beginning behind sooner or later, and nothing is said of it.
+        # When sampling, running text drops its beginning sooner or later anyway, without a warning.
         if room is not None and (self.pairs or kept is None):
-            besides = 1 if self.pairs else 0  # the begin symbol, which stands behind the prompt of a pair
-            remedy = "shorten the prompt" if kept is not None else "shorten the prompt or ask for fewer tokens"
+            extra = 1 if self.pairs else 0  # the begin symbol, which follows the prompt of a pair
+            remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
             for number, ids in enumerate(encoded, start=first + 1):
-                if len(ids) + besides > room:
-                    seen = (kept or room) - besides
+                if len(ids) + extra > room:
+                    seen = (kept or room) - extra
                     found = f"prompt {number}: {len(ids)} tokens"
-                    warn(f"{found}, of which the network can look at the last {seen} only; {remedy}", GenerationWarning)
+                    warn(f"{found}, of which the model sees the last {seen} only; {remedy}", GenerationWarning)
         if self.pairs:
-            return [Prompt(text, (*ids, begin), said=()) for text, ids in zip(texts, encoded, strict=True)]
-        return [Prompt(text, (begin, *ids), said=ids) for text, ids in zip(texts, encoded, strict=True)]
+            return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
+        return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]
 
-    def _given(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[Given]:
+    def _scoring_texts(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[ScoringText]:
         if self.pairs and (prompts is None or len(prompts) != len(texts)):
-            raise DataError(f"{len(texts)} texts but {len(prompts or ())} prompts; this network needs one for each")
+            raise DataError(f"{len(texts)} texts but {len(prompts or ())} prompts; this model needs one for each")
         if not self.pairs and prompts is not None:
-            raise DataError("this network goes on with texts and knows no prompts apart from them; leave prompts out")
-        begin, end, pad = self._symbols.begin, self._symbols.end, self._symbols.pad
+            raise DataError("this model continues texts and has no separate prompts; leave prompts out")
         encoded = self.tokenizer.target.encode_batch(list(texts))
         before = self.tokenizer.source.encode_batch(list(prompts)) if prompts is not None else [[] for _ in texts]
         return [
-            Given([*source, begin, *ids], [*[pad] * len(source), *ids, end])
+            ScoringText([*source, BOS, *ids], [*[PAD] * len(source), *ids, EOS])
             for source, ids in zip(before, encoded, strict=True)
         ]
 
 
-def _checked(texts: Sequence[str]) -> Sequence[str]:
+def _check_list(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
         raise TypeError("expected a list of texts, got one text; put it into a list")
     return texts

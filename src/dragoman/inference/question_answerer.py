@@ -1,4 +1,4 @@
-"""Questions and contexts in, answers cut from the contexts out: the way of a trained answerer's user."""
+"""Extractive question answering: questions and contexts in, spans of the contexts out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,47 +8,46 @@ from typing import NamedTuple, final
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from dragoman.config import Config
-from dragoman.data.datasets.qa import Window, WindowSettings, segments_of, windows
-from dragoman.data.tokenizers import Side
+from dragoman.data.datasets.qa import Window, WindowConfig, make_windows, segment_ids
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.errors import ConfigError
-from dragoman.inference.answer_spans import Found, best_spans
-from dragoman.inference.inference_mode import in_use
-from dragoman.inference.length_batches import batches_by_length
-from dragoman.inference.length_warnings import warn
-from dragoman.inference.padding import rectangle
+from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
+from dragoman.inference.batching import batch_by_length, warn_input
 from dragoman.models.task_heads import SpanLogits
+from dragoman.typing import Bool, Float
 
 BATCH_TOKENS = 4096
 STREAM_CHUNK = 256
 """Questions of a stream that are sorted and batched together."""
 
 
-class AnswerSettings(Config):
-    """What is taken for an answer."""
+class AnswerConfig(Config):
+    """Choice of answers."""
 
-    best: PositiveInt = Field(1, description="how many answers are given, the best first")
-    longest_answer: PositiveInt = Field(30, description="tokens of an answer at most")
-    threshold: float | None = Field(
+    n_best: PositiveInt = Field(1, description="answers returned per question, best first")
+    max_answer_length: PositiveInt = Field(30, description="most tokens of an answer")
+    no_answer_threshold: float | None = Field(
         None,
-        description="no answer is given where its log-probability is greater than that of the best answer by more than "
-        "this; none: there is always an answer",
+        description="return no answer where its log-probability exceeds that of the best answer by more than this; "
+        "none: always return an answer",
     )
 
 
-DEFAULTS = AnswerSettings()
+DEFAULT_CONFIG = AnswerConfig()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A part of a context, `context[start:end]`, or the finding that the answer is not there.
+    """Span of a context, `context[start:end]`, or the result that there is no answer.
 
-    `score` is the log-probability of its first and of its last token together, `probability` what that amounts to, in
-    the window where the answer was found.
+    `score` is the log-probability of its first and last token together, `probability` its exponential, in the window
+    where the answer was found.
     """
 
     text: str
@@ -59,143 +58,183 @@ class Answer:
     no_answer: bool
 
 
+class TokenSpan(NamedTuple):
+    """First and last token of a span, and the sum of their log-probabilities."""
+
+    start: int
+    end: int
+    score: float
+
+
 class _Context(NamedTuple):
-    """A context as ids, with the span of the text that each stands for."""
+    """Context as ids, with the character span of each token."""
 
     text: str
     ids: list[int]
     spans: list[Span]
 
     def visible(self, window: Window) -> list[bool]:
-        """Of each token of the context in a window, whether it is more than white space."""
-        spans = self.spans[window.first : window.first + window.held]
+        """Return for each context token of a window whether it is more than white space."""
+        spans = self.spans[window.first_token : window.first_token + window.num_context_tokens]
         return [bool(self.text[start:end].strip()) for start, end in spans]
 
 
-class _Read(NamedTuple):
-    """What a network found in one window: the best spans by tokens of the context, and the score of no answer."""
+class _WindowResult(NamedTuple):
+    """Best spans of one window, by tokens of the context, and the score of no answer."""
 
-    spans: list[Found]
-    nothing: float
+    spans: list[TokenSpan]
+    no_answer_score: float
 
 
 @final
-class Answerer:
-    """A network with a head for spans, and its tokenizer, for use.
+class QuestionAnswerer:
+    """Model for extractive question answering with its tokenizer.
 
-    What is found for a question does not depend on the questions beside it.
+    The result for a question does not depend on other questions.
     """
 
     def __init__(
         self,
         model: Callable[[Tensor, Tensor, Tensor], SpanLogits],
-        side: Side,
+        tokenizer: LanguageTokenizer,
         *,
         device: torch.device | str = "cpu",
         batch_tokens: int = BATCH_TOKENS,
-        layout: WindowSettings | None = None,
-        settings: AnswerSettings = DEFAULTS,
+        windows: WindowConfig | None = None,
+        config: AnswerConfig = DEFAULT_CONFIG,
     ) -> None:
-        """The model, a `Headed`, is on `device` already; `layout` is how it was trained to read.
+        """The model, a `ModelWithHead`, is on `device`; `windows` are those of its training.
 
-        `settings` hold where a call gives none. Raises ConfigError where the network knows fewer places than a window.
+        `config` applies where a call gives none. Raises ConfigError where a window exceeds the model's positions.
         """
-        self.layout = layout or WindowSettings()
-        places: int | None = getattr(model, "maximum_length", None)
-        if places is not None and self.layout.longest > places:
+        self.windows = windows or WindowConfig()
+        positions: int | None = getattr(model, "max_length", None)
+        if positions is not None and self.windows.max_length > positions:
             raise ConfigError(
-                f"windows.longest = {self.layout.longest}: the network knows {places} places only; lower it"
+                f"windows.max_length = {self.windows.max_length}: the model has {positions} positions only; lower it"
             )
         self.model = model
-        self.side = side
+        self.tokenizer = tokenizer
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
-        self.settings = settings
+        self.config = config
 
-    def answer(self, question: str, context: str, settings: AnswerSettings | None = None) -> Answer:
-        """The best answer to one question."""
-        return self.answers([(question, context)], settings)[0][0]
+    def answer(self, question: str, context: str, config: AnswerConfig | None = None) -> Answer:
+        """Return the best answer to one question."""
+        return self.answer_batch([(question, context)], config)[0][0]
 
-    def answers(
-        self, asked: Sequence[tuple[str, str]], settings: AnswerSettings | None = None, *, first_line: int = 1
+    def answer_batch(
+        self, pairs: Sequence[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1
     ) -> list[list[Answer]]:
-        """The `settings.best` best answers to each question about its context, best first, one at least.
+        """Return the `config.n_best` best answers to each question about its context, best first, at least one.
 
-        Where there must be an answer and the context is blank, there is none all the same. A question that is too long
-        is read from its beginning, with a `ReadingWarning`; lines are numbered from `first_line`.
+        A blank context has no answer even where one is required. A question that is too long is truncated with an
+        `InputWarning`; lines are numbered from `first_line`.
         """
-        chosen = settings or self.settings
-        questions = self.side.encode_batch([question for question, _ in asked])
+        config = config or self.config
+        limit = self.windows.max_question_length
+        questions = self.tokenizer.encode_batch([question for question, _ in pairs])
         for number, ids in enumerate(questions, start=first_line):
-            if len(ids) > self.layout.longest_question:
-                warn(
-                    f"line {number}: the question has {len(ids)} tokens, more than the {self.layout.longest_question} "
-                    "that are read; its end has no part in the answer"
+            if len(ids) > limit:
+                warn_input(
+                    f"line {number}: the question has {len(ids)} tokens, more than the limit of {limit}; "
+                    "its end is ignored"
                 )
-        different = dict.fromkeys(context for _, context in asked)
-        encoded = {context: _Context(context, *self.side.encode_with_offsets(context)) for context in different}
-        contexts = [encoded[context] for _, context in asked]
-        laid = [windows(ids, context.ids, self.layout) for ids, context in zip(questions, contexts, strict=True)]
-        pairs = [(window, context) for some, context in zip(laid, contexts, strict=True) for window in some]
-        read = iter(self._read(pairs, chosen))
+        different = dict.fromkeys(context for _, context in pairs)
+        encoded = {text: _Context(text, *self.tokenizer.encode_with_offsets(text)) for text in different}
+        contexts = [encoded[context] for _, context in pairs]
+        windows = [make_windows(ids, one.ids, self.windows) for ids, one in zip(questions, contexts, strict=True)]
+        flat = [(window, context) for some, context in zip(windows, contexts, strict=True) for window in some]
+        results = iter(self._read_windows(flat, config))
         return [
-            _ranked([next(read) for _ in some], context, chosen) for some, context in zip(laid, contexts, strict=True)
+            _rank([next(results) for _ in some], context, config)
+            for some, context in zip(windows, contexts, strict=True)
         ]
 
-    def stream(
-        self, asked: Iterable[tuple[str, str]], settings: AnswerSettings | None = None, *, chunk: int = STREAM_CHUNK
+    def answer_stream(
+        self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, chunk: int = STREAM_CHUNK
     ) -> Iterator[list[Answer]]:
-        """What `answers` returns, for any number of questions in the memory of `chunk` of them."""
-        iterator, first_line = iter(asked), 1
+        """Yield what `answer_batch` returns, for any number of questions in the memory of `chunk` of them."""
+        iterator, first_line = iter(pairs), 1
         while some := list(islice(iterator, chunk)):
-            yield from self.answers(some, settings, first_line=first_line)
+            yield from self.answer_batch(some, config, first_line=first_line)
             first_line += len(some)
 
-    def _read(self, laid: Sequence[tuple[Window, _Context]], settings: AnswerSettings) -> list[_Read]:
-        results: dict[int, _Read] = {}
-        with in_use(self.model):
-            for batch in batches_by_length([len(window.tokens) for window, _ in laid], budget=self.batch_tokens):
-                results |= dict(zip(batch, self._read_batch([laid[row] for row in batch], settings), strict=True))
-        return [results[row] for row in range(len(laid))]
+    def _read_windows(self, windows: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
+        lengths = [len(window.tokens) for window, _ in windows]
+        results: dict[int, _WindowResult] = {}
+        with inference_mode(self.model):
+            for rows in batch_by_length(lengths, batch_tokens=self.batch_tokens):
+                results |= dict(zip(rows, self._read_batch([windows[row] for row in rows], config), strict=True))
+        return [results[row] for row in range(len(windows))]
 
-    def _read_batch(self, batch: Sequence[tuple[Window, _Context]], settings: AnswerSettings) -> list[_Read]:
-        tokens, lengths = rectangle([window.tokens for window, _ in batch], device=self.device)
-        begins = np.array([window.begin for window, _ in batch])
+    def _read_batch(self, batch: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
+        tokens, lengths = pad_batch([window.tokens for window, _ in batch], device=self.device)
+        begins = np.array([window.context_start for window, _ in batch])
         sizes = np.array([len(window.tokens) for window, _ in batch])
-        segments = torch.from_numpy(segments_of(begins, sizes)).to(self.device)
+        segments = torch.from_numpy(segment_ids(begins, sizes)).to(self.device)
         logits = self.model(tokens, lengths, segments)
         starts, ends = (side.cpu().double().log_softmax(dim=-1) for side in logits)
         allowed = torch.zeros(tokens.shape, dtype=torch.bool)
         for row, (window, context) in enumerate(batch):
-            allowed[row, window.begin : window.begin + window.held] = torch.tensor(context.visible(window))
-        found = best_spans(starts, ends, allowed, longest=settings.longest_answer, count=settings.best)
-        nothing = (starts[:, 0] + ends[:, 0]).tolist()
+            begin = window.context_start
+            allowed[row, begin : begin + window.num_context_tokens] = torch.tensor(context.visible(window))
+        found = best_spans(starts, ends, allowed, max_length=config.max_answer_length, count=config.n_best)
+        no_answer = (starts[:, 0] + ends[:, 0]).tolist()
         return [
-            _Read([_in_context(span, window) for span in spans], score)
-            for spans, (window, _), score in zip(found, batch, nothing, strict=True)
+            _WindowResult([_to_context(span, window) for span in spans], score)
+            for spans, (window, _), score in zip(found, batch, no_answer, strict=True)
         ]
 
 
-def _in_context(span: Found, window: Window) -> Found:
-    """The span by tokens of the whole context."""
-    shift = window.first - window.begin
-    return Found(span.start + shift, span.end + shift, span.score)
+def best_spans(
+    starts: Float[Tensor, "windows places"],
+    ends: Float[Tensor, "windows places"],
+    allowed: Bool[Tensor, "windows places"],
+    *,
+    max_length: int,
+    count: int,
+) -> list[list[TokenSpan]]:
+    """Return the `count` best spans of each window, best first, or all; ties keep the first and shortest.
+
+    A span begins and ends at allowed positions, in this order, and has at most `max_length` tokens.
+    """
+    impossible = -torch.inf
+    begins = starts.masked_fill(~allowed, impossible)
+    last = F.pad(ends.masked_fill(~allowed, impossible), (0, max_length - 1), value=impossible)
+    scores = begins[:, :, None] + last.unfold(1, max_length, 1)  # by window, first position, and positions after it
+    ranked = scores.flatten(1).sort(dim=1, descending=True, stable=True)
+    found = []
+    for values, indices in zip(ranked.values[:, :count].tolist(), ranked.indices[:, :count].tolist(), strict=True):
+        spans = [
+            TokenSpan(index // max_length, index // max_length + index % max_length, value)
+            for value, index in zip(values, indices, strict=True)
+        ]
+        found.append([span for span in spans if span.score > impossible])
+    return found
 
 
-def _ranked(read: Sequence[_Read], context: _Context, settings: AnswerSettings) -> list[Answer]:
-    """The best answers over all windows of a context; what two windows found counts once, as the surer of them has it.
+def _to_context(span: TokenSpan, window: Window) -> TokenSpan:
+    """Return the span by tokens of the whole context."""
+    shift = window.first_token - window.context_start
+    return TokenSpan(span.start + shift, span.end + shift, span.score)
 
-    The score of no answer is that of the window which believes in it least.
+
+def _rank(results: Sequence[_WindowResult], context: _Context, config: AnswerConfig) -> list[Answer]:
+    """Return the best answers of all windows; a span found in two windows counts once, with the higher score.
+
+    The score of no answer is the lowest among the windows.
     """
     scores: dict[Span, float] = {}
-    for window in read:
+    for window in results:
         for found in window.spans:
             span = context.spans[found.start][0], context.spans[found.end][1]
             scores[span] = max(found.score, scores.get(span, found.score))
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     answers = [Answer(context.text[slice(*span)], *span, score, exp(score), no_answer=False) for span, score in ranked]
-    nothing = min(window.nothing for window in read)
-    wins = settings.threshold is not None and bool(answers) and nothing - answers[0].score > settings.threshold
+    no_answer = min(window.no_answer_score for window in results)
+    threshold = config.no_answer_threshold
+    wins = threshold is not None and bool(answers) and no_answer - answers[0].score > threshold
     if wins or not answers:
-        answers.insert(0, Answer("", 0, 0, nothing, exp(nothing), no_answer=True))
-    return answers[: settings.best]
+        answers.insert(0, Answer("", 0, 0, no_answer, exp(no_answer), no_answer=True))
+    return answers[: config.n_best]

@@ -1,34 +1,163 @@
-"""Cutting a text that is too long for a network into pieces that are not."""
+"""Segmentation of texts: into sentences on request, and into parts where a text is too long for the model."""
 
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from dragoman.data.readers.conllu import Heads
+from dragoman.decoding.config import DecodingConfig
+from dragoman.errors import ConfigError, MissingExtraError
+from dragoman.inference.translation import Translation, join_translations, join_with_spaces
+
+Split = Literal["sentences"]
+"""Units that texts are split into before they are translated."""
+DEFAULT_LANGUAGE = "en"
+"""Language whose abbreviations are known where none is named."""
 
 BREAKS = (
     re.compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])\s*"),
     re.compile(r"(?<=[,;:])\s+|(?<=[，；：、،؛])\s*"),
     re.compile(r"\s+"),
 )
-"""Where a text may be cut, the best places first: after a sentence, after a clause, between words."""
+"""Places where a text may be cut, the best first: after a sentence, after a clause, between words."""
 
 
-def split(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text itself if it fits, else its halves, cut in the same way; nothing but white space is left out.
+class Layout(NamedTuple):
+    """Sentences of a text, without white space around them, and the `gaps` before each and after the last."""
 
-    A text is cut at the place nearest to its middle of the best kind that stands in its middle half, between any two
-    characters if there is none. One character is never cut.
+    sentences: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    def fill(self, sentences: Sequence[str]) -> str:
+        """Put other sentences, one for each, in the places of these.
+
+        Where nothing separates two sentences, as in Chinese, a space is inserted unless the other script is one of wide
+        characters, too.
+        """
+        text = self.gaps[0]
+        for number, (sentence, gap) in enumerate(zip(sentences, self.gaps[1:], strict=True)):
+            touching = number > 0 and not self.gaps[number]
+            text += " " + sentence if touching and sentence and text and not _is_wide(text[-1]) else sentence
+            text += gap
+        return text
+
+
+class Sentence(NamedTuple):
+    """Unit of translation: a line, or a sentence of it; `line` is the number of the line."""
+
+    text: str
+    heads: Heads | None
+    line: int
+
+
+class Segment(NamedTuple):
+    """Ids that the model reads at once, with their dependency tree where the model needs it."""
+
+    ids: list[int]
+    heads: Heads | None
+
+
+class SegmentedText(NamedTuple):
+    """Text as the segments of each of its sentences."""
+
+    layout: Layout
+    sentences: list[list[Segment]]
+
+    def segments(self) -> list[Segment]:
+        return [segment for sentence in self.sentences for segment in sentence]
+
+    def join(self, found: Iterator[list[Translation]], config: DecodingConfig) -> list[Translation]:
+        """Join the translations of the segments, taken from an iterator, into those of the text."""
+        sentences = [
+            join_translations([next(found) for _ in segments], config, join_texts=join_with_spaces)
+            for segments in self.sentences
+        ]
+        return join_translations(sentences, config, join_texts=self.layout.fill)
+
+
+def whole_text(text: str) -> Layout:
+    """Keep the text as one sentence."""
+    return Layout((text,), ("", ""))
+
+
+def build_splitter(split: Split | None, language: str | None) -> Callable[[str], Layout]:
+    """Return the function that splits texts; `language` is the code of their language.
+
+    Languages unknown to the splitter use the rules common to all. Raises ConfigError on invalid options and on those
+    without effect, MissingExtraError where the splitter is not installed.
+    """
+    if split is None:
+        if language is not None:
+            raise ConfigError(f"language = {language} has no effect without split = sentences; add it, or remove both")
+        return whole_text
+    if split != "sentences":
+        raise ConfigError(f"split = {split} is unknown; the only choice is split = sentences")
+    try:
+        from sentencex import segment  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError(feature="Splitting texts into sentences", extra="sentences") from error
+    return partial(_split_sentences, split_line=partial(segment, language or DEFAULT_LANGUAGE))
+
+
+def split_long_text(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Return the text if it fits, else its halves, split in the same way; only white space is dropped.
+
+    The cut is the one nearest to the middle, of the best kind in the middle half of the text, or between any two
+    characters if there is none. A single character is never cut.
     """
     if len(text) < 2 or fits(text):
         return [text]
-    end, start = _cut(text)
+    end, start = _middle_break(text)
     halves = (text[:end], text[start:])
-    return [piece for half in halves if half for piece in split(half, fits)]
+    return [part for half in halves if half for part in split_long_text(half, fits)]
 
 
-def _cut(text: str) -> tuple[int, int]:
-    """Where the first half ends and where the second begins."""
+def split_into_sentences(
+    layouts: Sequence[Layout], texts: Sequence[str], trees: Sequence[Heads | None], first_line: int
+) -> list[list[Sentence]]:
+    """Return the sentences of each line, with their dependency trees where there are any."""
+    lines = []
+    for line, (layout, text, heads) in enumerate(zip(layouts, texts, trees, strict=True), start=first_line):
+        parts = split_tree(heads, text, layout.sentences)
+        lines.append([Sentence(*one, line) for one in zip(layout.sentences, parts, strict=True)])
+    return lines
+
+
+def split_tree(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequence[Heads | None]:
+    """Split the dependency tree of a text into those of its parts; without a tree PyTorch is not imported."""
+    if heads is None:
+        return [None] * len(parts)
+    from dragoman.data.datasets import trees
+
+    return trees.split_tree(heads, text, parts)
+
+
+def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> Layout:
+    """Split each line; no sentence spans lines, and `split_line` keeps every character."""
+    sentences, gaps = [], [""]
+    for part in (part for line in text.splitlines(keepends=True) for part in split_line(line)):
+        sentence = part.strip()
+        if not sentence:
+            gaps[-1] += part
+            continue
+        begin = part.index(sentence)
+        gaps[-1] += part[:begin]
+        sentences.append(sentence)
+        gaps.append(part[begin + len(sentence) :])
+    return Layout(tuple(sentences), tuple(gaps))
+
+
+def _middle_break(text: str) -> tuple[int, int]:
+    """Return the end of the first half and the start of the second."""
     middle = len(text) / 2
     for breaks in BREAKS:
         places = [place.span() for place in breaks.finditer(text) if 0.5 <= place.start() / middle <= 1.5]
         if places:
             return min(places, key=lambda span: abs(span[0] - middle))
     return len(text) // 2, len(text) // 2
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in ("W", "F")

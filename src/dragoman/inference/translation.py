@@ -1,44 +1,86 @@
-"""What a translation is, and how that of a line is put together from those of its parts."""
+"""Translations of texts, and how they are joined from those of their segments."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.decoding.config import SearchSettings
+from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length_penalty import score_of
+from dragoman.decoding.length_penalty import hypothesis_score
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One translation of a text; `tokens` are its pieces in readable form."""
+    """One translation of a text; `tokens` are its subwords in readable form."""
 
     text: str
     hypothesis: Hypothesis
     tokens: tuple[str, ...]
 
+    @property
+    def score(self) -> float:
+        """Log-probability after the length penalty."""
+        return self.hypothesis.score
 
-NOTHING = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())
-"""The translation of an empty text, for which no network is asked."""
+    @property
+    def log_prob(self) -> float:
+        """Log-probability (natural logarithm) of all tokens, end symbol included."""
+        return self.hypothesis.log_prob
+
+    def __repr__(self) -> str:
+        return f"Translation(text={self.text!r}, score={self.score:.4f})"
 
 
-def joined(
-    parts: Sequence[list[Translation]], settings: SearchSettings, *, together: Callable[[list[str]], str]
+@dataclass(frozen=True, slots=True)
+class TranslationResult:
+    """Translations of one text, best first."""
+
+    n_best: tuple[Translation, ...]
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.n_best[0].text
+
+    @property
+    def score(self) -> float:
+        """Score of the best translation."""
+        return self.n_best[0].score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Subwords of the best translation."""
+        return self.n_best[0].tokens
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        more = f", n_best={len(self.n_best)}" if len(self.n_best) > 1 else ""
+        return f"TranslationResult(text={self.text!r}, score={self.score:.4f}{more})"
+
+
+EMPTY = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())
+"""Translation of an empty text, made without the model."""
+
+
+def join_translations(
+    parts: Sequence[list[Translation]], config: DecodingConfig, *, join_texts: Callable[[list[str]], str]
 ) -> list[Translation]:
-    """The translations of a whole from those of its parts: best with best, second with second, and so on."""
+    """Join the translations of segments: best with best, second with second, and so on."""
     if not parts:
-        return [replace(NOTHING, text=together([]))]
+        return [replace(EMPTY, text=join_texts([]))]
     if len(parts) == 1:
-        return [replace(one, text=together([one.text])) for one in parts[0]]
+        return [replace(one, text=join_texts([one.text])) for one in parts[0]]
     ranks = zip(*parts, strict=False)
-    return [_join(ranked, settings, text=together([one.text for one in ranked])) for ranked in ranks]
+    return [_join(ranked, config, text=join_texts([one.text for one in ranked])) for ranked in ranks]
 
 
-def in_a_row(texts: Sequence[str]) -> str:
-    """Those that are not empty, with spaces between them."""
+def join_with_spaces(texts: Sequence[str]) -> str:
+    """Join the texts that are not empty with spaces."""
     return " ".join(text for text in texts if text)
 
 
-def _join(parts: Sequence[Translation], settings: SearchSettings, *, text: str) -> Translation:
+def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) -> Translation:
     hypotheses = [part.hypothesis for part in parts]
     log_prob = sum(one.log_prob for one in hypotheses)
     return Translation(
@@ -46,7 +88,7 @@ def _join(parts: Sequence[Translation], settings: SearchSettings, *, text: str) 
         hypothesis=Hypothesis(
             tokens=tuple(token for one in hypotheses for token in one.tokens),
             log_prob=log_prob,
-            score=score_of(log_prob, sum(one.length for one in hypotheses), settings.normalisation),
+            score=hypothesis_score(log_prob, sum(one.length for one in hypotheses), config.penalty),
             token_log_probs=tuple(number for one in hypotheses for number in one.token_log_probs),
             finished=all(one.finished for one in hypotheses),
         ),

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
-from dragoman.evaluation.alignment import Links, agreement
+from dragoman.evaluation.alignment import Links, alignment_agreement
 from dragoman.interpret.forward_pass import Pass, Reading, module_of, padded, without_dropout
 from dragoman.interpret.head_statistics import mean_of_heads
 from dragoman.interpret.word_merging import Words, merged
-from dragoman.models.protocols import Seq2Seq
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.shapes import Lengths, SourceIds
 from dragoman.typing import Float
 
@@ -135,20 +135,20 @@ def agreement_with(wanted: Sequence[Links], extract: Extract | None = None) -> C
     chosen = extract or by_target
 
     def value(maps: list[WordWeights]) -> float:
-        return agreement([chosen(weights) for weights in maps], wanted)
+        return alignment_agreement([chosen(weights) for weights in maps], wanted)
 
     return value
 
 
 @torch.no_grad()
 def leave_one_out(
-    model: Seq2Seq[Any, Any],
+    model: EncoderDecoder[Any, Any],
     source: Sequence[int],
     target: Sequence[int],
     *,
     source_words: Words,
     target_words: Words,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     reading: Reading | None = None,
     rows: int = 64,
 ) -> WordWeights:
@@ -159,7 +159,7 @@ def leave_one_out(
     It asks any network, those without attention too; `rows` sentences go through it at a time.
     """
     sources = [list(source)] + [
-        [symbols.unknown if place in set(places) else token for place, token in enumerate(source)]
+        [symbols.unk if place in set(places) else token for place, token in enumerate(source)]
         for places in source_words.tokens
     ]
     parts = []
@@ -174,19 +174,19 @@ def leave_one_out(
 
 
 def _side_by_side(
-    model: Seq2Seq[Any, Any], sources: Sequence[Sequence[int]], symbols: Symbols
+    model: EncoderDecoder[Any, Any], sources: Sequence[Sequence[int]], symbols: SpecialSymbols
 ) -> tuple[SourceIds, Lengths]:
     """The sources with their end symbols where the network is, and their lengths."""
     device = next(module_of(model).parameters()).device
-    return padded([[*ids, symbols.end] for ids in sources], symbols, device)
+    return padded([[*ids, symbols.eos] for ids in sources], symbols, device)
 
 
 def _token_log_probs(
-    network: Seq2Seq[Any, Any], read: tuple[SourceIds, Lengths], target: Sequence[int], symbols: Symbols
+    network: EncoderDecoder[Any, Any], read: tuple[SourceIds, Lengths], target: Sequence[int], symbols: SpecialSymbols
 ) -> Float[Tensor, "sources target_tokens"]:
     """Of the same target for several sources, without the end symbol."""
     source, lengths = read
-    given = torch.tensor([[symbols.begin, *target]], device=source.device).expand(len(source), -1)
-    expected = torch.tensor([[*target, symbols.end]], device=source.device).expand(len(source), -1)
-    found = score_targets(network, source, lengths, target=given, expected=expected, symbols=symbols)
+    given = torch.tensor([[symbols.bos, *target]], device=source.device).expand(len(source), -1)
+    expected = torch.tensor([[*target, symbols.eos]], device=source.device).expand(len(source), -1)
+    found = score_targets(network, source, lengths, target=given, expected=expected)
     return found[:, :-1].cpu().clone()

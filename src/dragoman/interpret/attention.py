@@ -12,10 +12,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from dragoman.nn.attention import Look, MultiHeadAttention, Places, Reachable, Relations
-from dragoman.nn.functional import Allowed, Attended, Values, narrowed
-from dragoman.nn.kv_cache import KeysValues
-from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, share
+from dragoman.nn.attention import AttentionFunction, MultiHeadAttention, PositionIds, KeyMask, RelationIds
+from dragoman.nn.functional import Mask, AttentionOutput, Values, add_causal_mask
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.sparse import Linformer
 from dragoman.typing import Bool, Float
 
@@ -29,37 +29,37 @@ class Weigh(Protocol):
     """What one dense look of a pattern comes to, before it meets the values."""
 
     def __call__(
-        self, query: MappedQueries, key: MappedKeys, *, allowed: Allowed | None, causal: bool, before: int | None
+        self, query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
     ) -> Logits: ...
 
 
 def attention_weights(
     attention: MultiHeadAttention,
     x: Inputs,
-    seen: KeysValues,
-    allowed: Reachable | None,
-    places: Places | None = None,
-    relations: Relations | None = None,
+    seen: KVCache,
+    mask: KeyMask | None,
+    places: PositionIds | None = None,
+    relations: RelationIds | None = None,
 ) -> Weights:
     """The weights with which `attention` looks when it is called with these inputs, before dropout.
 
     Each row of weights sums to one over what its query may see and is zero elsewhere; a query that may see nothing has
     zeros alone. Where the pattern is Linformer's, the keys are its mixtures of places.
     """
-    weigh = attention.weigh if relations is None else partial(attention.weigh, relations=relations)
-    return _through_pattern(attention, attention.queries(x, places), seen, allowed, weigh)
+    weigh = attention.attention_weights if relations is None else partial(attention.attention_weights, relations=relations)
+    return _through_pattern(attention, attention.project_queries(x, places), seen, mask, weigh)
 
 
 def attention_mask(
     attention: MultiHeadAttention,
     x: Inputs,
-    seen: KeysValues,
-    allowed: Reachable | None,
-    places: Places | None = None,
-    relations: Relations | None = None,  # noqa: ARG001  # who stands how to whom changes no mask
+    seen: KVCache,
+    mask: KeyMask | None,
+    places: PositionIds | None = None,
+    relations: RelationIds | None = None,  # noqa: ARG001  # who stands how to whom changes no mask
 ) -> Visible:
     """What each query may see of each key: the pattern, the future and the padding in one."""
-    return _through_pattern(attention, attention.queries(x, places), seen, allowed, _visible) > 0
+    return _through_pattern(attention, attention.project_queries(x, places), seen, mask, _visible) > 0
 
 
 def looks_at_mixtures(attention: MultiHeadAttention) -> bool:
@@ -68,16 +68,16 @@ def looks_at_mixtures(attention: MultiHeadAttention) -> bool:
 
 
 def _through_pattern(
-    attention: MultiHeadAttention, query: MappedQueries, seen: KeysValues, allowed: Reachable | None, weigh: Weigh
+    attention: MultiHeadAttention, query: MappedQueries, seen: KVCache, mask: KeyMask | None, weigh: Weigh
 ) -> Weights:
     rows, heads, places, _ = seen.keys.shape
     mixtures = looks_at_mixtures(attention)
     names = _nothing(attention, seen) if mixtures else torch.eye(places, dtype=query.dtype, device=query.device)
     values = names.expand(rows, heads, places, -1)
-    return attention.pattern(_namer(weigh, as_they_are=mixtures), query, seen.keys, values, allowed)
+    return attention.pattern(_namer(weigh, as_they_are=mixtures), query, seen.keys, values, mask)
 
 
-def _namer(weigh: Weigh, *, as_they_are: bool) -> Look:
+def _namer(weigh: Weigh, *, as_they_are: bool) -> AttentionFunction:
     """A look whose outcome are weights: at the places that the values name, or over its own keys."""
 
     def look(
@@ -85,31 +85,31 @@ def _namer(weigh: Weigh, *, as_they_are: bool) -> Look:
         key: MappedKeys,
         value: Values,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-    ) -> Attended:
-        weights = weigh(query, key, allowed=allowed, causal=causal, before=before)
-        return weights if as_they_are else weights @ share(value, weights.shape[1])
+        past_length: int | None,
+    ) -> AttentionOutput:
+        weights = weigh(query, key, mask=mask, causal=causal, past_length=past_length)
+        return weights if as_they_are else weights @ repeat_kv_heads(value, weights.shape[1])
 
     return look
 
 
-def _nothing(attention: MultiHeadAttention, seen: KeysValues) -> Float[Tensor, "places mixtures"]:
+def _nothing(attention: MultiHeadAttention, seen: KVCache) -> Float[Tensor, "places mixtures"]:
     """Values of the shape that mixtures have when they are looked at as they are."""
     assert isinstance(attention.pattern, Linformer)
-    return seen.keys.new_zeros(seen.positions, attention.pattern.of_keys.shape[0])
+    return seen.keys.new_zeros(seen.length, attention.pattern.key_projection.shape[0])
 
 
 def _visible(
-    query: MappedQueries, key: MappedKeys, *, allowed: Allowed | None, causal: bool, before: int | None
+    query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
 ) -> Logits:
     """1 where a query may see a key, else 0."""
     rows, heads, queries, _ = query.shape
     keys = key.shape[2]
     if causal:
-        assert before is not None
-        allowed = narrowed(allowed, queries=queries, keys=keys, before=before, device=query.device)
-    if allowed is None:
+        assert past_length is not None
+        mask = add_causal_mask(mask, queries=queries, keys=keys, past_length=past_length, device=query.device)
+    if mask is None:
         return query.new_ones(rows, heads, queries, keys)
-    return allowed.expand(rows, heads, queries, keys).to(query.dtype)
+    return mask.expand(rows, heads, queries, keys).to(query.dtype)

@@ -6,11 +6,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from dragoman.decoding import Choice, Hypothesis, SearchSettings, beam_search, search
-from dragoman.decoding.length_penalty import score_of
-from dragoman.decoding.observer import SearchStep
-from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding import BeamSearch, DecodingConfig, Hypothesis, run_search, search
+from dragoman.decoding.beam_search import SearchStep
+from dragoman.decoding.config import DecodingMethod
+from dragoman.decoding.length_penalty import hypothesis_score
+from dragoman.models.search_protocols import Backend
+from dragoman.models.special_symbols import SpecialSymbols
 
 Fate = Literal["goes on", "ended", "cut"]
 """Among the hypotheses of the next step; finished and set aside; or beaten by enough others."""
@@ -93,15 +94,15 @@ class TreeObserver:
         """Where each hypothesis stands among the candidates of the last step, and its log-probability."""
         self._beam = 0
 
-    def stepped(self, step: SearchStep) -> None:
+    def on_step(self, step: SearchStep) -> None:
         """What the search tells of each step."""
-        rows = step.names.tolist()
+        rows = step.sentence_ids.tolist()
         if self.name not in rows:
             return
         row = rows.index(self.name)
         found = step.candidates
         possible = int((found.log_probs[row] > -np.inf).sum())  # the others stand behind them
-        going_on, ended = step.going_on[row].tolist(), step.ended[row].tolist()
+        going_on, ended = step.continued[row].tolist(), step.finished[row].tolist()
         self._beam = len(going_on)
         columns = (column[row, :possible].tolist() for column in (found.parents, found.tokens, found.log_probs))
         candidates = []
@@ -128,7 +129,7 @@ class SearchSeen:
     """The way to the best output, as `BeamTree.path` tells it."""
     scores: Mapping[tuple[int, int], float]
     """Of every candidate that ended, by step and place: what the outputs are ranked by."""
-    choice: Choice
+    method: DecodingMethod
     """How the best was chosen among them."""
     best: Hypothesis
     greedy: Hypothesis
@@ -138,12 +139,12 @@ class SearchSeen:
 
 
 def watch_search(
-    model: Searched[Any, Any],
+    model: Backend[Any, Any],
     memory: Any,
     *,
-    settings: SearchSettings,
+    settings: DecodingConfig,
     limit: int,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     first: int | None = None,
 ) -> SearchSeen:
     """Search for the output of the one sentence of a memory, and keep the tree.
@@ -152,21 +153,21 @@ def watch_search(
     """
     observer, limits = TreeObserver(), np.array([limit])
     begun = None if first is None else np.array([first])
-    ((best, *_),) = beam_search(
-        model, memory, limits=limits, settings=settings, symbols=symbols, first=begun, observer=observer
+    ((best, *_),) = run_search(
+        BeamSearch(model, config=settings, observer=observer), memory, limits=limits, start_tokens=begun
     )
-    alone = settings.model_copy(update={"beam": 1, "best": 1})
-    ((greedy, *_),) = search(model, memory, limits=limits, settings=alone, symbols=symbols, first=begun)
+    alone = settings.model_copy(update={"beam_size": 1, "n_best": 1, "method": "beam_search"})
+    ((greedy, *_),) = search(model, memory, limits=limits, config=alone, start_tokens=begun)
     tree = observer.tree
     return SearchSeen(
         tree=tree,
-        winner=tuple(tree.way_to(best.tokens, end=symbols.end)),
+        winner=tuple(tree.way_to(best.tokens, end=symbols.eos)),
         scores={
-            (step, place): score_of(tree.steps[step][place].total, step + 1, settings.normalisation)
+            (step, place): hypothesis_score(tree.steps[step][place].total, step + 1, settings.penalty)
             for step, place in tree.finished()
         },
-        choice=settings.choice,
+        method=settings.method,
         best=best,
         greedy=greedy,
-        greedy_way=tuple(tree.follow([*greedy.tokens, symbols.end] if greedy.finished else greedy.tokens)),
+        greedy_way=tuple(tree.follow([*greedy.tokens, symbols.eos] if greedy.finished else greedy.tokens)),
     )

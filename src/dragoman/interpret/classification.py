@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.explanation import Contribution, Study, Task, completed, steps_of
 from dragoman.interpret.forward_pass import Ids, of_one_text, without_dropout
 from dragoman.interpret.model_calls import Asked, as_they_are, masked, repeated
 from dragoman.interpret.word_merging import Words, words_of_ids
-from dragoman.models.model_with_head import CausalTrunk, Headed
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.models.task_heads import SequenceHead
 from dragoman.typing import Float, Int
 
@@ -53,7 +53,7 @@ class _Found:
 
 
 def study_label(
-    model: Headed, side: Side, labels: Sequence[str], text: str, *, ids: Ids, label: str | None = None
+    model: ModelWithHead, side: LanguageTokenizer, labels: Sequence[str], text: str, *, ids: Ids, label: str | None = None
 ) -> Study:
     """Look at the label of a text, the most probable one or a given one; `ids` are read between begin and end.
 
@@ -86,7 +86,7 @@ def study_label(
 
 
 def study_tags(
-    model: Headed, side: Side, labels: Sequence[str], words: Sequence[str], *, ids: Ids, firsts: Sequence[int]
+    model: ModelWithHead, side: LanguageTokenizer, labels: Sequence[str], words: Sequence[str], *, ids: Ids, firsts: Sequence[int]
 ) -> Study:
     """Look at the labels of words, each read off the first of its tokens, whose places are `firsts`."""
     at = list(firsts)
@@ -110,14 +110,14 @@ def study_tags(
     return _study(model, side, found)
 
 
-def study_answer(model: Headed, side: Side, text: str, *, ids: Ids, context: int, answer: tuple[int, int]) -> Study:
+def study_answer(model: ModelWithHead, side: LanguageTokenizer, text: str, *, ids: Ids, context: int, answer: tuple[int, int]) -> Study:
     """Look at an answer by the places of its first and last token; the context begins at the place `context`."""
 
     def read(tokens: Int[Tensor, "rows places"]) -> Float[Tensor, "rows ends places"]:
         segments = (torch.arange(tokens.shape[1], device=tokens.device) >= context).long().expand_as(tokens)
         return torch.stack(tuple(model(tokens, _whole(tokens), segments)), dim=1)
 
-    tokens = side.tokens(ids)
+    tokens = side.ids_to_tokens(ids)
 
     def names(places: Sequence[int]) -> list[str]:
         return [tokens[place] if place else "<nothing>" for place in places]
@@ -137,7 +137,7 @@ def study_answer(model: Headed, side: Side, text: str, *, ids: Ids, context: int
     return _study(model, side, found)
 
 
-def _study(model: Headed, side: Side, found: _Found) -> Study:
+def _study(model: ModelWithHead, side: LanguageTokenizer, found: _Found) -> Study:
     asked = _asked(model, found)
     with torch.no_grad(), without_dropout(model):
         log_probs = asked.of_all_classes()[: found.steps].cpu()
@@ -146,7 +146,7 @@ def _study(model: Headed, side: Side, found: _Found) -> Study:
         passed = of_one_text(
             model, lambda: found.read(tokens), source=tuple(found.ids), target=own, log_probs=log_probs
         )
-    source = tuple(side.tokens(found.ids))
+    source = tuple(side.ids_to_tokens(found.ids))
     steps = steps_of(log_probs, own, found.names)
     begun = Study(
         task=found.task,
@@ -164,14 +164,14 @@ def _study(model: Headed, side: Side, found: _Found) -> Study:
     return completed(begun, asked, columns=source, rows=_rows_of(found))
 
 
-def _asked(model: Headed, found: _Found) -> Asked:
+def _asked(model: ModelWithHead, found: _Found) -> Asked:
     device = next(model.parameters()).device
 
     def states(rows: int, unknown: bool) -> Float[Tensor, "rows findings classes"]:
-        return found.read(repeated(masked(found.ids, Symbols()) if unknown else found.ids, rows, device))
+        return found.read(repeated(masked(found.ids, SpecialSymbols()) if unknown else found.ids, rows, device))
 
-    trunk: Any = model.trunk.model if isinstance(model.trunk, CausalTrunk) else model.trunk
-    return Asked(model, (trunk.embedding,), torch.tensor(found.wanted, device=device), states, as_they_are)
+    backbone: Any = model.backbone.model if isinstance(model.backbone, DecoderOnlyBackbone) else model.backbone
+    return Asked(model, (backbone.embedding,), torch.tensor(found.wanted, device=device), states, as_they_are)
 
 
 def _rows_of(found: _Found) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _rows_of(found: _Found) -> tuple[str, ...]:
 def _left_out(asked: Asked, found: _Found) -> Contribution:
     """What each finding's log-probability loses when a word is made of unknown symbols."""
     without = [
-        [Symbols().unknown if place in set(places) else token for place, token in enumerate(found.ids)]
+        [SpecialSymbols().unk if place in set(places) else token for place, token in enumerate(found.ids)]
         for places in found.words.tokens
     ]
     rows = torch.tensor([list(found.ids), *without], device=asked.wanted.device)
@@ -194,16 +194,16 @@ def _left_out(asked: Asked, found: _Found) -> Contribution:
     return Contribution((own[0] - own[1:]).T.contiguous(), _rows_of(found), found.words.texts, note)
 
 
-def _words(side: Side, ids: Ids) -> Words:
+def _words(side: LanguageTokenizer, ids: Ids) -> Words:
     """Those of the text, without begin and end."""
-    symbols = (Symbols().begin, Symbols().end)
+    symbols = (SpecialSymbols().bos, SpecialSymbols().eos)
     inside = [place for place, token in enumerate(ids) if token not in symbols]
     words = words_of_ids(side, [ids[place] for place in inside])
     return Words(words.texts, tuple(tuple(inside[place] for place in places) for places in words.tokens))
 
 
 @torch.no_grad()
-def _logits(model: Headed, read: Read, ids: Ids) -> Float[Tensor, "findings classes"]:
+def _logits(model: ModelWithHead, read: Read, ids: Ids) -> Float[Tensor, "findings classes"]:
     with without_dropout(model):
         return read(repeated(ids, 1, next(model.parameters()).device))[0]
 

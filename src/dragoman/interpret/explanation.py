@@ -34,8 +34,8 @@ from dragoman.interpret.head_statistics import HeadStatistics, head_statistics, 
 from dragoman.interpret.model_calls import Asked, of_pair
 from dragoman.interpret.recorder import Kind
 from dragoman.interpret.word_merging import Words, words_of_ids
-from dragoman.models.protocols import Seq2Seq
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float
 
 Task = Literal["translation", "continuation", "label", "tags", "answer"]
@@ -120,13 +120,13 @@ class Study:
 
 
 def study(
-    model: Seq2Seq[Any, Any],
+    model: EncoderDecoder[Any, Any],
     tokenizer: Tokenizer,
     source: Ids,
     target: Ids,
     *,
     source_text: str | None = None,
-    symbols: Symbols | None = None,
+    symbols: SpecialSymbols | None = None,
     look: Look | None = None,
     reading: Reading | None = None,
     log_probs: Float[Tensor, "steps vocabulary"] | None = None,
@@ -140,21 +140,21 @@ def study(
     """
     if not source:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-    symbols = symbols or Symbols()
+    symbols = symbols or SpecialSymbols()
     (passed,) = watched(model, [source], [target], symbols=symbols, reading=reading)
     if log_probs is not None:
         passed = replace(passed, log_probs=log_probs)
-    names = tuple(tokenizer.target.tokens(passed.target))
+    names = tuple(tokenizer.target.ids_to_tokens(passed.target))
     begun = Study(
         task="translation",
         source_text=tokenizer.source.decode(source) if source_text is None else source_text,
         target_text=tokenizer.target.decode(target),
-        source=tuple(tokenizer.source.tokens(passed.source)),
+        source=tuple(tokenizer.source.ids_to_tokens(passed.source)),
         target=names,
-        read=("<begin>", *names[:-1]),
+        read=("<bos>", *names[:-1]),
         places=tuple(range(len(names))),
         passed=passed,
-        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.tokens),
+        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.ids_to_tokens),
         source_words=words_of_ids(tokenizer.source, source),
         target_words=words_of_ids(tokenizer.target, target),
     )
@@ -212,7 +212,7 @@ def _statistics(one: Study) -> Iterator[HeadStatistics]:
     for kind, weights in one.passed.weights.items():
         if kind not in one.passed.mixtures:
             keys = one.sides(kind)[1]
-            end = torch.tensor([token == "<end>" for token in keys])  # noqa: S105  # a symbol, no password
+            end = torch.tensor([token == "<eos>" for token in keys])  # noqa: S105  # a symbol, no password
             yield from head_statistics(kind, weights, punctuation=is_punctuation(keys), end=end)
 
 

@@ -11,13 +11,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.interpret.head_statistics import Maps
 from dragoman.interpret.recorder import Kind, record
-from dragoman.models.protocols import Seq2Seq
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.shapes import Lengths, SourceIds
 from dragoman.typing import Bool, Float
 
 Ids = Sequence[int]
-Reading = Callable[[Sequence[Ids]], Seq2Seq[Any, Any]]
+Reading = Callable[[Sequence[Ids]], EncoderDecoder[Any, Any]]
 """The network as it reads some sources, for one that must be told their trees; ids stand without the end symbol."""
 
 
@@ -50,11 +50,11 @@ class Pass:
 
 @torch.no_grad()
 def watched(
-    model: Seq2Seq[Any, Any],
+    model: EncoderDecoder[Any, Any],
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
-    symbols: Symbols,
+    symbols: SpecialSymbols,
     reading: Reading | None = None,
 ) -> list[Pass]:
     """The passes of some pairs in one batch; ids stand without begin and end.
@@ -63,8 +63,8 @@ def watched(
     """
     module = module_of(model)
     device = next(module.parameters()).device
-    source, source_lengths = padded([[*ids, symbols.end] for ids in sources], symbols, device)
-    target, _ = padded([[symbols.begin, *ids] for ids in targets], symbols, device)
+    source, source_lengths = padded([[*ids, symbols.eos] for ids in sources], symbols, device)
+    target, _ = padded([[symbols.bos, *ids] for ids in targets], symbols, device)
     with without_dropout(module), record(module) as trace:
         network = model if reading is None else reading(sources)
         hidden = network.hidden(source, source_lengths, target)
@@ -75,8 +75,8 @@ def watched(
         places = _places(source=len(ids) + 1, target=len(outputs) + 1, mixtures=mixtures)
         passes.append(
             Pass(
-                source=(*ids, symbols.end),
-                target=(*outputs, symbols.end),
+                source=(*ids, symbols.eos),
+                target=(*outputs, symbols.eos),
                 weights={kind: weights[:, row][:, :, *places[kind]] for kind, weights, _ in joined},
                 allowed={kind: allowed[:, row][:, :, *places[kind]] for kind, _, allowed in joined},
                 mixtures=mixtures,
@@ -141,7 +141,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def padded(rows: Sequence[Ids], symbols: Symbols, device: torch.device) -> tuple[SourceIds, Lengths]:
+def padded(rows: Sequence[Ids], symbols: SpecialSymbols, device: torch.device) -> tuple[SourceIds, Lengths]:
     """Sequences as one rectangle, and their lengths."""
     tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
     lengths = torch.tensor([len(row) for row in rows], device=device)

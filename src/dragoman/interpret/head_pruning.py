@@ -10,12 +10,12 @@ from dragoman.config import merge, parse
 from dragoman.errors import ConfigError
 from dragoman.interpret.attention_heads import Gates, multi_headed
 from dragoman.interpret.recorder import Kind
-from dragoman.models.config import CausalConfig, EncoderConfig, Kept, TransformerConfig
-from dragoman.models.weights import weights
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, KeptHeads, EncoderDecoderConfig
+from dragoman.models.weights import get_weights
 from dragoman.nn.attention import MultiHeadAttention
 
-C = TypeVar("C", TransformerConfig, CausalConfig, EncoderConfig)
-Left = Mapping[Kind, Kept]
+C = TypeVar("C", EncoderDecoderConfig, DecoderOnlyConfig, EncoderOnlyConfig)
+Left = Mapping[Kind, KeptHeads]
 """The heads that are left, by the kind of attention."""
 ROLES: Mapping[Kind, str] = {"encoder": "encoder", "masked": "decoder", "cross": "cross"}
 """What the kinds are called in the configuration of an encoder-decoder Transformer."""
@@ -55,11 +55,11 @@ def best_heads(worth: Gates, *, share: float, group: int = 1) -> Left:
 
 def pruned_config(config: C, left: Left) -> C:
     """The configuration with these heads alone. Raises ConfigError where they cannot be taken apart."""
-    if isinstance(config, TransformerConfig):
-        changed = {"attention": {ROLES[kind]: {"kept": list(map(list, kept))} for kind, kept in left.items()}}
+    if isinstance(config, EncoderDecoderConfig):
+        changed = {"attention": {ROLES[kind]: {"kept_heads": list(map(list, kept))} for kind, kept in left.items()}}
     else:
         (kept,) = left.values()
-        changed = {"attention": {"kept": list(map(list, kept))}}
+        changed = {"attention": {"kept_heads": list(map(list, kept))}}
     tree = merge(config.model_dump(mode="json"), changed)
     return parse(type(config), tree, where="prune")
 
@@ -69,7 +69,7 @@ def pruned_weights(model: nn.Module, left: Left) -> dict[str, Tensor]:
 
     It computes what the whole network does with those heads left out.
     """
-    tensors = weights(model)
+    tensors = get_weights(model)
     names = {module: name for name, module in model.named_modules()}
     for kind, layer, attention in multi_headed(model):
         heads = torch.tensor(left[kind][layer])

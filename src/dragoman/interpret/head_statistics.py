@@ -86,7 +86,7 @@ def mean_of_heads(weights: Maps) -> Float[Tensor, "layers queries keys"]:
 
 
 def is_punctuation(tokens: Sequence[str]) -> Bool[Tensor, " tokens"]:
-    """Which readable tokens hold neither letter nor digit, special symbols (`<end>`) aside."""
+    """Which readable tokens hold neither letter nor digit, special symbols (`<eos>`) aside."""
     return torch.tensor([not _special(token) and not any(map(str.isalnum, token)) for token in tokens])
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.interpret.forward_pass import Ids, Reading, at_least_single, module_of
-from dragoman.models.protocols import Seq2Seq
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float, Int
 
 States = Callable[[int, bool], Float[Tensor, "rows outcomes features"]]
@@ -53,7 +53,7 @@ class Asked:
 
 
 def of_pair(
-    model: Seq2Seq[Any, Any], source: Ids, target: Ids, *, symbols: Symbols, reading: Reading | None = None
+    model: EncoderDecoder[Any, Any], source: Ids, target: Ids, *, symbols: SpecialSymbols, reading: Reading | None = None
 ) -> Asked:
     """The tokens of a translation, its end symbol the last; ids stand without begin and end.
 
@@ -65,18 +65,18 @@ def of_pair(
 
     def states(rows: int, unknown: bool) -> Float[Tensor, "rows steps size"]:
         first, second = (masked(ids, symbols) if unknown else ids for ids in (source, target))
-        read, given = repeated([*first, symbols.end], rows, device), repeated([symbols.begin, *second], rows, device)
+        read, given = repeated([*first, symbols.eos], rows, device), repeated([symbols.bos, *second], rows, device)
         lengths = torch.full((rows,), read.shape[1], device=device)
         network = model if reading is None else reading([source] * rows)
         return network.hidden(read, lengths, given)
 
-    wanted = torch.tensor([*target, symbols.end], device=device)
+    wanted = torch.tensor([*target, symbols.eos], device=device)
     return Asked(module, (module.source_embedding, module.target_embedding), wanted, states, model.unembed)
 
 
-def masked(ids: Ids, symbols: Symbols) -> list[int]:
+def masked(ids: Ids, symbols: SpecialSymbols) -> list[int]:
     """As many unknown symbols, but for the symbols that begin and end."""
-    return [token if token in (symbols.begin, symbols.end) else symbols.unknown for token in ids]
+    return [token if token in (symbols.bos, symbols.eos) else symbols.unk for token in ids]
 
 
 def repeated(ids: Ids, rows: int, device: torch.device) -> Int[Tensor, "rows places"]:

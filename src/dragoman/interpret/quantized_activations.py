@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.interpret.recorder import attentions_of
-from dragoman.models.quantization import Compute
+from dragoman.models.quantization import ComputeType
 from dragoman.nn.embedding import Unembedding
-from dragoman.nn.kv_cache import KeysValues
+from dragoman.nn.kv_cache import KVCache
 from dragoman.typing import Float
 
 Numbers = Float[Tensor, "*places width"]
@@ -25,7 +25,7 @@ STEPS = 127
 
 
 @contextmanager
-def rounded_as(network: nn.Module, compute: Compute) -> Iterator[None]:
+def rounded_as(network: nn.Module, compute: ComputeType) -> Iterator[None]:
     """Inside the block, every linear map of the network is given its inputs as the core rounds them.
 
     Gradients pass the rounding as if it were not there.
@@ -40,7 +40,7 @@ def rounded_as(network: nn.Module, compute: Compute) -> Iterator[None]:
         yield
 
 
-def rounded(x: Numbers, compute: Compute) -> Numbers:
+def rounded(x: Numbers, compute: ComputeType) -> Numbers:
     """The numbers that stand for `x` in a product."""
     match compute:
         case "float32":
@@ -58,11 +58,11 @@ def rounded(x: Numbers, compute: Compute) -> Numbers:
 def _seen(attention: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
     """What attention is called with, its keys and values as the core keeps them."""
     x, seen, *others = arguments
-    kept = KeysValues(*(_through(part, rounded(part, "bfloat16")) for part in (seen.keys, seen.values)))
+    kept = KVCache(*(_through(part, rounded(part, "bfloat16")) for part in (seen.keys, seen.values)))
     return (x, kept, *others)
 
 
-def _given(compute: Compute, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
+def _given(compute: ComputeType, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
     return (_through(arguments[0], rounded(arguments[0], compute)), *arguments[1:])
 
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from dragoman.errors import DataError
 from dragoman.interpret.attention import Visible, Weights, attention_mask, attention_weights, looks_at_mixtures
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.blocks import CausalBlock, DecoderBlock, EncoderBlock
-from dragoman.nn.recurrent.attention import Queries, SourceAttention, SourceView
+from dragoman.nn.blocks import DecoderOnlyBlock, DecoderBlock, EncoderBlock
+from dragoman.nn.recurrent.attention import Queries, SourceAttention, AttentionMemory
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.typing import Bool, Float, Shaped
 
@@ -129,7 +129,7 @@ def _attentions_in(module: nn.Module) -> list[tuple[Kind, Attention]]:
     match module:
         case EncoderBlock():
             return [("encoder", module.attention)]
-        case CausalBlock():
+        case DecoderOnlyBlock():
             return [("masked", module.attention)]
         case DecoderBlock():
             return [("masked", module.attention), ("cross", module.cross_attention)]
@@ -159,10 +159,10 @@ def _note(
         trace.seen.append(Seen(kind, layer, weights.float().cpu(), allowed.cpu(), mixtures))
 
 
-def _of_source(attention: SourceAttention, query: Queries, view: SourceView) -> tuple[Weights, Visible]:
+def _of_source(attention: SourceAttention, query: Queries, view: AttentionMemory) -> tuple[Weights, Visible]:
     """Attention of a recurrent decoder has one head."""
     weights = attention.weights(query, view)[:, None]
-    return weights, view.allowed.expand_as(weights)
+    return weights, view.mask.expand_as(weights)
 
 
 def _stacked(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.typing import Float
 
@@ -22,7 +22,7 @@ class Words:
         return len(self.texts)
 
 
-def words_of_text(side: Side, text: str) -> tuple[list[int], Words]:
+def words_of_text(side: LanguageTokenizer, text: str) -> tuple[list[int], Words]:
     """The ids of a text, and its words as white space separates them.
 
     A word of which normalising leaves nothing has no tokens.
@@ -38,10 +38,10 @@ def words_of_text(side: Side, text: str) -> tuple[list[int], Words]:
     return ids, Words(tuple(texts), tuple(map(tuple, places)))
 
 
-def words_of_ids(side: Side, ids: Sequence[int]) -> Words:
+def words_of_ids(side: LanguageTokenizer, ids: Sequence[int]) -> Words:
     """The words that tokens spell: each begins at a space, and punctuation stands by itself."""
     groups: list[list[int]] = []
-    tokens, after_mark = side.tokens(ids), False
+    tokens, after_mark = side.ids_to_tokens(ids), False
     for place, token in enumerate(tokens):
         mark = _is_mark(token)
         if not groups or token[:1] in (SPACE, " ") or mark or after_mark:

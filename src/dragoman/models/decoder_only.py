@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.models.decoder_state import DecoderState, Layers
-from dragoman.nn.attention import Places
-from dragoman.nn.blocks import CausalBlock
+from dragoman.nn.attention import PositionIds
+from dragoman.nn.blocks import DecoderOnlyBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
-from dragoman.nn.masks import alike
+from dragoman.nn.masks import document_mask
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 from dragoman.typing import Bool, Float, Int
 
@@ -27,33 +27,33 @@ Tokens = Int[Tensor, "batch places"]
 class PromptMemory:
     """The prompts, read: the state after all but their last tokens. `lengths` are those of the prompts."""
 
-    read: DecoderState
+    state: DecoderState
     lengths: Lengths
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.read.keep(rows), self.lengths[rows])
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.state.select(rows), self.lengths[rows])
 
-    def join(self, other: Self) -> Self:
-        return type(self)(self.read.join(other.read), torch.cat([self.lengths, other.lengths]))
+    def concat(self, other: Self) -> Self:
+        return type(self)(self.state.concat(other.state), torch.cat([self.lengths, other.lengths]))
 
 
 @final
-class CausalTransformer(nn.Module):
+class DecoderOnlyTransformer(nn.Module):
     """Implements `models.interfaces.Causal`."""
 
     def __init__(
-        self, *, embedding: TokenEmbedding, blocks: list[CausalBlock], norm: nn.Module, unembedding: Unembedding
+        self, *, embedding: TokenEmbedding, blocks: list[DecoderOnlyBlock], norm: nn.Module, unembedding: Unembedding
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.blocks: Sequence[CausalBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # it is one, untyped
+        self.blocks: Sequence[DecoderOnlyBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # it is one, untyped
         self.norm = norm
         self.unembedding = unembedding
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest sequence that the positions know, or None where they have no end."""
-        return self.embedding.maximum_length
+        return self.embedding.max_length
 
     @property
     def device(self) -> torch.device:
@@ -66,10 +66,10 @@ class CausalTransformer(nn.Module):
         begin anew with each. Without it a row is one document, padded after its end.
         """
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
-        allowed = None
+        mask = None
         if documents is not None:
-            places, allowed = _places_within(documents), alike(documents)
-        x, _ = self._decode(self.embedding(tokens, places), None, allowed=allowed, places=places)
+            places, mask = _places_within(documents), document_mask(documents)
+        x, _ = self._decode(self.embedding(tokens, places), None, mask=mask, places=places)
         return x
 
     def forward(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places vocabulary"]:
@@ -85,13 +85,13 @@ class CausalTransformer(nn.Module):
         read = lengths - 1
         width = int(read.max())
         places = torch.arange(width, device=prompt.device)[None]
-        _, layers = self._decode(self.embedding(prompt[:, :width], places), None, allowed=None, places=places)
+        _, layers = self._decode(self.embedding(prompt[:, :width], places), None, mask=None, places=places)
         aligned = tuple(layer.shift(width - read) for layer in layers)
         return PromptMemory(DecoderState(aligned, read, 1), lengths)
 
-    def start(self, memory: PromptMemory, *, beam: int) -> DecoderState:
-        same = torch.zeros(len(memory.lengths), beam, dtype=torch.long, device=memory.lengths.device)
-        return memory.read.select(same)
+    def start(self, memory: PromptMemory, *, beam_size: int) -> DecoderState:
+        same = torch.zeros(len(memory.lengths), beam_size, dtype=torch.long, device=memory.lengths.device)
+        return memory.state.reorder(same)
 
     def step(
         self,
@@ -99,24 +99,22 @@ class CausalTransformer(nn.Module):
         memory: PromptMemory,  # noqa: ARG002  # the state began from it
         state: DecoderState,
     ) -> tuple[StepLogits, DecoderState]:
-        places, allowed = state.next_places(), state.next_allowed()
-        x, layers = self._decode(
-            self.embedding(tokens.reshape(-1, 1), places), state.layers, allowed=allowed, places=places
-        )
+        places, mask = state.next_positions(), state.next_mask()
+        x, layers = self._decode(self.embedding(tokens.reshape(-1, 1), places), state.layers, mask=mask, places=places)
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
-        return logits, DecoderState(layers, state.ages + 1, state.beam)
+        return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
 
     def _decode(
         self,
         x: Float[Tensor, "rows places size"],
         past: Layers | None,
         *,
-        allowed: Bool[Tensor, "#rows 1 #places keys"] | None,
-        places: Places,
+        mask: Bool[Tensor, "#rows 1 #places keys"] | None,
+        places: PositionIds,
     ) -> tuple[Float[Tensor, "rows places size"], Layers]:
         present = []
         for number, block in enumerate(self.blocks):
-            x, seen = block(x, None if past is None else past[number], allowed=allowed, places=places)
+            x, seen = block(x, None if past is None else past[number], mask=mask, places=places)
             present.append(seen)
         return self.norm(x), tuple(present)
 

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.kv_cache import KeysValues
-from dragoman.nn.masks import latest
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.masks import left_padding_mask
 from dragoman.shapes import BeamTokens
 from dragoman.typing import Bool, Int
 
-Layers = tuple[KeysValues, ...]
+Layers = tuple[KVCache, ...]
 
 
 @dataclass(frozen=True)
@@ -21,26 +21,28 @@ class DecoderState:
     """Keys and values of the target so far, `beam` rows a sentence; younger sentences are padded before their first."""
 
     layers: Layers
-    ages: Int[Tensor, " batch"]
-    beam: int
+    lengths: Int[Tensor, " batch"]
+    beam_size: int
 
-    def select(self, parents: BeamTokens) -> Self:
+    def reorder(self, parents: BeamTokens) -> Self:
         batch, beam = parents.shape
-        first = torch.arange(batch, device=parents.device)[:, None] * self.beam
+        first = torch.arange(batch, device=parents.device)[:, None] * self.beam_size
         rows = (first + parents).flatten()
-        return type(self)(tuple(layer.take(rows) for layer in self.layers), self.ages, beam)
+        return type(self)(tuple(layer.select(rows) for layer in self.layers), self.lengths, beam)
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        beams = torch.arange(self.beam, device=rows.device)
-        flat = (rows[:, None] * self.beam + beams).flatten()
-        return type(self)(tuple(layer.take(flat) for layer in self.layers), self.ages[rows], self.beam)
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        beams = torch.arange(self.beam_size, device=rows.device)
+        flat = (rows[:, None] * self.beam_size + beams).flatten()
+        return type(self)(tuple(layer.select(flat) for layer in self.layers), self.lengths[rows], self.beam_size)
 
-    def join(self, other: Self) -> Self:
-        assert self.beam == other.beam, "the beams of joined states are of one width"
-        width = int(torch.cat([self.ages, other.ages]).max())  # further back there is nothing that anyone may look at
+    def concat(self, other: Self) -> Self:
+        assert self.beam_size == other.beam_size, "the beams of joined states are of one width"
+        width = int(
+            torch.cat([self.lengths, other.lengths]).max()
+        )  # further back there is nothing that anyone may look at
         pairs = zip(self._padded(width), other._padded(width), strict=True)
-        layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
-        return type(self)(layers, torch.cat([self.ages, other.ages]), self.beam)
+        layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
+        return type(self)(layers, torch.cat([self.lengths, other.lengths]), self.beam_size)
 
     @classmethod
     def empty(
@@ -51,21 +53,21 @@ class DecoderState:
         layers = []
         for attention in attentions:
             nothing = attention.query.weight.new_zeros(*nowhere.shape, size)
-            layers.append(attention.keys_values(nothing, nowhere))
+            layers.append(attention.project_keys_values(nothing, nowhere))
         return cls(tuple(layers), ages, beam)
 
-    def next_places(self) -> Int[Tensor, "rows 1"]:
+    def next_positions(self) -> Int[Tensor, "rows 1"]:
         """Where the next token of each row stands."""
-        return self.ages.repeat_interleave(self.beam)[:, None]
+        return self.lengths.repeat_interleave(self.beam_size)[:, None]
 
-    def next_allowed(self) -> Bool[Tensor, "rows 1 1 keys"]:
+    def next_mask(self) -> Bool[Tensor, "rows 1 1 keys"]:
         """What the next token of each row may look at, itself included."""
-        return latest((self.ages + 1).repeat_interleave(self.beam), self._width + 1)
+        return left_padding_mask((self.lengths + 1).repeat_interleave(self.beam_size), self._width + 1)
 
     @property
     def _width(self) -> int:
-        return self.layers[0].positions
+        return self.layers[0].length
 
     def _padded(self, width: int) -> Layers:
         """So many positions of each layer: the latest, or all of them after room for more."""
-        return tuple(layer.pad(before=width - layer.positions) for layer in self.layers)
+        return tuple(layer.pad(before=width - layer.length) for layer in self.layers)

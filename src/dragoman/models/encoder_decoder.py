@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from dragoman.errors import DataError
 from dragoman.models.decoder_state import DecoderState, Layers
-from dragoman.nn.attention import Places, Relations
-from dragoman.nn.blocks import DecoderBlock, EncoderBlock, longest_sequence
+from dragoman.nn.attention import PositionIds, RelationIds
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
-from dragoman.nn.masks import within
+from dragoman.nn.masks import padding_mask
 from dragoman.nn.positions.tree import token_depths, token_relations
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
 from dragoman.typing import Bool, Float, Int
@@ -29,28 +29,28 @@ class SourceMemory:
     layers: Layers
     lengths: Lengths
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(tuple(layer.take(rows) for layer in self.layers), self.lengths[rows])
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(tuple(layer.select(rows) for layer in self.layers), self.lengths[rows])
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
         pairs = zip(self._padded(width), other._padded(width), strict=True)
-        layers = tuple(mine.stack(theirs) for mine, theirs in pairs)
+        layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
         return type(self)(layers, torch.cat([self.lengths, other.lengths]))
 
-    def allowed(self) -> Bool[Tensor, "batch 1 1 source"]:
-        return within(self.lengths, self._width)
+    def mask(self) -> Bool[Tensor, "batch 1 1 source"]:
+        return padding_mask(self.lengths, self._width)
 
     @property
     def _width(self) -> int:
-        return self.layers[0].positions
+        return self.layers[0].length
 
     def _padded(self, width: int) -> Layers:
-        return tuple(layer.pad(after=width - layer.positions) for layer in self.layers)
+        return tuple(layer.pad(after=width - layer.length) for layer in self.layers)
 
 
 @final
-class Seq2SeqTransformer(nn.Module):
+class EncoderDecoderTransformer(nn.Module):
     """Implements `models.interfaces.Seq2Seq`, and `ReadsTrees` where its encoder has structural positions."""
 
     def __init__(
@@ -74,9 +74,9 @@ class Seq2SeqTransformer(nn.Module):
         self.unembedding = unembedding
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest sequence, of sources and of targets, that positions and patterns know; None without an end."""
-        return longest_sequence(self.target_embedding, self.encoder)
+        return max_sequence_length(self.target_embedding, self.encoder)
 
     @property
     def device(self) -> torch.device:
@@ -89,13 +89,13 @@ class Seq2SeqTransformer(nn.Module):
 
     def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> SourceMemory:
         places = torch.arange(source.shape[1], device=source.device)[None]
-        allowed = within(lengths, source.shape[1])
+        mask = padding_mask(lengths, source.shape[1])
         depths, relations = self._in_trees(structure)
         x = self.source_embedding(source, places, depths=depths)
         for block in self.encoder:
-            x = block(x, allowed, places, relations)
+            x = block(x, mask, places, relations)
         x = self.encoder_norm(x)
-        return SourceMemory(tuple(block.cross_attention.keys_values(x) for block in self.decoder), lengths)
+        return SourceMemory(tuple(block.cross_attention.project_keys_values(x) for block in self.decoder), lengths)
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
@@ -103,7 +103,7 @@ class Seq2SeqTransformer(nn.Module):
         memory = self.encode(source, source_lengths, structure)
         places = torch.arange(target.shape[1], device=target.device)[None]
         # Padding stands after the target, where the causal mask already hides it from every real position.
-        x, _ = self._decode(self.target_embedding(target, places), memory, None, allowed=None, places=places)
+        x, _ = self._decode(self.target_embedding(target, places), memory, None, mask=None, places=places)
         return x
 
     def forward(
@@ -116,31 +116,31 @@ class Seq2SeqTransformer(nn.Module):
         logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
         return logits
 
-    def start(self, memory: SourceMemory, *, beam: int) -> DecoderState:
+    def start(self, memory: SourceMemory, *, beam_size: int) -> DecoderState:
         attentions = (block.attention for block in self.decoder)
         return DecoderState.empty(
-            attentions, size=self.unembedding.weight.shape[1], ages=torch.zeros_like(memory.lengths), beam=beam
+            attentions, size=self.unembedding.weight.shape[1], ages=torch.zeros_like(memory.lengths), beam=beam_size
         )
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
-        places, allowed = state.next_places(), state.next_allowed()
+        places, mask = state.next_positions(), state.next_mask()
         x = self.target_embedding(tokens.reshape(-1, 1), places)
-        x, layers = self._decode(x, memory, state.layers, allowed=allowed, places=places)
+        x, layers = self._decode(x, memory, state.layers, mask=mask, places=places)
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
-        return logits, DecoderState(layers, state.ages + 1, state.beam)
+        return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
 
     @property
     def _has_relations(self) -> bool:
         return self.encoder[0].attention.tree is not None
 
-    def _in_trees(self, structure: Structure | None) -> tuple[Int[Tensor, "batch source"] | None, Relations | None]:
+    def _in_trees(self, structure: Structure | None) -> tuple[Int[Tensor, "batch source"] | None, RelationIds | None]:
         """What embedding and attention are to know of the trees."""
         if structure is None:
             if self.structural:
-                raise DataError("this network has structural positions; give the dependency tree of each source too")
+                raise DataError("this model has tree positions; give the dependency tree of each source too")
             return None, None
         if not self.structural:
-            raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
+            raise DataError("trees have no effect on this model, which has no tree positions; leave them out")
         depths = None if self.source_embedding.depth is None else token_depths(structure)
         return depths, token_relations(structure) if self._has_relations else None
 
@@ -150,15 +150,13 @@ class Seq2SeqTransformer(nn.Module):
         memory: SourceMemory,
         past: Layers | None,
         *,
-        allowed: Bool[Tensor, "#rows 1 #places keys"] | None,
-        places: Places,
+        mask: Bool[Tensor, "#rows 1 #places keys"] | None,
+        places: PositionIds,
     ) -> tuple[Float[Tensor, "rows places size"], Layers]:
-        memory_allowed = memory.allowed()
+        memory_mask = memory.mask()
         present = []
         for number, block in enumerate(self.decoder):
             before = None if past is None else past[number]
-            x, seen = block(
-                x, memory.layers[number], before, allowed=allowed, memory_allowed=memory_allowed, places=places
-            )
+            x, seen = block(x, memory.layers[number], before, mask=mask, memory_mask=memory_mask, places=places)
             present.append(seen)
         return self.decoder_norm(x), tuple(present)

@@ -9,10 +9,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.blocks import EncoderBlock, longest_sequence
+from dragoman.nn.blocks import EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
-from dragoman.nn.feed_forward import ActivationName, activate
-from dragoman.nn.masks import within
+from dragoman.nn.feed_forward import ActivationName, activation_function
+from dragoman.nn.masks import padding_mask
 from dragoman.shapes import Lengths
 from dragoman.typing import Float, Int
 
@@ -20,7 +20,7 @@ Tokens = Int[Tensor, "batch places"]
 
 
 @final
-class MaskedWordHead(nn.Module):
+class MaskedLMTransform(nn.Module):
     r"""$\mathrm{norm}(f(W h))$ before masked words are predicted (Devlin et al., 2019)."""
 
     def __init__(self, *, linear: nn.Linear, activation: ActivationName, norm: nn.Module) -> None:
@@ -30,11 +30,11 @@ class MaskedWordHead(nn.Module):
         self.norm = norm
 
     def forward(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
-        return self.norm(activate(self.linear(hidden), self.activation))
+        return self.norm(activation_function(self.linear(hidden), self.activation))
 
 
 @final
-class EncoderTransformer(nn.Module):
+class EncoderOnlyTransformer(nn.Module):
     """Texts to hidden states, and hidden states to the words that may stand there."""
 
     def __init__(
@@ -43,7 +43,7 @@ class EncoderTransformer(nn.Module):
         embedding: TokenEmbedding,
         blocks: list[EncoderBlock],
         norm: nn.Module,
-        head: MaskedWordHead | None,
+        head: MaskedLMTransform | None,
         unembedding: Unembedding,
     ) -> None:
         super().__init__()
@@ -54,9 +54,9 @@ class EncoderTransformer(nn.Module):
         self.unembedding = unembedding
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest sequence that positions and patterns know, or None where there is no end."""
-        return longest_sequence(self.embedding, self.blocks)
+        return max_sequence_length(self.embedding, self.blocks)
 
     @property
     def device(self) -> torch.device:
@@ -67,19 +67,19 @@ class EncoderTransformer(nn.Module):
     ) -> Float[Tensor, "batch places size"]:
         """The last hidden states; rows are padded after their `lengths`."""
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
-        allowed = within(lengths, tokens.shape[1])
+        mask = padding_mask(lengths, tokens.shape[1])
         x = self.embedding(tokens, places, segments)
         for block in self.blocks:
-            x = block(x, allowed, places)
+            x = block(x, mask, places)
         return self.norm(x)
 
-    def before_unembedding(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
+    def mlm_hidden(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
         """What the unembedding is given for the places whose words are to be predicted."""
         return hidden if self.head is None else self.head(hidden)
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         """Logits of the words at places with these hidden states."""
-        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(self.before_unembedding(hidden))
+        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(self.mlm_hidden(hidden))
         return logits
 
     def forward(

@@ -11,13 +11,13 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.ensemble_state import Memories, States
-from dragoman.models.protocols import Seq2Seq
+from dragoman.models.ensemble_state import EnsembleMemory, EnsembleState
+from dragoman.models.protocols import EncoderDecoder
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
 from dragoman.typing import Float
 
 
-def mean_probability(
+def log_mean_probability(
     logits: Sequence[Float[Tensor, "*positions vocabulary"]],
 ) -> Float[Tensor, "*positions vocabulary"]:
     """The logarithm of the mean of the distributions that these are the logits of: the equation above."""
@@ -32,18 +32,18 @@ class Ensemble(nn.Module):
     Its hidden states are those of its networks side by side.
     """
 
-    def __init__(self, networks: Sequence[Seq2Seq[Any, Any]]) -> None:
+    def __init__(self, models: Sequence[EncoderDecoder[Any, Any]]) -> None:
         super().__init__()
-        self.networks: Sequence[Any] = nn.ModuleList(networks)  # type: ignore[arg-type,assignment]  # they are modules
+        self.networks: Sequence[Any] = nn.ModuleList(models)  # type: ignore[arg-type,assignment]  # they are modules
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest sequence that all of them know; None without an end."""
-        known = [network.maximum_length for network in self.networks if network.maximum_length is not None]
+        known = [network.max_length for network in self.networks if network.max_length is not None]
         return min(known, default=None)
 
-    def encode(self, source: SourceIds, lengths: Lengths) -> Memories:
-        return Memories(tuple(network.encode(source, lengths) for network in self.networks))
+    def encode(self, source: SourceIds, lengths: Lengths) -> EnsembleMemory:
+        return EnsembleMemory(tuple(network.encode(source, lengths) for network in self.networks))
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
@@ -53,13 +53,15 @@ class Ensemble(nn.Module):
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         sizes = [network.unembedding.weight.shape[1] for network in self.networks]
         parts = zip(self.networks, hidden.split(sizes, dim=-1), strict=True)
-        return mean_probability([network.unembed(part) for network, part in parts])
+        return log_mean_probability([network.unembed(part) for network, part in parts])
 
-    def start(self, memory: Memories, *, beam: int) -> States:
+    def start(self, memory: EnsembleMemory, *, beam_size: int) -> EnsembleState:
         parts = zip(self.networks, memory.parts, strict=True)
-        return States(tuple(network.start(part, beam=beam) for network, part in parts))
+        return EnsembleState(tuple(network.start(part, beam_size=beam_size) for network, part in parts))
 
-    def step(self, tokens: BeamTokens, memory: Memories, state: States) -> tuple[StepLogits, States]:
+    def step(
+        self, tokens: BeamTokens, memory: EnsembleMemory, state: EnsembleState
+    ) -> tuple[StepLogits, EnsembleState]:
         parts = zip(self.networks, memory.parts, state.parts, strict=True)
         logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
-        return mean_probability(logits), States(after)
+        return log_mean_probability(logits), EnsembleState(after)

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 
 @final
 @dataclass(frozen=True)
-class Memories:
+class EnsembleMemory:
     """What each network keeps of the same source sentences; rows are counted as the networks count them."""
 
     parts: tuple[Any, ...]
@@ -16,28 +16,28 @@ class Memories:
     def lengths(self) -> Any:
         return self.parts[0].lengths
 
-    def keep(self, rows: Any) -> Self:
-        return type(self)(tuple(part.keep(rows) for part in self.parts))
+    def select(self, rows: Any) -> Self:
+        return type(self)(tuple(part.select(rows) for part in self.parts))
 
-    def join(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+    def concat(self, other: Self) -> Self:
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
 
 @final
 @dataclass(frozen=True)
-class States:
+class EnsembleState:
     """What each network keeps of the same hypotheses."""
 
     parts: tuple[Any, ...]
 
-    def select(self, parents: Any) -> Self:
-        return self._each(lambda part: part.select(parents))
+    def reorder(self, parents: Any) -> Self:
+        return self._each(lambda part: part.reorder(parents))
 
-    def keep(self, rows: Any) -> Self:
-        return self._each(lambda part: part.keep(rows))
+    def select(self, rows: Any) -> Self:
+        return self._each(lambda part: part.select(rows))
 
-    def join(self, other: Self) -> Self:
-        return type(self)(tuple(mine.join(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+    def concat(self, other: Self) -> Self:
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
 
     def _each(self, change: Callable[[Any], Any]) -> Self:
         return type(self)(tuple(change(part) for part in self.parts))

@@ -8,53 +8,55 @@ from torch import nn
 
 from dragoman.models.config import (
     AlibiConfig,
-    BucketedConfig,
-    CausalConfig,
-    EncoderConfig,
-    Kept,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    EncoderOnlyConfig,
+    KeptHeads,
     LearnedConfig,
     NoPositionsConfig,
-    RelativeConfig,
     RotaryConfig,
     SelfAttentionConfig,
+    ShawConfig,
     SinusoidalConfig,
-    StackConfig,
-    StructuralConfig,
+    T5BiasConfig,
     TransformerConfig,
+    TreeConfig,
 )
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.encoder_only import EncoderTransformer, MaskedWordHead
-from dragoman.models.tied_embeddings import word_tables
-from dragoman.nn.attention import Full, MultiHeadAttention, Pattern
-from dragoman.nn.blocks import CausalBlock, DecoderBlock, EncoderBlock, Residual
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
+from dragoman.models.tied_embeddings import build_tied_embeddings
+from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.norms import build_norm
-from dragoman.nn.positions.alibi import Alibi
-from dragoman.nn.positions.distance_bias import DistanceBias
+from dragoman.nn.positions.alibi import AlibiBias
+from dragoman.nn.positions.distance_bias import PositionBias
 from dragoman.nn.positions.learned import LearnedPositions
-from dragoman.nn.positions.rotary import Rotary
-from dragoman.nn.positions.shaw import RelativePositions
-from dragoman.nn.positions.sinusoidal import Sinusoids
-from dragoman.nn.positions.t5_bias import BucketedPositions
-from dragoman.nn.positions.tree import DepthPositions, TreeRelations
+from dragoman.nn.positions.rotary import RotaryPositions
+from dragoman.nn.positions.shaw import ShawPositions
+from dragoman.nn.positions.sinusoidal import SinusoidalPositions
+from dragoman.nn.positions.t5_bias import T5Bias
+from dragoman.nn.positions.tree import DepthEmbedding, TreeBias
 from dragoman.nn.scores import Score, ScoreConfig, build_score
 from dragoman.nn.sparse import KeyHeads, build_pattern
 
 
-def build_seq2seq(config: TransformerConfig, *, source_vocabulary: int, target_vocabulary: int) -> Seq2SeqTransformer:
+def build_encoder_decoder(
+    config: EncoderDecoderConfig, *, source_vocabulary: int, target_vocabulary: int
+) -> EncoderDecoderTransformer:
     """A network with fresh weights, drawn from the ambient generator; raises ConfigError where sizes cannot be tied."""
-    source, target, last = word_tables(
-        config.tie,
+    source, target, last = build_tied_embeddings(
+        config.tie_embeddings,
         source_vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
-        embedding_size=config.size,
-        size=config.size,
+        embedding_size=config.d_model,
+        size=config.d_model,
     )
     around_source, around_target = _shared_bias(config, past_only=False), _shared_bias(config, past_only=True)
-    model = Seq2SeqTransformer(
-        source_embedding=build_embedding(config, source, reads_trees=True),
+    model = EncoderDecoderTransformer(
+        source_embedding=build_embedding(config, source, needs_trees=True),
         target_embedding=build_embedding(config, target),
         encoder=[
             build_encoder_block(config, config.attention.encoder, around_source, layer=layer)
@@ -69,14 +71,14 @@ def build_seq2seq(config: TransformerConfig, *, source_vocabulary: int, target_v
     return model
 
 
-def build_causal(config: CausalConfig, *, vocabulary: int) -> CausalTransformer:
+def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> DecoderOnlyTransformer:
     """A decoder-only network with fresh weights, drawn from the ambient generator."""
-    tokens = nn.Embedding(vocabulary, config.size)
-    last = tokens if config.tie else nn.Embedding(vocabulary, config.size)
+    tokens = nn.Embedding(vocabulary, config.d_model)
+    last = tokens if config.tie_embeddings else nn.Embedding(vocabulary, config.d_model)
     shared = _shared_bias(config, past_only=True)
-    model = CausalTransformer(
+    model = DecoderOnlyTransformer(
         embedding=build_embedding(config, tokens),
-        blocks=[build_causal_block(config, shared, layer=layer) for layer in range(config.layers)],
+        blocks=[build_decoder_only_block(config, shared, layer=layer) for layer in range(config.num_layers)],
         norm=_last_norm(config),
         unembedding=Unembedding(weight=last.weight, bias=config.bias),
     )
@@ -84,13 +86,15 @@ def build_causal(config: CausalConfig, *, vocabulary: int) -> CausalTransformer:
     return model
 
 
-def build_encoder(config: EncoderConfig, *, vocabulary: int) -> EncoderTransformer:
+def build_encoder_only(config: EncoderOnlyConfig, *, vocabulary: int) -> EncoderOnlyTransformer:
     """An encoder-only network with fresh weights; `vocabulary` counts the mask symbol too."""
-    tokens = nn.Embedding(vocabulary, config.size)
+    tokens = nn.Embedding(vocabulary, config.d_model)
     shared = _shared_bias(config, past_only=False)
-    model = EncoderTransformer(
-        embedding=build_embedding(config, tokens, segments=config.segments),
-        blocks=[build_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.layers)],
+    model = EncoderOnlyTransformer(
+        embedding=build_embedding(config, tokens, segments=config.num_segments),
+        blocks=[
+            build_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.num_layers)
+        ],
         norm=_last_norm(config),
         head=_masked_word_head(config),
         unembedding=Unembedding(weight=tokens.weight, bias=config.bias),
@@ -100,7 +104,7 @@ def build_encoder(config: EncoderConfig, *, vocabulary: int) -> EncoderTransform
 
 
 def build_embedding(
-    config: StackConfig, tokens: nn.Embedding, *, segments: int = 1, reads_trees: bool = False
+    config: TransformerConfig, tokens: nn.Embedding, *, segments: int = 1, needs_trees: bool = False
 ) -> TokenEmbedding:
     concatenated = isinstance(config.positions, SinusoidalConfig | LearnedConfig) and (
         config.positions.join == "concatenate"
@@ -110,54 +114,56 @@ def build_embedding(
         positions=build_positions(config),
         dropout=config.dropout.embedding,
         scaled=config.scale_embedding,
-        project=nn.Linear(2 * config.size, config.size, bias=config.bias) if concatenated else None,
-        depth=_depth_positions(config) if reads_trees else None,
-        segments=nn.Embedding(segments, config.size) if segments > 1 else None,
-        norm=build_norm(config.norm, config.size) if config.norm_embedding else None,
+        project=nn.Linear(2 * config.d_model, config.d_model, bias=config.bias) if concatenated else None,
+        depth=_depth_positions(config) if needs_trees else None,
+        segments=nn.Embedding(segments, config.d_model) if segments > 1 else None,
+        norm=build_norm(config.norm, config.d_model) if config.norm_embedding else None,
     )
 
 
-def build_positions(config: StackConfig) -> Sinusoids | LearnedPositions | None:
+def build_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
     """Absolute positions, or None where they are relative or there are none."""
     match config.positions:
-        case SinusoidalConfig() | StructuralConfig():
-            return Sinusoids(size=config.size)
-        case LearnedConfig(length=length):
-            return LearnedPositions(length=length, size=config.size)
-        case RelativeConfig() | BucketedConfig() | RotaryConfig() | AlibiConfig() | NoPositionsConfig():
+        case SinusoidalConfig() | TreeConfig():
+            return SinusoidalPositions(size=config.d_model)
+        case LearnedConfig(max_length=length):
+            return LearnedPositions(max_length=length, size=config.d_model)
+        case ShawConfig() | T5BiasConfig() | RotaryConfig() | AlibiConfig() | NoPositionsConfig():
             return None
         case _:
             assert_never(config.positions)
 
 
 def build_encoder_block(
-    config: StackConfig, attention: SelfAttentionConfig, shared: DistanceBias | None, *, layer: int
+    config: TransformerConfig, attention: SelfAttentionConfig, shared: PositionBias | None, *, layer: int
 ) -> EncoderBlock:
     return EncoderBlock(
         attention=build_self_attention(
             config,
             attention,
             shared,
-            build_pattern(attention.pattern, causal=False, layer=layer, kept=_kept_keys(config, attention.kept, layer)),
+            build_pattern(
+                attention.pattern, causal=False, layer=layer, kept=_kept_keys(config, attention.kept_heads, layer)
+            ),
             layer=layer,
-            reads_trees=True,
+            needs_trees=True,
         ),
         feed_forward=build_feed_forward(config),
-        around=lambda: build_residual(config),
+        build_residual=lambda: build_residual(config),
     )
 
 
-def build_causal_block(config: CausalConfig, shared: DistanceBias | None, *, layer: int) -> CausalBlock:
-    return CausalBlock(
+def build_decoder_only_block(config: DecoderOnlyConfig, shared: PositionBias | None, *, layer: int) -> DecoderOnlyBlock:
+    return DecoderOnlyBlock(
         attention=build_self_attention(
             config, config.attention, shared, build_pattern(config.attention.pattern, causal=True), layer=layer
         ),
         feed_forward=build_feed_forward(config),
-        around=lambda: build_residual(config),
+        build_residual=lambda: build_residual(config),
     )
 
 
-def build_decoder_block(config: TransformerConfig, shared: DistanceBias | None, *, layer: int) -> DecoderBlock:
+def build_decoder_block(config: EncoderDecoderConfig, shared: PositionBias | None, *, layer: int) -> DecoderBlock:
     attention = config.attention.decoder
     return DecoderBlock(
         attention=build_self_attention(
@@ -165,55 +171,55 @@ def build_decoder_block(config: TransformerConfig, shared: DistanceBias | None, 
         ),
         cross_attention=build_cross_attention(config, layer=layer),
         feed_forward=build_feed_forward(config),
-        around=lambda: build_residual(config),
+        build_residual=lambda: build_residual(config),
     )
 
 
 def build_self_attention(
-    config: StackConfig,
+    config: TransformerConfig,
     attention: SelfAttentionConfig,
-    shared: DistanceBias | None,
-    pattern: Pattern,
+    shared: PositionBias | None,
+    pattern: AttentionPattern,
     *,
     layer: int = 0,
-    reads_trees: bool = False,
+    needs_trees: bool = False,
 ) -> MultiHeadAttention:
     """Attention of a sequence to itself; `shared` are the positions that all layers have in common."""
-    kept = _kept(attention.kept, layer)
+    kept = _kept(attention.kept_heads, layer)
     score = _score(config, attention.score, kept)
     return MultiHeadAttention(
-        size=config.size,
-        heads=config.heads,
-        key_value_heads=config.key_value_heads or config.heads,
+        d_model=config.d_model,
+        num_heads=config.num_heads,
+        num_kv_heads=config.num_kv_heads or config.num_heads,
         bias=config.bias,
         dropout=config.dropout.attention,
         score=score,
         pattern=pattern,
-        rotary=Rotary(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
-        distances=_own_bias(config, score) if shared is None else shared,
-        tree=_tree_relations(config, score) if reads_trees else None,
-        kept=kept,
+        rotary=RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
+        position_bias=_own_bias(config, score) if shared is None else shared,
+        tree=_tree_relations(config, score) if needs_trees else None,
+        kept_heads=kept,
     )
 
 
-def build_cross_attention(config: TransformerConfig, *, layer: int) -> MultiHeadAttention:
-    kept = _kept(config.attention.cross.kept, layer)
+def build_cross_attention(config: EncoderDecoderConfig, *, layer: int) -> MultiHeadAttention:
+    kept = _kept(config.attention.cross.kept_heads, layer)
     return MultiHeadAttention(
-        size=config.size,
-        heads=config.heads,
-        key_value_heads=config.key_value_heads or config.heads,
+        d_model=config.d_model,
+        num_heads=config.num_heads,
+        num_kv_heads=config.num_kv_heads or config.num_heads,
         bias=config.bias,
         dropout=config.dropout.attention,
         score=_score(config, config.attention.cross.score, kept),
-        pattern=Full(causal=False),
-        kept=kept,
+        pattern=FullAttention(causal=False),
+        kept_heads=kept,
     )
 
 
-def build_feed_forward(config: StackConfig) -> FeedForward:
+def build_feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(
-        size=config.size,
-        hidden_size=config.feed_forward,
+        d_model=config.d_model,
+        d_ff=config.d_ff,
         activation=config.activation,
         gated=config.gated,
         bias=config.bias,
@@ -221,78 +227,82 @@ def build_feed_forward(config: StackConfig) -> FeedForward:
     )
 
 
-def build_residual(config: StackConfig) -> Residual:
-    norm = build_norm(config.norm, config.size)
+def build_residual(config: TransformerConfig) -> Residual:
+    norm = build_norm(config.norm, config.d_model)
     return Residual(norm, position=config.norm_position, dropout=config.dropout.residual)
 
 
-def _kept(heads: Kept | None, layer: int) -> tuple[int, ...] | None:
+def _kept(heads: KeptHeads | None, layer: int) -> tuple[int, ...] | None:
     """What pruning left of a layer; none where nothing was pruned."""
     return None if heads is None else heads[layer]
 
 
-def _kept_keys(config: StackConfig, heads: Kept | None, layer: int) -> KeyHeads | None:
+def _kept_keys(config: TransformerConfig, heads: KeptHeads | None, layer: int) -> KeyHeads | None:
     """The heads of keys that pruning left of a layer, and how many there were."""
     if heads is None:
         return None
-    group = config.heads_of_a_group
-    return sorted({head // group for head in heads[layer]}), config.heads // group
+    group = config.heads_per_group
+    return sorted({head // group for head in heads[layer]}), config.num_heads // group
 
 
-def _score(config: StackConfig, score: ScoreConfig, kept: tuple[int, ...] | None) -> Score:
-    head_size = config.size // config.heads
-    heads = config.heads if kept is None else len(kept)
-    key_heads = heads * (config.key_value_heads or config.heads) // config.heads
+def _score(config: TransformerConfig, score: ScoreConfig, kept: tuple[int, ...] | None) -> Score:
+    head_size = config.d_model // config.num_heads
+    heads = config.num_heads if kept is None else len(kept)
+    key_heads = heads * (config.num_kv_heads or config.num_heads) // config.num_heads
     return build_score(score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
 
 
-def _shared_bias(config: StackConfig, *, past_only: bool) -> DistanceBias | None:
+def _shared_bias(config: TransformerConfig, *, past_only: bool) -> PositionBias | None:
     """Positions that all layers of a stack share, if they are of such a kind."""
     match config.positions:
-        case BucketedConfig(buckets=buckets, furthest=furthest):
-            return BucketedPositions(buckets=buckets, furthest=furthest, heads=config.heads, past_only=past_only)
+        case T5BiasConfig(num_buckets=buckets, max_distance=furthest):
+            return T5Bias(num_buckets=buckets, max_distance=furthest, num_heads=config.num_heads, causal=past_only)
         case AlibiConfig():
-            return Alibi(heads=config.heads)
+            return AlibiBias(num_heads=config.num_heads)
         case _:
             return None
 
 
-def _own_bias(config: StackConfig, score: Score) -> DistanceBias | None:
+def _own_bias(config: TransformerConfig, score: Score) -> PositionBias | None:
     """Positions that each layer has for itself, if they are of such a kind."""
-    if not isinstance(config.positions, RelativeConfig):
+    if not isinstance(config.positions, ShawConfig):
         return None
     assert score.scale is not None, "relative positions are refused beside scores that are no inner product"
-    reach, values = config.positions.reach, config.positions.values
-    return RelativePositions(reach=reach, head_size=config.size // config.heads, scale=score.scale, adds_values=values)
+    reach, values = config.positions.max_distance, config.positions.values
+    return ShawPositions(
+        max_distance=reach, head_size=config.d_model // config.num_heads, scale=score.scale, adds_values=values
+    )
 
 
-def _depth_positions(config: StackConfig) -> DepthPositions | None:
+def _depth_positions(config: TransformerConfig) -> DepthEmbedding | None:
     """What joins the depth of a word to its place, if positions are of such a kind."""
-    if not isinstance(config.positions, StructuralConfig) or not config.positions.absolute:
+    if not isinstance(config.positions, TreeConfig) or not config.positions.absolute:
         return None
-    return DepthPositions(size=config.size, bias=config.bias)
+    return DepthEmbedding(size=config.d_model, bias=config.bias)
 
 
-def _tree_relations(config: StackConfig, score: Score) -> TreeRelations | None:
+def _tree_relations(config: TransformerConfig, score: Score) -> TreeBias | None:
     """What tells a layer how words stand to each other in a tree, if positions are of such a kind."""
-    if not isinstance(config.positions, StructuralConfig) or not config.positions.relative:
+    if not isinstance(config.positions, TreeConfig) or not config.positions.relative:
         return None
     assert score.scale is not None, "relations in a tree are refused beside scores that are no inner product"
-    return TreeRelations(reach=config.positions.reach, head_size=config.size // config.heads, scale=score.scale)
+    return TreeBias(
+        max_distance=config.positions.max_distance, head_size=config.d_model // config.num_heads, scale=score.scale
+    )
 
 
-def _last_norm(config: StackConfig) -> nn.Module:
+def _last_norm(config: TransformerConfig) -> nn.Module:
     """Pre-norm leaves the residual stream itself unnormalised; post-norm already ends in a norm."""
-    return build_norm(config.norm, config.size) if config.norm_position == "pre" else nn.Identity()
+    return build_norm(config.norm, config.d_model) if config.norm_position == "pre" else nn.Identity()
 
 
-def _masked_word_head(config: EncoderConfig) -> MaskedWordHead | None:
-    if not config.predict_hidden:
+def _masked_word_head(config: EncoderOnlyConfig) -> MaskedLMTransform | None:
+    if not config.mlm_transform:
         return None
-    return MaskedWordHead(
-        linear=nn.Linear(config.size, config.size, bias=config.bias),
+    return MaskedLMTransform(
+        linear=nn.Linear(config.d_model, config.d_model, bias=config.bias),
         activation=config.activation,
-        norm=build_norm(config.norm, config.size),
+        norm=build_norm(config.norm, config.d_model),
     )
 
 

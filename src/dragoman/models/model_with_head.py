@@ -12,11 +12,11 @@ Tokens = Int[Tensor, "batch places"]
 
 
 @runtime_checkable
-class Trunk(Protocol):
+class Backbone(Protocol):
     """What a head stands on: hidden states of texts that are padded after their `lengths`."""
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest text that the positions know, or None where they have no end."""
         ...
 
@@ -30,22 +30,22 @@ class CausalReader(Protocol):
     """A network that reads from the left to the right, such as `CausalTransformer`."""
 
     @property
-    def maximum_length(self) -> int | None: ...
+    def max_length(self) -> int | None: ...
 
     def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]: ...
 
 
 @final
-class CausalTrunk(nn.Module):
-    """A causal network as a trunk: no token sees the padding after it. It knows no segments, and passes over them."""
+class DecoderOnlyBackbone(nn.Module):
+    """A causal network as a backbone: no token sees the padding after it. It knows no segments, and passes over them."""
 
     def __init__(self, model: CausalReader) -> None:
         super().__init__()
         self.model = model
 
     @property
-    def maximum_length(self) -> int | None:
-        return self.model.maximum_length
+    def max_length(self) -> int | None:
+        return self.model.max_length
 
     def hidden(
         self,
@@ -57,24 +57,24 @@ class CausalTrunk(nn.Module):
 
 
 @final
-class Headed(nn.Module):
-    """A trunk and a head, trained together."""
+class ModelWithHead(nn.Module):
+    """A backbone and a head, trained together."""
 
-    def __init__(self, trunk: Trunk, head: Head) -> None:
+    def __init__(self, backbone: Backbone, head: Head) -> None:
         super().__init__()
-        self.trunk = trunk
+        self.backbone = backbone
         self.head = head
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The longest text, symbols included, or None where there is no end."""
-        return self.trunk.maximum_length
+        return self.backbone.max_length
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch labels"] | Float[Tensor, "batch places labels"] | SpanLogits:
         """The logits of the head: of labels, of labels of every token, or of begin and end of an answer."""
-        hidden = self.trunk.hidden(tokens, lengths, segments)
+        hidden = self.backbone.hidden(tokens, lengths, segments)
         head: Any = self.head
         match self.head:
             case SequenceHead():

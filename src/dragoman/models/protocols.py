@@ -21,11 +21,11 @@ class Memory(Protocol):
         """Those of the sentences."""
         ...
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
         """The memory of these sentences alone."""
         ...
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         """This memory with the sentences of the other after its own."""
         ...
 
@@ -34,15 +34,15 @@ class Memory(Protocol):
 class State(Protocol):
     """What a network keeps of the targets so far, for every sentence and beam."""
 
-    def select(self, parents: Int[Tensor, "batch beam"]) -> Self:
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> Self:
         """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; the new beam may be wider or narrower."""
         ...
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
         """The state of these sentences alone, as when finished ones leave the batch."""
         ...
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         """This state with the sentences of the other after its own, each at its own position."""
         ...
 
@@ -53,10 +53,10 @@ S = TypeVar("S", bound=State)
 
 
 @runtime_checkable
-class Stepper(Protocol[M_contra, S]):
+class Decoder(Protocol[M_contra, S]):
     """All that a search needs."""
 
-    def start(self, memory: M_contra, *, beam: int) -> S:
+    def start(self, memory: M_contra, *, beam_size: int) -> S:
         """The state before the first step."""
         ...
 
@@ -66,7 +66,7 @@ class Stepper(Protocol[M_contra, S]):
 
 
 @runtime_checkable
-class Seq2Seq(Stepper[M, S], Protocol[M, S]):
+class EncoderDecoder(Decoder[M, S], Protocol[M, S]):
     """A network from source to target."""
 
     def encode(self, source: SourceIds, lengths: Lengths) -> M:
@@ -85,7 +85,7 @@ class Seq2Seq(Stepper[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class ReadsTrees(Seq2Seq[M, S], Protocol[M, S]):
+class SupportsTrees(EncoderDecoder[M, S], Protocol[M, S]):
     """A network from source to target whose encoder may be told the dependency tree of each source too.
 
     Raises DataError where it is not told what it must be, or told what it has no use for.
@@ -108,14 +108,14 @@ class ReadsTrees(Seq2Seq[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class Prompted(Stepper[M, S], Protocol[M, S]):
+class PromptDecoder(Decoder[M, S], Protocol[M, S]):
     """A network whose outputs go on from prompts; for a search the prompt takes the part of the source.
 
     The first tokens that `step` is given are the last tokens of the prompts.
     """
 
     @property
-    def maximum_length(self) -> int | None:
+    def max_length(self) -> int | None:
         """The most tokens that the network can look back on, itself included, or None where there is no end."""
         ...
 
@@ -125,7 +125,7 @@ class Prompted(Stepper[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class Causal(Prompted[M, S], Protocol[M, S]):
+class DecoderOnly(PromptDecoder[M, S], Protocol[M, S]):
     """A network that predicts the next token of a text, of all its places in parallel too."""
 
     def hidden(

@@ -17,17 +17,17 @@ from dragoman.atomic import write_atomically
 from dragoman.errors import RunError
 from dragoman.typing import Float32, Int8, UInt16
 
-Compute = Literal["float32", "bfloat16", "int8"]
+ComputeType = Literal["float32", "bfloat16", "int8"]
 """The numbers that a network's products are made of."""
 
 Arrays = dict[str, np.ndarray]
-SCALE = "_scale"
+SCALE_SUFFIX = "_scale"
 """What the name of an array of int8 is followed by in that of its factors."""
 _KINDS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
 """What safetensors calls the numbers of each array that is stored."""
 
 
-def stored(arrays: Mapping[str, np.ndarray], compute: Compute) -> Arrays:
+def quantize_weights(arrays: Mapping[str, np.ndarray], compute: ComputeType) -> Arrays:
     """Arrays of float32 as they are stored in some precision."""
     if compute == "float32":
         return dict(arrays)
@@ -38,24 +38,24 @@ def stored(arrays: Mapping[str, np.ndarray], compute: Compute) -> Arrays:
         elif compute == "bfloat16":
             result[name] = to_bfloat16(array)
         else:
-            result[name], result[name + SCALE] = quantised(array)
+            result[name], result[name + SCALE_SUFFIX] = quantize_int8(array)
     return result
 
 
-def restored(arrays: Mapping[str, np.ndarray]) -> Arrays:
+def dequantize_weights(arrays: Mapping[str, np.ndarray]) -> Arrays:
     """Stored arrays as arrays of float32."""
     result: Arrays = {}
     for name, array in arrays.items():
         if array.dtype == np.int8:
-            result[name] = array * arrays[name + SCALE][:, None]
+            result[name] = array * arrays[name + SCALE_SUFFIX][:, None]
         elif array.dtype == np.uint16:
             result[name] = from_bfloat16(array)
-        elif not (name.endswith(SCALE) and name.removesuffix(SCALE) in arrays):
+        elif not (name.endswith(SCALE_SUFFIX) and name.removesuffix(SCALE_SUFFIX) in arrays):
             result[name] = array
     return result
 
 
-def quantised(
+def quantize_int8(
     weight: Float32[np.ndarray, "rows columns"],
 ) -> tuple[Int8[np.ndarray, "rows columns"], Float32[np.ndarray, " rows"]]:
     r"""Each row $w$ as $q = \mathrm{round}(w / s)$ with $s = \max|w| / 127$, ties to even; $s$ is 1 for zeros."""
@@ -75,7 +75,7 @@ def from_bfloat16(array: UInt16[np.ndarray, "*sizes"]) -> Float32[np.ndarray, "*
     return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays atomically; those of 16-bit integers are bfloat16."""
     header, end = {}, 0
     for name, array in arrays.items():
@@ -88,7 +88,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     )
 
 
-def read_arrays(path: Path) -> Arrays:
+def load_arrays(path: Path) -> Arrays:
     """What `write_arrays` wrote, or PyTorch. Raises RunError where the file is missing or no safetensors."""
     try:
         with safe_open(path, framework="numpy") as file:

@@ -17,11 +17,11 @@ from dragoman.typing import Float, Int
 class Memory(Protocol):
     """What a network keeps of the source sentences: computed once, shared by all beams of a sentence."""
 
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
         """The memory of these sentences alone."""
         ...
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         """This memory with the sentences of the other after its own."""
         ...
 
@@ -30,15 +30,15 @@ class Memory(Protocol):
 class State(Protocol):
     """What a network keeps of the targets so far, for every sentence and beam."""
 
-    def select(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
+    def reorder(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
         """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; the new beam may be wider or narrower."""
         ...
 
-    def keep(self, rows: Int[np.ndarray, " kept"]) -> Self:
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
         """The state of these sentences alone, as when finished ones leave the batch."""
         ...
 
-    def join(self, other: Self) -> Self:
+    def concat(self, other: Self) -> Self:
         """This state with the sentences of the other after its own, each at its own position."""
         ...
 
@@ -56,27 +56,27 @@ M = TypeVar("M", bound=Memory)
 M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
 S = TypeVar("S", bound=State)
 
-Best = tuple[Float[np.ndarray, "batch beam width"], Int[np.ndarray, "batch beam width"], S]
+TopK = tuple[Float[np.ndarray, "batch beam width"], Int[np.ndarray, "batch beam width"], S]
 """The log-probabilities of the best tokens, the tokens, and the state that comes next."""
 
 
 @runtime_checkable
-class Searched(Protocol[M_contra, S]):
+class Backend(Protocol[M_contra, S]):
     """A network that knows the best continuations of each hypothesis: all that a search needs."""
 
-    def start(self, memory: M_contra, *, beam: int) -> S:
+    def start(self, memory: M_contra, *, beam_size: int) -> S:
         """The state before the first step."""
         ...
 
-    def best(
+    def top_k(
         self,
         tokens: Int[np.ndarray, "batch beam"],
         memory: M_contra,
         state: S,
         *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> Best[S]:
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+    ) -> TopK[S]:
         """The `width` most probable tokens after `tokens`, the last symbol of each hypothesis, best first.
 
         Of equals the lower token comes first. Where the vocabulary is smaller, all of it is given. A forbidden token
@@ -86,7 +86,7 @@ class Searched(Protocol[M_contra, S]):
         ...
 
 
-def not_finite() -> RunError:
+def non_finite_logits_error() -> RunError:
     """What is said of a network whose logits are no numbers."""
     return RunError(
         "the network's logits are not finite numbers: its weights are damaged, or overflow in this precision; "

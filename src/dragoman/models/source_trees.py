@@ -5,7 +5,7 @@ from typing import Any, final
 from torch import Tensor
 
 from dragoman.errors import DataError
-from dragoman.models.protocols import ReadsTrees
+from dragoman.models.protocols import SupportsTrees
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
 from dragoman.typing import Float
 
@@ -14,7 +14,7 @@ from dragoman.typing import Float
 class WithTrees:
     """Implements `models.interfaces.Seq2Seq` for the sources whose trees it holds."""
 
-    def __init__(self, model: ReadsTrees[Any, Any], structure: Structure) -> None:
+    def __init__(self, model: SupportsTrees[Any, Any], structure: Structure) -> None:
         self.model = model
         self.structure = structure
 
@@ -29,8 +29,8 @@ class WithTrees:
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         return self.model.unembed(hidden)
 
-    def start(self, memory: Any, *, beam: int) -> Any:
-        return self.model.start(memory, beam=beam)
+    def start(self, memory: Any, *, beam_size: int) -> Any:
+        return self.model.start(memory, beam_size=beam_size)
 
     def step(self, tokens: BeamTokens, memory: Any, state: Any) -> tuple[StepLogits, Any]:
         return self.model.step(tokens, memory, state)
@@ -38,6 +38,6 @@ class WithTrees:
 
 def with_trees(model: object, structure: Structure) -> WithTrees:
     """The network as it reads these sources. Raises DataError where it is of a kind that reads no trees."""
-    if not isinstance(model, ReadsTrees):
-        raise DataError("trees have no effect on this network, which has no structural positions; leave them out")
+    if not isinstance(model, SupportsTrees):
+        raise DataError("trees have no effect on this model, which has no tree positions; leave them out")
     return WithTrees(model, structure)

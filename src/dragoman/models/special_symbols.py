@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
 
 @dataclass(frozen=True)
-class Symbols:
+class SpecialSymbols:
     """The ids that have a meaning for a network: padding, unknown word, begin and end of a sequence."""
 
-    pad: int = 0
-    unknown: int = 1
-    begin: int = 2
-    end: int = 3
+    pad: int = PAD
+    unk: int = UNK
+    bos: int = BOS
+    eos: int = EOS

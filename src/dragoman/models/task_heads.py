@@ -45,7 +45,7 @@ class SpanHeadConfig(Config):
     dropout: float = Field(0.0, ge=0.0, lt=1.0, description="on the states")
 
 
-def pool(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
+def pool_hidden(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
     """One state a row; padding, which follows the `lengths` first places, has no part in it."""
     match pooling:
         case "first":
@@ -59,7 +59,7 @@ def pool(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "b
             assert_never(pooling)
 
 
-def answer_places(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool[Tensor, "batch places"]:
+def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool[Tensor, "batch places"]:
     """Where an answer may begin or end: at the tokens of the context, which is segment 1 without its end symbol.
 
     Place 0 is allowed too: it stands for no answer.
@@ -72,15 +72,15 @@ def answer_places(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bo
 class SequenceHead(nn.Module):
     """Logits of the labels of a text."""
 
-    def __init__(self, *, size: int, labels: int, pooling: Pooling, dense: bool, dropout: float) -> None:
+    def __init__(self, *, d_model: int, num_labels: int, pooling: Pooling, dense: bool, dropout: float) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
-        self.dense = _linear(size, size) if dense else None
+        self.dense = _linear(d_model, d_model) if dense else None
         self.dropout = Dropout(dropout)
-        self.output = _linear(size, labels)
+        self.output = _linear(d_model, num_labels)
 
     def forward(self, hidden: Hidden, lengths: Lengths) -> Float[Tensor, "batch labels"]:
-        x = pool(hidden, lengths, self.pooling)
+        x = pool_hidden(hidden, lengths, self.pooling)
         if self.dense is not None:
             x = self.dense(x).tanh()
         return self.output(self.dropout(x))
@@ -90,10 +90,10 @@ class SequenceHead(nn.Module):
 class TokenHead(nn.Module):
     """Logits of the labels of every token."""
 
-    def __init__(self, *, size: int, labels: int, dropout: float) -> None:
+    def __init__(self, *, d_model: int, num_labels: int, dropout: float) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.output = _linear(size, labels)
+        self.output = _linear(d_model, num_labels)
 
     def forward(self, hidden: Hidden) -> Float[Tensor, "batch places labels"]:
         return self.output(self.dropout(hidden))
@@ -110,14 +110,14 @@ class SpanLogits(NamedTuple):
 class SpanHead(nn.Module):
     """Logits of begin and end of the answer (Devlin et al., 2019, section 4.2), over `answer_places`."""
 
-    def __init__(self, *, size: int, dropout: float) -> None:
+    def __init__(self, *, d_model: int, dropout: float) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.output = _linear(size, 2)
+        self.output = _linear(d_model, 2)
 
     def forward(self, hidden: Hidden, lengths: Lengths, segments: Int[Tensor, "batch places"]) -> SpanLogits:
         logits = self.output(self.dropout(hidden))
-        allowed = answer_places(lengths, segments)
+        allowed = answer_mask(lengths, segments)
         starts, ends = logits.masked_fill(~allowed[..., None], torch.finfo(logits.dtype).min).unbind(dim=-1)
         return SpanLogits(starts, ends)
 
@@ -125,19 +125,21 @@ class SpanHead(nn.Module):
 Head = SequenceHead | TokenHead | SpanHead
 
 
-def build_sequence_head(config: SequenceHeadConfig, *, size: int, labels: int) -> SequenceHead:
+def build_sequence_head(config: SequenceHeadConfig, *, d_model: int, num_labels: int) -> SequenceHead:
     """A head with fresh weights, drawn from the ambient generator."""
-    return SequenceHead(size=size, labels=labels, pooling=config.pooling, dense=config.dense, dropout=config.dropout)
+    return SequenceHead(
+        d_model=d_model, num_labels=num_labels, pooling=config.pooling, dense=config.dense, dropout=config.dropout
+    )
 
 
-def build_token_head(config: TokenHeadConfig, *, size: int, labels: int) -> TokenHead:
+def build_token_head(config: TokenHeadConfig, *, d_model: int, num_labels: int) -> TokenHead:
     """A head with fresh weights, drawn from the ambient generator."""
-    return TokenHead(size=size, labels=labels, dropout=config.dropout)
+    return TokenHead(d_model=d_model, num_labels=num_labels, dropout=config.dropout)
 
 
-def build_span_head(config: SpanHeadConfig, *, size: int) -> SpanHead:
+def build_span_head(config: SpanHeadConfig, *, d_model: int) -> SpanHead:
     """A head with fresh weights, drawn from the ambient generator."""
-    return SpanHead(size=size, dropout=config.dropout)
+    return SpanHead(d_model=d_model, dropout=config.dropout)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

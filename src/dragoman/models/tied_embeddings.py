@@ -6,12 +6,12 @@ from torch import nn
 
 from dragoman.errors import ConfigError
 
-Tie = Literal["all", "target", "none"]
+TieEmbeddings = Literal["all", "target", "none"]
 """What shares the unembedding's weight: both embeddings, the target's, or none (Press and Wolf, 2017)."""
 
 
-def word_tables(
-    tie: Tie, *, source_vocabulary: int, target_vocabulary: int, embedding_size: int, size: int
+def build_tied_embeddings(
+    tie: TieEmbeddings, *, source_vocabulary: int, target_vocabulary: int, embedding_size: int, size: int
 ) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
     """The embeddings of source and target, of `embedding_size`, and the table of `size` whose weight unembeds.
 
@@ -22,8 +22,8 @@ def word_tables(
         case "all":
             if source_vocabulary != target_vocabulary:
                 raise ConfigError(
-                    f"model.tie = all needs one vocabulary for both sides, but they hold {source_vocabulary} and "
-                    f"{target_vocabulary} entries; set tokenizer.shared=true or model.tie=target"
+                    f"model.tie_embeddings = all needs one vocabulary for both sides, but they hold {source_vocabulary} and "
+                    f"{target_vocabulary} entries; set tokenizer.shared=true or model.tie_embeddings=target"
                 )
             return source, source, source
         case "target":

@@ -13,7 +13,7 @@ from dragoman.atomic import write_atomically
 from dragoman.errors import RunError
 
 
-def weights(model: nn.Module) -> dict[str, Tensor]:
+def get_weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter by its first name, on the CPU; the tensors are the model's own where it lives there."""
     return {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
 
@@ -31,10 +31,10 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str =
             )
     with torch.no_grad():
         for name, parameter in own.items():
-            parameter.copy_(placed_like(tensors[name], parameter))
+            parameter.copy_(place_like(tensors[name], parameter))
 
 
-def placed_like(tensor: Tensor, parameter: Tensor) -> Tensor:
+def place_like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """The tensor where the parameter is: on its device, or in shards as it is."""
     if not hasattr(parameter, "device_mesh") or hasattr(tensor, "device_mesh"):
         return tensor.to(parameter.device)

@@ -4,8 +4,8 @@ $\mathrm{head}_i = \mathrm{Attention}(QW_i^Q, KW_i^K, VW_i^V)$,
 $\mathrm{MultiHead} = \mathrm{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_h) W^O$. With fewer key-value heads than
 query heads, each serves a group of query heads (Ainslie et al., 2023).
 
-Three parts may be chosen: the score compares, relative positions tell distances, and a pattern says which keys a query
-may reach. A pattern only arranges the work; all arithmetic is in the `look` that it is handed.
+Three parts are interchangeable: the score compares queries and keys, relative positions encode distances, and a pattern
+chooses the keys that a query may attend to. A pattern only rearranges blocks; the given `AttentionFunction` computes.
 """
 
 from collections.abc import Callable
@@ -16,37 +16,37 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.nn.functional import (
-    Allowed,
-    Attended,
+    AttentionOutput,
     Bias,
+    Mask,
     Values,
-    attend,
-    attend_fused,
-    in_chunks,
-    narrowed,
-    weights_of,
+    add_causal_mask,
+    attention_weights,
+    fused_attention,
+    map_query_chunks,
+    reference_attention,
 )
-from dragoman.nn.kv_cache import KeysValues
-from dragoman.nn.positions.distance_bias import DistanceBias
-from dragoman.nn.positions.rotary import Rotary
-from dragoman.nn.positions.tree import TreeRelations
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.positions.distance_bias import PositionBias
+from dragoman.nn.positions.rotary import RotaryPositions
+from dragoman.nn.positions.tree import TreeBias
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, Score
 from dragoman.typing import Bool, Float, Int
 
-Places = Int[Tensor, "#rows positions"]
-Reachable = Bool[Tensor, "#rows 1 #queries keys"]
-Relations = Int[Tensor, "rows places keys"]
-"""How each two places of a text stand to each other in its tree."""
-CHUNK = 2**24
-"""Numbers that one chunk of the lean road may hold."""
+PositionIds = Int[Tensor, "#rows positions"]
+KeyMask = Bool[Tensor, "#rows 1 #queries keys"]
+RelationIds = Int[Tensor, "rows places keys"]
+"""Relation of each pair of positions in the dependency tree."""
+MAX_CHUNK_ELEMENTS = 2**24
+"""Maximum number of elements of one chunk of attention weights."""
 
 
 @runtime_checkable
-class Look(Protocol):
-    """Dense attention of some queries to some keys.
+class AttentionFunction(Protocol):
+    """Dense attention of queries to keys.
 
-    `before` keys stand before the place of the first query; with `causal`, key $j$ is hidden from query $i$ where
-    $j > i + \\mathtt{before}$. None says that the keys do not follow one another, which tells no distances.
+    `past_length` keys precede the first query; with `causal`, key $j$ is hidden from query $i$ if
+    $j > i + \\mathtt{past\\_length}$. None means that the keys have no order, so that distances are undefined.
     """
 
     def __call__(
@@ -55,198 +55,221 @@ class Look(Protocol):
         key: MappedKeys,
         value: Values,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-    ) -> Attended: ...
+        past_length: int | None,
+    ) -> AttentionOutput: ...
 
 
 @runtime_checkable
-class Pattern(Protocol):
-    """Which keys a query may reach; the queries are the last of the keys, or of another sequence."""
+class AttentionPattern(Protocol):
+    """Chooses the keys that a query may attend to; the queries align with the last keys, or another sequence."""
 
     @property
-    def maximum_length(self) -> int | None:
-        """The longest sequence that it knows, or None where there is no end."""
+    def max_length(self) -> int | None:
+        """Maximum sequence length, or None if unlimited."""
         ...
 
     def __call__(
-        self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
-    ) -> Attended: ...
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    ) -> AttentionOutput: ...
 
 
 class FullConfig(Config):
-    """Every place may look at every place, or at every one before it."""
+    """Full attention, causal in decoders."""
 
     kind: Literal["full"] = "full"
 
 
 @final
-class Full:
-    """Every key that is allowed; with `causal`, none that comes later."""
+class FullAttention:
+    """Attention to every key in the mask; with `causal`, to no later one."""
 
-    maximum_length: int | None = None
+    max_length: int | None = None
 
     def __init__(self, *, causal: bool) -> None:
         self.causal = causal
 
     def __call__(
-        self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
-    ) -> Attended:
-        before = key.shape[2] - query.shape[2]
-        return look(query, key, value, allowed=allowed, causal=self.causal, before=before)
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    ) -> AttentionOutput:
+        past_length = key.shape[2] - query.shape[2]
+        return attend(query, key, value, mask=mask, causal=self.causal, past_length=past_length)
 
 
 @final
 class MultiHeadAttention(nn.Module):
-    """Queries from one sequence, keys and values from another or the same one.
+    """Multi-head attention; queries from one sequence, keys and values from the same or another one.
 
-    Projecting keys and values is a call of its own, so that those of a source sentence or of past positions are
-    computed once; they are kept as the score maps them and turned to their places.
+    Keys and values are projected by a separate call, so that those of the source or of past positions are computed
+    once. The cache stores keys after the mapping of the score and after rotation.
     """
 
     def __init__(
         self,
         *,
-        size: int,
-        heads: int,
-        key_value_heads: int,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int,
         bias: bool,
         dropout: float,
         score: Score,
-        pattern: Pattern,
-        rotary: Rotary | None = None,
-        distances: DistanceBias | None = None,
-        tree: TreeRelations | None = None,
-        kept: tuple[int, ...] | None = None,
+        pattern: AttentionPattern,
+        rotary: RotaryPositions | None = None,
+        position_bias: PositionBias | None = None,
+        tree: TreeBias | None = None,
+        kept_heads: tuple[int, ...] | None = None,
     ) -> None:
-        """`kept` are the heads that pruning left, out of `heads` that share the `size`: whole groups, where keys are
-        shared."""
+        """Build the projections; `kept_heads` are the heads that remain after pruning `num_heads`, in whole groups if they
+        share keys and values."""
         super().__init__()
-        self.head_size = size // heads
-        self.kept = kept
-        left = heads if kept is None else len(kept)
-        key_value_left = left * key_value_heads // heads
+        self.head_size = d_model // num_heads
+        self.kept_heads = kept_heads
+        heads_left = num_heads if kept_heads is None else len(kept_heads)
+        kv_heads_left = heads_left * num_kv_heads // num_heads
         self.dropout = dropout
-        self.query = nn.Linear(size, left * self.head_size, bias=bias)
-        self.key = nn.Linear(size, key_value_left * self.head_size, bias=bias)
-        self.value = nn.Linear(size, key_value_left * self.head_size, bias=bias)
-        self.output = nn.Linear(left * self.head_size, size, bias=bias)
+        self.query = nn.Linear(d_model, heads_left * self.head_size, bias=bias)
+        self.key = nn.Linear(d_model, kv_heads_left * self.head_size, bias=bias)
+        self.value = nn.Linear(d_model, kv_heads_left * self.head_size, bias=bias)
+        self.output = nn.Linear(heads_left * self.head_size, d_model, bias=bias)
         self.score = score
         self.pattern = pattern
         self.rotary = rotary
-        self.distances = distances
+        self.position_bias = position_bias
         self.tree = tree
 
-    def keys_values(self, x: Float[Tensor, "rows positions size"], places: Places | None = None) -> KeysValues:
-        """What others may look at and take; `places` are needed by rotary positions alone."""
-        key = self._turned(self._split(self.key(x)), places)
-        return KeysValues(self.score.keys(key), self._split(self.value(x)))
+    def project_keys_values(
+        self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
+    ) -> KVCache:
+        """Project keys and values; only rotary positions need `places`."""
+        key = self._rotate(self._split(self.key(x)), places)
+        return KVCache(self.score.keys(key), self._split(self.value(x)))
 
-    def queries(self, x: Float[Tensor, "rows positions size"], places: Places | None = None) -> MappedQueries:
-        """What looks, as the score maps it and turned to its places."""
-        return self.score.queries(self._turned(self._split(self.query(x)), places))
+    def project_queries(
+        self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
+    ) -> MappedQueries:
+        """Project queries, rotate them to their positions and map them for the score."""
+        return self.score.queries(self._rotate(self._split(self.query(x)), places))
 
     def forward(
         self,
         x: Float[Tensor, "rows queries size"],
-        seen: KeysValues,
-        allowed: Reachable | None,
-        places: Places | None = None,
-        relations: Relations | None = None,
+        cache: KVCache,
+        mask: KeyMask | None,
+        places: PositionIds | None = None,
+        relations: RelationIds | None = None,
     ) -> Float[Tensor, "rows queries size"]:
-        """`relations` are for attention with a `tree`, whose queries are all the places of a text."""
-        query = self.queries(x, places)
-        look = self._look if relations is None else partial(self._look, relations=relations)
-        attended = self.pattern(look, query, seen.keys, seen.values, allowed)
+        """Attend; `relations` are required with `tree`, whose queries are all positions of a text."""
+        query = self.project_queries(x, places)
+        attend = self._attend if relations is None else partial(self._attend, relations=relations)
+        attended = self.pattern(attend, query, cache.keys, cache.values, mask)
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def _look(
+    def _attend(
         self,
         query: MappedQueries,
         key: MappedKeys,
         value: Values,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-        relations: Relations | None = None,
-    ) -> Attended:
+        past_length: int | None,
+        relations: RelationIds | None = None,
+    ) -> AttentionOutput:
         drops = self.training and self.dropout > 0
-        adds_values = self.distances is not None and self.distances.adds_values
+        adds_values = self.position_bias is not None and self.position_bias.adds_values
         if drops or adds_values or self.score.scale is None:
-            return self._look_lean(
-                query, key, value, allowed=allowed, causal=causal, before=before, relations=relations
+            return self._attend_in_chunks(
+                query, key, value, mask=mask, causal=causal, past_length=past_length, relations=relations
             )
         queries, keys = query.shape[2], key.shape[2]
         square = False
         if causal:
-            assert before is not None
-            if allowed is None and self.distances is None and before == 0 and queries == keys:
-                square = True  # by a branch, which a compiler of networks follows: kernels take no symbol for it
+            assert past_length is not None
+            if mask is None and self.position_bias is None and past_length == 0 and queries == keys:
+                square = True  # a constant on each branch, as torch.compile requires
             else:
-                allowed = narrowed(allowed, queries=queries, keys=keys, before=before, device=query.device)
-        bias = self._bias(query, keys=keys, before=before, relations=relations)
-        return attend_fused(query, key, value, allowed=allowed, bias=bias, causal=square, scale=self.score.scale)
+                mask = add_causal_mask(mask, queries=queries, keys=keys, past_length=past_length, device=query.device)
+        bias = self._bias(query, keys=keys, past_length=past_length, relations=relations)
+        return fused_attention(query, key, value, mask=mask, bias=bias, causal=square, scale=self.score.scale)
 
-    def _look_lean(
+    def _attend_in_chunks(
         self,
         query: MappedQueries,
         key: MappedKeys,
         value: Values,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-        relations: Relations | None = None,
-    ) -> Attended:
-        """Reference attention, so many queries at a time as the memory is meant for."""
+        past_length: int | None,
+        relations: RelationIds | None = None,
+    ) -> AttentionOutput:
+        """Reference attention in chunks of queries."""
 
-        def road(some: MappedQueries, theirs: Allowed | None, bias: Bias | None, start: int | None) -> Attended:
-            return self._reference(some, key, value, allowed=theirs, bias=bias, before=start)
+        def compute(
+            chunk_queries: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None
+        ) -> AttentionOutput:
+            return self._reference(chunk_queries, key, value, mask=chunk_mask, bias=bias, past_length=start)
 
-        return self._by_chunks(road, query, key, allowed=allowed, causal=causal, before=before, relations=relations)
+        return self._map_chunks(
+            compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
+        )
 
-    def weigh(
+    def attention_weights(
         self,
         query: MappedQueries,
         key: MappedKeys,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-        relations: Relations | None = None,
+        past_length: int | None,
+        relations: RelationIds | None = None,
     ) -> Logits:
-        """The weights of a look, as the reference road has them before dropout."""
+        """Attention weights before dropout."""
 
-        def road(some: MappedQueries, theirs: Allowed | None, bias: Bias | None, start: int | None) -> Logits:  # noqa: ARG001
-            return weights_of(some, key, allowed=theirs, bias=bias, compare=self.score.compare)
+        def compute(
+            chunk_queries: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None
+        ) -> Logits:  # noqa: ARG001
+            return attention_weights(chunk_queries, key, mask=chunk_mask, bias=bias, compare=self.score.compare)
 
-        return self._by_chunks(road, query, key, allowed=allowed, causal=causal, before=before, relations=relations)
+        return self._map_chunks(
+            compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
+        )
 
-    def _by_chunks(
+    def _map_chunks(
         self,
-        road: Callable[[MappedQueries, Allowed | None, Bias | None, int | None], Tensor],
+        compute: Callable[[MappedQueries, Mask | None, Bias | None, int | None], Tensor],
         query: MappedQueries,
         key: MappedKeys,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         causal: bool,
-        before: int | None,
-        relations: Relations | None,
+        past_length: int | None,
+        relations: RelationIds | None,
     ) -> Tensor:
-        """`road(queries, their allowed keys, their bias, the place of the first)`, as many at a time as memory has."""
+        """Concatenate `compute(queries, mask, bias, past_length)` over chunks of queries."""
         keys = key.shape[2]
         held = query.shape[0] * query.shape[1] * max(1, keys) * (1 if self.score.scale is not None else query.shape[3])
 
-        def part(some: MappedQueries, theirs: Allowed | None, first: int) -> Tensor:
-            start = None if before is None else before + first
+        def part(chunk_queries: MappedQueries, chunk_mask: Mask | None, first: int) -> Tensor:
+            start = None if past_length is None else past_length + first
             if causal:
                 assert start is not None
-                theirs = narrowed(theirs, queries=some.shape[2], keys=keys, before=start, device=some.device)
-            return road(some, theirs, self._bias(some, keys=keys, before=start, relations=relations), start)
+                chunk_mask = add_causal_mask(
+                    chunk_mask,
+                    queries=chunk_queries.shape[2],
+                    keys=keys,
+                    past_length=start,
+                    device=chunk_queries.device,
+                )
+            return compute(
+                chunk_queries,
+                chunk_mask,
+                self._bias(chunk_queries, keys=keys, past_length=start, relations=relations),
+                start,
+            )
 
-        return in_chunks(part, query, allowed, chunk=max(1, CHUNK // held))
+        return map_query_chunks(part, query, mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held))
 
     def _reference(
         self,
@@ -254,39 +277,41 @@ class MultiHeadAttention(nn.Module):
         key: MappedKeys,
         value: Values,
         *,
-        allowed: Allowed | None,
+        mask: Mask | None,
         bias: Bias | None,
-        before: int | None,
-    ) -> Attended:
-        of_distances, relative = None, self.distances
+        past_length: int | None,
+    ) -> AttentionOutput:
+        relative_values, relative = None, self.position_bias
         if relative is not None and relative.adds_values:
-            assert before is not None
-            of_distances = partial(relative.values, before=before)
-        return attend(
+            assert past_length is not None
+            relative_values = partial(relative.values, past_length=past_length)
+        return reference_attention(
             query,
             key,
             value,
-            allowed=allowed,
+            mask=mask,
             bias=bias,
             compare=self.score.compare,
-            drop=self.dropout if self.training else 0.0,
-            of_distances=of_distances,
+            dropout_p=self.dropout if self.training else 0.0,
+            relative_values=relative_values,
         )
 
-    def _bias(self, query: MappedQueries, *, keys: int, before: int | None, relations: Relations | None) -> Bias | None:
-        """What positions add to the scores."""
-        if self.distances is None and relations is None:
+    def _bias(
+        self, query: MappedQueries, *, keys: int, past_length: int | None, relations: RelationIds | None
+    ) -> Bias | None:
+        """Position bias on the scores, or None."""
+        if self.position_bias is None and relations is None:
             return None
-        assert before is not None, "this pattern tells no distances; the configuration should have been refused"
-        if self.distances is not None:
-            bias = self.distances.bias(query, keys=keys, before=before)
-            of_all_heads = self.kept is not None and bias.shape[1] != query.shape[1]
-            return bias[:, list(self.kept or ())] if of_all_heads else bias
+        assert past_length is not None, "this pattern defines no distances; validation should have rejected it"
+        if self.position_bias is not None:
+            bias = self.position_bias.bias(query, keys=keys, past_length=past_length)
+            all_heads = self.kept_heads is not None and bias.shape[1] != query.shape[1]
+            return bias[:, list(self.kept_heads or ())] if all_heads else bias
         assert self.tree is not None and relations is not None  # noqa: PT018
-        return self.tree.bias(query, relations, before=before)
+        return self.tree.bias(query, relations, past_length=past_length)
 
-    def _turned(
-        self, x: Float[Tensor, "rows heads positions head_size"], places: Places | None
+    def _rotate(
+        self, x: Float[Tensor, "rows heads positions head_size"], places: PositionIds | None
     ) -> Float[Tensor, "rows heads positions head_size"]:
         if self.rotary is None:
             return x

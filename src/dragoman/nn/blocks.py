@@ -1,18 +1,18 @@
-"""The blocks that encoder and decoder repeat: sublayers, each with a residual connection and a norm around it."""
+"""Transformer blocks: sublayers, each with a residual connection and a norm."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal, final
 
 from torch import Tensor, nn
 
-from dragoman.nn.attention import MultiHeadAttention, Places, Reachable, Relations
+from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.embedding import TokenEmbedding
 from dragoman.nn.feed_forward import FeedForward
-from dragoman.nn.kv_cache import KeysValues
+from dragoman.nn.kv_cache import KVCache
 from dragoman.typing import Bool, Float
 
-Positions = Float[Tensor, "rows positions size"]
+Hidden = Float[Tensor, "rows positions size"]
 NormPosition = Literal["pre", "post"]
 
 
@@ -26,74 +26,74 @@ class Residual(nn.Module):
         self.position: NormPosition = position
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Positions, sublayer: Callable[[Positions], Positions]) -> Positions:
+    def forward(self, x: Hidden, sublayer: Callable[[Hidden], Hidden]) -> Hidden:
         if self.position == "pre":
             return x + self.dropout(sublayer(self.norm(x)))
-        normed: Positions = self.norm(x + self.dropout(sublayer(x)))
+        normed: Hidden = self.norm(x + self.dropout(sublayer(x)))
         return normed
 
 
 @final
 class EncoderBlock(nn.Module):
-    """Self-attention over the whole source, then the position-wise network."""
+    """Self-attention, then the feed-forward network."""
 
     def __init__(
-        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, around: Callable[[], Residual]
+        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, build_residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
-        self.around_attention = around()
-        self.around_feed_forward = around()
+        self.attention_residual = build_residual()
+        self.feed_forward_residual = build_residual()
 
     def forward(
         self,
-        x: Positions,
-        allowed: Reachable | None,
-        places: Places | None = None,
-        relations: Relations | None = None,
-    ) -> Positions:
-        def look_around(y: Positions) -> Positions:
-            return self.attention(y, self.attention.keys_values(y, places), allowed, places, relations)
+        x: Hidden,
+        mask: KeyMask | None,
+        places: PositionIds | None = None,
+        relations: RelationIds | None = None,
+    ) -> Hidden:
+        def self_attention(y: Hidden) -> Hidden:
+            return self.attention(y, self.attention.project_keys_values(y, places), mask, places, relations)
 
-        x = self.around_attention(x, look_around)
-        return self.around_feed_forward(x, self.feed_forward)
+        x = self.attention_residual(x, self_attention)
+        return self.feed_forward_residual(x, self.feed_forward)
 
 
-def longest_sequence(embedding: TokenEmbedding, blocks: Iterable[EncoderBlock]) -> int | None:
-    """The longest sequence that positions and patterns know, or None where there is no end."""
-    limits = [embedding.maximum_length, *(block.attention.pattern.maximum_length for block in blocks)]
+def max_sequence_length(embedding: TokenEmbedding, blocks: Iterable[EncoderBlock]) -> int | None:
+    """Maximum sequence length of the positions and attention patterns, or None if unlimited."""
+    limits = [embedding.max_length, *(block.attention.pattern.max_length for block in blocks)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 @final
-class CausalBlock(nn.Module):
-    """Masked self-attention, then the position-wise network: a decoder block without a source."""
+class DecoderOnlyBlock(nn.Module):
+    """Causal self-attention, then the feed-forward network: a decoder block without cross-attention."""
 
     def __init__(
-        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, around: Callable[[], Residual]
+        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, build_residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
-        self.around_attention = around()
-        self.around_feed_forward = around()
+        self.attention_residual = build_residual()
+        self.feed_forward_residual = build_residual()
 
     def forward(
-        self, x: Positions, past: KeysValues | None, *, allowed: Reachable | None, places: Places | None
-    ) -> tuple[Positions, KeysValues]:
-        """The block's output and the keys and values of past and present together."""
-        look_back = _Past(self.attention, past, allowed, places)
-        x = self.around_attention(x, look_back)
-        return self.around_feed_forward(x, self.feed_forward), look_back.present
+        self, x: Hidden, past: KVCache | None, *, mask: KeyMask | None, places: PositionIds | None
+    ) -> tuple[Hidden, KVCache]:
+        """Return the output and the extended key-value cache."""
+        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
+        x = self.attention_residual(x, self_attention)
+        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
 
 
 @final
 class DecoderBlock(nn.Module):
-    """Masked self-attention, attention to the encoder's output, then the position-wise network.
+    """Causal self-attention, cross-attention, then the feed-forward network.
 
-    One pass serves training and inference: all target positions with no past, or one position with the keys and values
-    of those before it. Rows are hypotheses; the `beam` rows of a sentence look at one memory without copying it.
+    Training processes all target positions without a cache; decoding, one position with the cache of its prefix. Rows
+    are hypotheses; the beams of a sentence share its memory without copying it.
     """
 
     def __init__(
@@ -102,53 +102,53 @@ class DecoderBlock(nn.Module):
         attention: MultiHeadAttention,
         cross_attention: MultiHeadAttention,
         feed_forward: FeedForward,
-        around: Callable[[], Residual],
+        build_residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
-        self.around_attention = around()
-        self.around_cross_attention = around()
-        self.around_feed_forward = around()
+        self.attention_residual = build_residual()
+        self.cross_attention_residual = build_residual()
+        self.feed_forward_residual = build_residual()
 
     def forward(
         self,
-        x: Positions,
-        memory: KeysValues,
-        past: KeysValues | None,
+        x: Hidden,
+        memory: KVCache,
+        past: KVCache | None,
         *,
-        allowed: Reachable | None,
-        memory_allowed: Bool[Tensor, "#sentences #heads #places source"] | None,
-        places: Places | None = None,
-    ) -> tuple[Positions, KeysValues]:
-        """The block's output and the keys and values of past and present together."""
-        look_back = _Past(self.attention, past, allowed, places)
+        mask: KeyMask | None,
+        memory_mask: Bool[Tensor, "#sentences #heads #places source"] | None,
+        places: PositionIds | None = None,
+    ) -> tuple[Hidden, KVCache]:
+        """Return the output and the extended key-value cache."""
+        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
 
-        def look_across(y: Positions) -> Positions:
+        def cross_attention(y: Hidden) -> Hidden:
             sentences = memory.keys.shape[0]
-            queries = y.reshape(sentences, -1, y.shape[-1])  # a beam is so many more queries to the same memory
-            return self.cross_attention(queries, memory, memory_allowed).view_as(y)
+            queries = y.reshape(sentences, -1, y.shape[-1])  # the beams of a sentence are additional queries
+            return self.cross_attention(queries, memory, memory_mask).view_as(y)
 
-        x = self.around_attention(x, look_back)
-        x = self.around_cross_attention(x, look_across)
-        return self.around_feed_forward(x, self.feed_forward), look_back.present
+        x = self.attention_residual(x, self_attention)
+        x = self.cross_attention_residual(x, cross_attention)
+        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
 
 
-class _Past:
-    """Self-attention to the past and to itself as a sublayer, which leaves what it saw in `present`."""
+class _CachedSelfAttention:
+    """Cached self-attention as a sublayer; stores the extended cache in `present`."""
 
-    present: KeysValues
+    present: KVCache
 
     def __init__(
-        self, attention: MultiHeadAttention, past: KeysValues | None, allowed: Reachable | None, places: Places | None
+        self, attention: MultiHeadAttention, past: KVCache | None, mask: KeyMask | None, places: PositionIds | None
     ) -> None:
         self.attention = attention
         self.past = past
-        self.allowed = allowed
+        self.mask = mask
         self.places = places
 
-    def __call__(self, x: Positions) -> Positions:
-        new = self.attention.keys_values(x, self.places)
+    def __call__(self, x: Hidden) -> Hidden:
+        new = self.attention.project_keys_values(x, self.places)
         self.present = new if self.past is None else self.past.append(new)
-        return self.attention(x, self.present, self.allowed, self.places)
+        return self.attention(x, self.present, self.mask, self.places)

@@ -21,13 +21,13 @@ from torch.autograd.function import once_differentiable
 from dragoman import cpu_library as installed
 from dragoman.errors import ConfigError
 
-LOGITS: Final = (torch.float32, torch.bfloat16)
+LOGIT_DTYPES: Final = (torch.float32, torch.bfloat16)
 """Formats of the logits that the core reads and writes; all else is float32."""
 _WANTED: Final[ContextVar[bool]] = ContextVar("wanted", default=True)
 
 
 @contextmanager
-def by_pytorch_alone() -> Iterator[None]:
+def without_cpu_ops() -> Iterator[None]:
     """Inside, nothing is computed by the core: the slow twin."""
     token = _WANTED.set(False)
     try:
@@ -36,7 +36,7 @@ def by_pytorch_alone() -> Iterator[None]:
         _WANTED.reset(token)
 
 
-def core_for(x: Tensor) -> Any | None:
+def cpu_ops_for(x: Tensor) -> Any | None:
     """The core's functions, if they compute with this tensor here: plain float32 on a CPU, and one thread a worker."""
     if torch.compiler.is_compiling():  # before all else, which a compiler of networks cannot follow
         return None
@@ -46,9 +46,9 @@ def core_for(x: Tensor) -> Any | None:
     return _core(installed.CORE, os.environ.get(installed.INSTRUCTION_SET) or None)
 
 
-def instructions_for(device: torch.device) -> str | None:
+def cpu_ops_instruction_set(device: torch.device) -> str | None:
     """Those that the core computes with on this device; None where PyTorch is alone."""
-    core = core_for(torch.empty(0, device=device))
+    core = cpu_ops_for(torch.empty(0, device=device))
     return None if core is None else str(core.instruction_set)
 
 
@@ -58,13 +58,13 @@ def _core(package: str, instructions: str | None) -> Any | None:
     if installed.fault() is not None:
         return None
     try:
-        return import_module(package).Learning(instructions)
+        return import_module(package).CpuOps(instructions)
     except ValueError as error:
         raise ConfigError(f"{installed.INSTRUCTION_SET}: {error}, or leave it out") from error
 
 
 @final
-class Dropped(torch.autograd.Function):
+class CpuDropout(torch.autograd.Function):
     """Dropout by words: of `lines` for the rows and `columns` for every four elements of one, times `finisher`."""
 
     @staticmethod
@@ -84,12 +84,12 @@ class Dropped(torch.autograd.Function):
 
 def _dropped(x: Tensor, lines: Tensor, columns: Tensor, settings: tuple[int, int, float], core: Any) -> Tensor:
     y = torch.empty(x.shape)
-    core.drop(x.detach().contiguous(), lines, columns, *settings, y)
+    core.dropout(x.detach().contiguous(), lines, columns, *settings, y)
     return y
 
 
 @final
-class Turned(torch.autograd.Function):
+class CpuRotary(torch.autograd.Function):
     """Heads turned by their places; the gradient turns back."""
 
     @staticmethod
@@ -108,7 +108,7 @@ class Turned(torch.autograd.Function):
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
     given = _by_places(x)
     y = torch.empty_like(given)
-    core.turn(given, cosine, sine, given.shape[2], y)
+    core.rope(given, cosine, sine, given.shape[2], y)
     return y.transpose(1, 2)
 
 
@@ -118,7 +118,7 @@ def _by_places(x: Tensor) -> Tensor:
 
 
 @final
-class AttendedByCore(torch.autograd.Function):
+class CpuAttention(torch.autograd.Function):
     """Attention by a scaled inner product, whose backward pass computes the weights again."""
 
     @staticmethod
@@ -127,17 +127,17 @@ class AttendedByCore(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        allowed: Tensor | None,
+        mask: Tensor | None,
         causal: bool,
         scale: float,
         core: Any,
     ) -> Tensor:
         given = _by_places(query), _by_places(key), _by_places(value)
-        seen = None if allowed is None else allowed.contiguous().view(torch.uint8)
+        seen = None if mask is None else mask.contiguous().view(torch.uint8)
         ctx.save_for_backward(*given, seen)
         ctx.settings, ctx.core = (causal, scale), core
         attended = torch.empty_like(given[0])
-        core.attend(*given, seen, *ctx.settings, attended)
+        core.attention(*given, seen, *ctx.settings, attended)
         return attended.transpose(1, 2)
 
     @staticmethod
@@ -145,5 +145,5 @@ class AttendedByCore(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         *given, seen = ctx.saved_tensors
         found = [torch.empty_like(one) for one in given]
-        ctx.core.attend_back(*given, seen, *ctx.settings, _by_places(gradient), *found)
+        ctx.core.attention_backward(*given, seen, *ctx.settings, _by_places(gradient), *found)
         return *(one.transpose(1, 2) for one in found), None, None, None, None

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.nn.cpu_ops import Dropped, core_for
+from dragoman.nn.cpu_ops import CpuDropout, cpu_ops_for
 from dragoman.typing import Int, Shaped
 
 _LEVELS: Final = 2**16
@@ -32,7 +32,7 @@ _KEYS: Final[ContextVar[Keys | None]] = ContextVar("keys", default=None)
 
 
 @contextmanager
-def rows_known_by(keys: Keys) -> Iterator[None]:
+def dropout_keys(keys: Keys) -> Iterator[None]:
     """Inside, the elements that row `i` of a batch loses follow from `keys[i]` and not from `i`."""
     token = _KEYS.set(keys)
     try:
@@ -51,8 +51,8 @@ def dropout(x: Shaped[Tensor, "*shape"], probability: float) -> Shaped[Tensor, "
         return dropout(x.reshape(1, -1), probability).view(x.shape)
     least = min(round(probability * _LEVELS), _LEVELS - 1) - _LEVELS // 2
     lines, columns = _words(x.shape)
-    if core := core_for(x):
-        return Dropped.apply(x, lines, columns, _FIRST, least, 1 / (1 - probability), core)  # type: ignore[no-untyped-call]
+    if core := cpu_ops_for(x):
+        return CpuDropout.apply(x, lines, columns, _FIRST, least, 1 / (1 - probability), core)  # type: ignore[no-untyped-call]
     kept = _levels(lines, columns)[..., : x.shape[-1]] >= least
     return x * kept.to(x.dtype).mul_(1 / (1 - probability))
 

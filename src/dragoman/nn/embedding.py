@@ -1,4 +1,4 @@
-r"""Tokens to vectors, $\sqrt{d}\,E_w + PE(p)$ (Vaswani et al., 2017, section 3.4), and vectors back to logits."""
+r"""Token embeddings, $\sqrt{d}\,E_w + PE(p)$ (Vaswani et al., 2017, section 3.4), and the output projection."""
 
 import math
 from typing import final
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.positions.learned import LearnedPositions
-from dragoman.nn.positions.sinusoidal import Sinusoids
-from dragoman.nn.positions.tree import DepthPositions
+from dragoman.nn.positions.sinusoidal import SinusoidalPositions
+from dragoman.nn.positions.tree import DepthEmbedding
 from dragoman.typing import Float, Int
 
 Vectors = Float[Tensor, "rows places size"]
@@ -18,22 +18,22 @@ Vectors = Float[Tensor, "rows places size"]
 
 @final
 class TokenEmbedding(nn.Module):
-    """Embeds tokens at their places; the weight may be shared with another embedding and the unembedding.
+    """Embed tokens and positions; the weight may be tied to another embedding and the output projection.
 
-    Positions are added to the tokens, or with `project` concatenated and mapped to the size again, $W [x; p]$; where
-    attention knows relative ones, none join the tokens. With `depth`, the place of a token in a tree joins its position
-    first. A segment says of which of several texts a token is part (Devlin et al., 2019, section 3).
+    Positions are added, or with `project` concatenated and projected, $W [x; p]$. With `depth`, the depth of a token in
+    a dependency tree is combined with its position first. Segments tell several texts of a row apart (Devlin et al.,
+    2019, section 3).
     """
 
     def __init__(
         self,
         *,
         tokens: nn.Embedding,
-        positions: Sinusoids | LearnedPositions | None,
+        positions: SinusoidalPositions | LearnedPositions | None,
         dropout: float,
         scaled: bool = True,
         project: nn.Linear | None = None,
-        depth: DepthPositions | None = None,
+        depth: DepthEmbedding | None = None,
         segments: nn.Embedding | None = None,
         norm: nn.Module | None = None,
     ) -> None:
@@ -48,9 +48,9 @@ class TokenEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     @property
-    def maximum_length(self) -> int | None:
-        """Places that the positions know, or None where they have no end."""
-        return None if self.positions is None else self.positions.maximum_length
+    def max_length(self) -> int | None:
+        """Maximum sequence length of the positions, or None if unlimited."""
+        return None if self.positions is None else self.positions.max_length
 
     def forward(
         self,
@@ -59,14 +59,14 @@ class TokenEmbedding(nn.Module):
         segments: Int[Tensor, "rows places"] | None = None,
         depths: Int[Tensor, "rows places"] | None = None,
     ) -> Vectors:
-        """`depths` are those of the tokens in the trees of their sentences, for embeddings with `depth`."""
+        """Embed `tokens`; `depths` are their depths in the dependency trees, required with `depth`."""
         x = self.tokens(tokens) * self.scale
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         if self.positions is not None:
             positions = self.positions(places)
             if self.depth is not None:
-                assert depths is not None, "positions that know of depths need them"
+                assert depths is not None, "tree positions require depths"
                 positions = self.depth(positions, depths)
             x = self._joined(x, positions)
         if self.norm is not None:
@@ -81,7 +81,7 @@ class TokenEmbedding(nn.Module):
 
 @final
 class Unembedding(nn.Module):
-    r"""$W h + b$: one logit a word; $W$ may be the target embedding (Press and Wolf, 2017)."""
+    r"""$W h + b$: one logit per vocabulary entry; $W$ may be the target embedding (Press and Wolf, 2017)."""
 
     def __init__(self, *, weight: Tensor, bias: bool) -> None:
         super().__init__()

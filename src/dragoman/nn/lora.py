@@ -18,23 +18,23 @@ from dragoman.config import Config
 from dragoman.errors import ConfigError
 from dragoman.typing import Float
 
-Target = Literal["query", "key", "value", "output", "inner", "gate", "outer"]
+LoraTarget = Literal["query", "key", "value", "output", "inner", "gate", "outer"]
 """Linear maps by their names in attention and feed-forward layers."""
 
 
-class Lora(Config):
+class LoraConfig(Config):
     """Small changes to some matrices, of low rank, are all that is learnt (LoRA, Hu et al., 2021)."""
 
     kind: Literal["lora"] = "lora"
     rank: PositiveInt = Field(8, description="rank of the change of a matrix")
     alpha: float = Field(16.0, gt=0.0, description="the change is multiplied by alpha / rank")
-    targets: tuple[Target, ...] = Field(
+    targets: tuple[LoraTarget, ...] = Field(
         ("query", "value"), min_length=1, description="which maps of attention and feed-forward layers change"
     )
 
 
 @final
-class LowRank(nn.Module):
+class LowRankUpdate(nn.Module):
     r"""$W + \frac{\alpha}{r} B A$."""
 
     def __init__(self, *, outputs: int, inputs: int, rank: int, alpha: float) -> None:
@@ -44,10 +44,10 @@ class LowRank(nn.Module):
         self.up = nn.Parameter(torch.zeros(outputs, rank))
 
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
-        return changed(weight, self.up, self.down, scale=self.scale)
+        return add_low_rank(weight, self.up, self.down, scale=self.scale)
 
 
-def changed(
+def add_low_rank(
     weight: Float[Tensor, "outputs inputs"],
     up: Float[Tensor, "outputs rank"],
     down: Float[Tensor, "rank inputs"],
@@ -58,7 +58,7 @@ def changed(
     return weight + scale * (up @ down)
 
 
-def adapt(model: nn.Module, config: Lora) -> None:
+def apply_lora(model: nn.Module, config: LoraConfig) -> None:
     """Freeze the weights of `model`, and give each map that is named in `targets` a change to learn.
 
     The changes are drawn from the ambient generator. Raises ConfigError where the network has no such map.
@@ -71,17 +71,17 @@ def adapt(model: nn.Module, config: Lora) -> None:
     ]
     if not chosen:
         raise ConfigError(
-            f"training.adapters.targets = {', '.join(config.targets)}: the network has no such map; name others, or "
-            "leave training.adapters out to learn all weights"
+            f"training.lora.targets = {', '.join(config.targets)}: the network has no such map; name others, or "
+            "leave training.lora out to learn all weights"
         )
     for linear in chosen:
-        change = LowRank(
+        change = LowRankUpdate(
             outputs=linear.out_features, inputs=linear.in_features, rank=config.rank, alpha=config.alpha
         ).to(linear.weight.device)
         parametrize.register_parametrization(linear, "weight", change)
 
 
-def merged(tensors: Mapping[str, Tensor], config: Lora) -> dict[str, Tensor]:
+def merge_lora(tensors: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
     """The weights of an adapted network as those of a plain one, every change added to its matrix."""
     whole = {}
     for name, tensor in tensors.items():
@@ -91,5 +91,5 @@ def merged(tensors: Mapping[str, Tensor], config: Lora) -> dict[str, Tensor]:
         elif part == "original":
             beside = f"{place}{found}0."
             up, down = tensors[f"{beside}up"], tensors[f"{beside}down"]
-            whole[f"{place}.weight"] = changed(tensor, up, down, scale=config.alpha / config.rank)
+            whole[f"{place}.weight"] = add_low_rank(tensor, up, down, scale=config.alpha / config.rank)
     return whole

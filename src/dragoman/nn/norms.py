@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba et al., 2016) and its root-mean-square form (Zhang and Sennrich, 2019)."""
+"""Layer normalization (Ba et al., 2016) and its root-mean-square form (Zhang and Sennrich, 2019)."""
 
 from typing import Literal, assert_never
 
@@ -8,7 +8,7 @@ NormName = Literal["layer", "rms"]
 
 
 def build_norm(name: NormName, size: int) -> nn.LayerNorm | nn.RMSNorm:
-    """A norm over the last axis."""
+    """Build a norm over the last axis."""
     match name:
         case "layer":
             return nn.LayerNorm(size)

@@ -100,37 +100,39 @@ class Score(Protocol):
         ...
 
 
-def share(key: Float[Tensor, "rows key_heads keys width"], heads: int) -> Float[Tensor, "rows {heads} keys width"]:
+def repeat_kv_heads(
+    key: Float[Tensor, "rows key_heads keys width"], heads: int
+) -> Float[Tensor, "rows {heads} keys width"]:
     """Each key head for its group of query heads (Ainslie et al., 2023)."""
     groups = heads // key.shape[1]
     return key if groups == 1 else key.repeat_interleave(groups, dim=1)
 
 
-def of_heads(
+def per_head_linear(
     x: Float[Tensor, "rows heads places size"], W: Float[Tensor, "heads size width"]
 ) -> Float[Tensor, "rows heads places width"]:
     """$x W$ with a matrix a head: one product a head, where `@` would make one a row and gradients of $W$ as many."""
     return torch.einsum("rhps,hsw->rhpw", x, W)
 
 
-def inner(query: MappedQueries, key: MappedKeys, scale: float) -> Logits:
+def inner_product(query: MappedQueries, key: MappedKeys, scale: float) -> Logits:
     """`scale` times the inner product of every query and key."""
-    return query @ share(key, query.shape[1]).transpose(-1, -2) * scale
+    return query @ repeat_kv_heads(key, query.shape[1]).transpose(-1, -2) * scale
 
 
 def dot(query: MappedQueries, key: MappedKeys) -> Logits:
     r"""$q^\top k$."""
-    return inner(query, key, 1.0)
+    return inner_product(query, key, 1.0)
 
 
 def scaled_dot(query: MappedQueries, key: MappedKeys) -> Logits:
     r"""$q^\top k / \sqrt{d}$."""
-    return inner(query, key, 1 / math.sqrt(query.shape[-1]))
+    return inner_product(query, key, 1 / math.sqrt(query.shape[-1]))
 
 
 def multiplicative(query: Queries, key: Keys, W: Float[Tensor, "heads query_size key_size"]) -> Logits:
     r"""$q^\top W k$."""
-    return dot(of_heads(query, W), key)
+    return dot(per_head_linear(query, W), key)
 
 
 def reduced_rank(
@@ -140,12 +142,12 @@ def reduced_rank(
     V: Float[Tensor, "key_heads key_size rank"],
 ) -> Logits:
     r"""$(U^\top q)^\top (V^\top k)$."""
-    return dot(of_heads(query, U), of_heads(key, V))
+    return dot(per_head_linear(query, U), per_head_linear(key, V))
 
 
 def additive(query: MappedQueries, key: MappedKeys, v: Float[Tensor, "heads width"]) -> Logits:
     r"""$v^\top \tanh(k + q)$ of sides that are mapped already; holds `width` numbers a query and key."""
-    hidden = torch.tanh(query[:, :, :, None] + share(key, query.shape[1])[:, :, None])
+    hidden = torch.tanh(query[:, :, :, None] + repeat_kv_heads(key, query.shape[1])[:, :, None])
     return (hidden * v[:, None, None]).sum(dim=-1)
 
 
@@ -169,7 +171,7 @@ class DotScore(nn.Module):
         return key
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
-        return inner(query, key, self.scale)
+        return inner_product(query, key, self.scale)
 
 
 @final
@@ -183,7 +185,7 @@ class MultiplicativeScore(nn.Module):
         self.weight = nn.Parameter(_fan_in(heads, query_size, key_size) / math.sqrt(key_size))
 
     def queries(self, query: Queries) -> MappedQueries:
-        return of_heads(query, self.weight)
+        return per_head_linear(query, self.weight)
 
     def keys(self, key: Keys) -> MappedKeys:
         return key
@@ -204,10 +206,10 @@ class ReducedRankScore(nn.Module):
         self.key_weight = nn.Parameter(_fan_in(key_heads, key_size, rank))
 
     def queries(self, query: Queries) -> MappedQueries:
-        return of_heads(query, self.query_weight)
+        return per_head_linear(query, self.query_weight)
 
     def keys(self, key: Keys) -> MappedKeys:
-        return of_heads(key, self.key_weight)
+        return per_head_linear(key, self.key_weight)
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
         return dot(query, key)
@@ -217,7 +219,7 @@ class ReducedRankScore(nn.Module):
 class AdditiveScore(nn.Module):
     r"""$v^\top \tanh(W_1 k + W_2 q)$; queries and keys may differ in size."""
 
-    TABLES = ("vector",)
+    LOOKUP_PARAMETERS = ("vector",)
     scale = None
 
     def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, hidden_size: int) -> None:
@@ -227,10 +229,10 @@ class AdditiveScore(nn.Module):
         self.vector = nn.Parameter(torch.randn(heads, hidden_size) / math.sqrt(hidden_size))
 
     def queries(self, query: Queries) -> MappedQueries:
-        return of_heads(query, self.query_weight)
+        return per_head_linear(query, self.query_weight)
 
     def keys(self, key: Keys) -> MappedKeys:
-        return of_heads(key, self.key_weight)
+        return per_head_linear(key, self.key_weight)
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
         return additive(query, key, self.vector)

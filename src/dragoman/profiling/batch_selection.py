@@ -6,10 +6,10 @@ from typing import Any, Generic, NamedTuple, final
 
 import numpy as np
 
-from dragoman.data.batching.epochs import Stream
+from dragoman.data.batching.epochs import BatchStream
 from dragoman.profiling.batch_cost import Load, load_of
-from dragoman.tasks.base import Work
-from dragoman.training.distributed import Team
+from dragoman.tasks.base import TrainingSetup
+from dragoman.training.distributed import WorkerGroup
 from dragoman.training.step import B
 
 MOST_SURVEYED = 400
@@ -29,7 +29,7 @@ class Pick(NamedTuple):
 class Picked(Generic[B]):
     """Implements `data.epochs.Stream`: some batches of the first epoch of another stream, again and again."""
 
-    def __init__(self, stream: Stream[B], picks: Sequence[Pick]) -> None:
+    def __init__(self, stream: BatchStream[B], picks: Sequence[Pick]) -> None:
         self._stream, self._picks = stream, list(picks)
         self._next = 0
 
@@ -52,20 +52,20 @@ class Picked(Generic[B]):
         return picked(self._stream, pick)
 
 
-def with_picks(work: Work[Any], picks: Sequence[Sequence[Pick]]) -> Work[Any]:
+def with_picks(work: TrainingSetup[Any], picks: Sequence[Sequence[Pick]]) -> TrainingSetup[Any]:
     """The same training, learning from the batches that are picked for each update."""
-    stream: Stream[Any] = Picked(work.stream, [pick for update in picks for pick in update])
+    stream: BatchStream[Any] = Picked(work.stream, [pick for update in picks for pick in update])
     return replace(work, stream=stream)
 
 
-def picked(stream: Stream[B], pick: Pick) -> B:
+def picked(stream: BatchStream[B], pick: Pick) -> B:
     """The rows of a batch that a pick is about."""
     stream.seek({"epoch": 0, "batch": pick.batch})
-    part, _ = Team(0, pick.parts).part(next(stream))
+    part, _ = WorkerGroup(0, pick.parts).own_part(next(stream))
     return part
 
 
-def survey(stream: Stream[B]) -> dict[int, Load]:
+def survey(stream: BatchStream[B]) -> dict[int, Load]:
     """What the batches of the first epoch weigh, by index: of all, or of as many as are evenly spread among them."""
     count = stream.batches_per_epoch()
     chosen = np.unique(np.linspace(0, count - 1, num=min(count, MOST_SURVEYED)).round().astype(int)).tolist()

@@ -15,24 +15,24 @@ import numpy as np
 import torch
 
 from dragoman.config import parse
-from dragoman.decoding import LengthLimit, SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Generator, Translator
-from dragoman.inference.backends.cpu_backend import Compiled, Core
-from dragoman.inference.backends.cpu_decoder_only import CompiledPredicting
-from dragoman.models.quantization import Compute
-from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.inference.backends.cpu_backend import CpuBackend, CpuModel
+from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.models.quantization import ComputeType
+from dragoman.models.search_protocols import Backend
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.profiling.decoding_time import Costs, Decoding, Machine, roofline, timed
 from dragoman.profiling.machine import bytes_per_second, operations_per_second, operations_per_second_of_the_core
 from dragoman.profiling.model_cost import FLOAT32, take_inventory
-from dragoman.runs.compute_type import Asked
+from dragoman.runs.load import RequestedComputeType
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load
-from dragoman.tasks.factory import task_of
+from dragoman.tasks.factory import build_task
 from dragoman.typing import Int
 
-NUMBER_BYTES: dict[Compute, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+NUMBER_BYTES: dict[ComputeType, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
 _LAUNCHER = """
 import os, subprocess, sys, time
 began = time.perf_counter()
@@ -95,7 +95,7 @@ class Subject(Protocol):
         """Rows of any tokens but symbols."""
         ...
 
-    def read(self, rows: Sequence[Ids]) -> tuple[Searched[Any, Any], Any]: ...
+    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]: ...
 
     def first(self, rows: Sequence[Ids]) -> Int[np.ndarray, " batch"] | None: ...
 
@@ -108,9 +108,9 @@ class TimedTranslator:
     """Implements `Subject` for a translator."""
 
     def __init__(self, translator: Translator) -> None:
-        self.network = translator.network
-        self.device = translator.network.device
-        self.in_use, self._side = translator.network.in_use, translator.tokenizer.source
+        self.network = translator.backend
+        self.device = translator.backend.device
+        self.in_use, self._side = translator.backend.inference_mode, translator.tokenizer.source
 
     def ids(self, lines: Sequence[str]) -> list[Ids]:
         return [list(ids) for ids in self._side.encode_batch(list(lines))]
@@ -118,14 +118,14 @@ class TimedTranslator:
     def made_up(self, count: int, length: int) -> list[Ids]:
         return _any_tokens(count, length, vocabulary=len(self._side))
 
-    def read(self, rows: Sequence[Ids]) -> tuple[Searched[Any, Any], Any]:
+    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
         return self.network, self.network.encode(rows)
 
     def first(self, rows: Sequence[Ids]) -> None:  # noqa: ARG002  # outputs begin with the begin symbol
         return None
 
     def require_room(self, places: int, tokens: int) -> None:
-        longest = self.network.maximum_length
+        longest = self.network.max_length
         if longest is not None and max(places, tokens) + 1 > longest:
             raise ConfigError(f"{max(places, tokens)} tokens: this network knows {longest - 1} places; ask for fewer")
 
@@ -134,21 +134,21 @@ class TimedGenerator:
     """Implements `Subject` for a generator."""
 
     def __init__(self, generator: Generator) -> None:
-        self.network = generator.network
+        self.network = generator.backend
         self.device = generator.device
-        self.in_use = generator.network.in_use
+        self.in_use = generator.backend.inference_mode
         self._side, self._pairs, self._context = generator.tokenizer.source, generator.pairs, generator.context
 
     def ids(self, lines: Sequence[str]) -> list[Ids]:
-        begin = [Symbols().begin]
+        begin = [SpecialSymbols().bos]
         rows = self._side.encode_batch(list(lines))
         return [[*ids, *begin] if self._pairs else [*begin, *ids] for ids in rows]
 
     def made_up(self, count: int, length: int) -> list[Ids]:
         return _any_tokens(count, length, vocabulary=len(self._side))
 
-    def read(self, rows: Sequence[Ids]) -> tuple[Searched[Any, Any], Any]:
-        return self.network.read(rows)
+    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
+        return self.network.encode_prompts(rows)
 
     def first(self, rows: Sequence[Ids]) -> Int[np.ndarray, " batch"]:
         return np.array([row[-1] for row in rows])
@@ -161,15 +161,15 @@ class TimedGenerator:
             )
 
 
-def bench(run: Path, wanted: Wanted, *, device: str | None, compute: Asked) -> dict[str, Any]:
+def bench(run: Path, wanted: Wanted, *, device: str | None, compute: RequestedComputeType) -> dict[str, Any]:
     """All that is measured, as a tree for JSON. Raises ConfigError, DataError and RunError on what cannot be."""
     began = time.perf_counter()
-    loaded = load(run, device=device, compute=compute)
+    loaded = load(run, device=device, compute_type=compute)
     load_seconds = time.perf_counter() - began
     subject = _subject(loaded, run)
     inputs = {batch: _rows(subject, wanted, batch) for batch in wanted.batches}
     core = _core(loaded)
-    precision: Compute = "float32" if core is None else core.compute
+    precision: ComputeType = "float32" if core is None else core.compute_type
     costs, machine = _costs(run, precision, on_core=core is not None), _machine(subject, core)
     rows = [_row(subject, wanted, inputs[batch], costs, machine, beam) for beam in wanted.beams for batch in inputs]
     seconds, peak = whole_process(run, subject, device=device, compute=compute)
@@ -188,12 +188,12 @@ def bench(run: Path, wanted: Wanted, *, device: str | None, compute: Asked) -> d
     }
 
 
-def whole_process(run: Path, subject: Subject, *, device: str | None, compute: Asked) -> tuple[float, int | None]:
+def whole_process(run: Path, subject: Subject, *, device: str | None, compute: RequestedComputeType) -> tuple[float, int | None]:
     """Seconds and greatest memory of the command that writes one token, from its start to its end.
 
     Where the system does not tell the memory of one process among others, it is None.
     """
-    options = ["--compute", compute, *(["--device", device] if device is not None else [])]
+    options = ["--compute-type", compute, *(["--device", device] if device is not None else [])]
     with tempfile.TemporaryDirectory() as name:
         source = Path(name, "source.txt")
         source.write_text("a\n", encoding="utf-8")
@@ -213,7 +213,7 @@ def whole_process(run: Path, subject: Subject, *, device: str | None, compute: A
 
 def _subject(loaded: object, run: Path) -> Subject:
     match loaded:
-        case Translator() if loaded.network.structural:
+        case Translator() if loaded.backend.structural:
             raise RunError(
                 f"{run}: has structural positions, and what reads the tree of each text is not timed; take another run"
             )
@@ -222,25 +222,25 @@ def _subject(loaded: object, run: Path) -> Subject:
         case Generator():
             return TimedGenerator(loaded)
         case _:
-            noun = task_of(RunFolder(run).read_config()).description.noun
+            noun = build_task(RunFolder(run).read_config()).description.noun
             raise RunError(f"{run}: has a {noun}, and only what translates or writes is timed; take such a run")
 
 
-def _core(loaded: Any) -> Core | None:
-    return loaded.model.core if isinstance(loaded.model, Compiled | CompiledPredicting) else None
+def _core(loaded: Any) -> CpuModel | None:
+    return loaded.model.model if isinstance(loaded.model, CpuBackend | CpuDecoderOnlyBackend) else None
 
 
-def _computed_by(subject: Subject, core: Core | None) -> str:
+def _computed_by(subject: Subject, core: CpuModel | None) -> str:
     if core is not None:
         return f"the compiled core, {core.instruction_set}, threads: {core.threads}"
     threads = f", threads: {torch.get_num_threads()}" if str(subject.device) == "cpu" else ""
     return f"PyTorch on {subject.device}{threads}"
 
 
-def _costs(run: Path, compute: Compute, *, on_core: bool) -> Costs:
+def _costs(run: Path, compute: ComputeType, *, on_core: bool) -> Costs:
     """Counted on the network's parts. The core keeps keys and values in 16 bits where it does not compute in 32."""
     folder = RunFolder(run)
-    inventory = take_inventory(task_of(folder.read_config()).network(folder, device=torch.device("cpu")))
+    inventory = take_inventory(build_task(folder.read_config()).build_model(folder, device=torch.device("cpu")))
     operations = inventory.flops["decode"]
     kept = 2 if on_core and compute != "float32" else FLOAT32
     return Costs(
@@ -250,20 +250,20 @@ def _costs(run: Path, compute: Compute, *, on_core: bool) -> Costs:
     )
 
 
-def _machine(subject: Subject, core: Core | None) -> Machine:
+def _machine(subject: Subject, core: CpuModel | None) -> Machine:
     device = torch.device(subject.device)
-    peak = operations_per_second(device) if core is None else operations_per_second_of_the_core(core.compute)
+    peak = operations_per_second(device) if core is None else operations_per_second_of_the_core(core.compute_type)
     return Machine(bytes_per_second(device), peak)
 
 
 def _row(subject: Subject, wanted: Wanted, inputs: Sequence[Ids], costs: Costs, machine: Machine, beam: int) -> Row:
     batch, places = len(inputs), statistics.mean(map(len, inputs))
     asked = {
-        "beam": beam,
-        "minimum_length": wanted.tokens if wanted.lines is None else 0,
-        "maximum_length": LengthLimit(absolute=wanted.tokens),
+        "beam_size": beam,
+        "min_length": wanted.tokens if wanted.lines is None else 0,
+        "max_length": wanted.tokens,
     }
-    settings = parse(SearchSettings, asked, where="bench")
+    settings = parse(DecodingConfig, asked, where="bench")
     limits = np.full(batch, wanted.tokens)
 
     def once() -> Decoding:

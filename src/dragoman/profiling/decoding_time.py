@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dragoman.decoding.config import SearchSettings
-from dragoman.decoding.search import search_of
-from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.search import build_search
+from dragoman.models.search_protocols import Backend
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Int
 
 
@@ -43,17 +43,17 @@ class Decoding:
 
 
 def timed(
-    read: Callable[[], tuple[Searched[Any, Any], Any]],
+    read: Callable[[], tuple[Backend[Any, Any], Any]],
     *,
     limits: Int[np.ndarray, " batch"],
-    settings: SearchSettings,
+    settings: DecodingConfig,
     first: Int[np.ndarray, " batch"] | None,
 ) -> Decoding:
     """Search for the outputs of what `read` gives, the network and its memory of some sentences."""
     began = time.perf_counter()
     network, memory = read()
-    search = search_of(network, settings=settings, symbols=Symbols())
-    search.add(memory, limits=limits, first=first)
+    search = build_search(network, config=settings)
+    search.add(memory, limits=limits, start_tokens=first)
     ready, steps = time.perf_counter(), []
     before = ready
     while sentences := len(search):

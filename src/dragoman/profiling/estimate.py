@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from dragoman.profiling.model_cost import count_flops
-from dragoman.runs.config import Experiment
+from dragoman.tasks.config import Experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Materials
-from dragoman.tasks.factory import task_of
-from dragoman.training.config import Epochs, TrainingConfig
-from dragoman.training.r_drop import RDrop
+from dragoman.tasks.base import TaskData
+from dragoman.tasks.factory import build_task
+from dragoman.training.config import TrainingConfig
+from dragoman.training.r_drop import RDropConfig
 
 EFFICIENCY = 0.35
 """Share of the measured speed of large products that a training reaches here."""
@@ -38,28 +38,26 @@ class _NothingDrawn(TorchFunctionMode):
         return func(*args, **given)
 
 
-def estimate(experiment: Experiment, folder: RunFolder, materials: Materials, *, device: torch.device) -> float:
+def estimate(experiment: Experiment, folder: RunFolder, materials: TaskData, *, device: torch.device) -> float:
     """The seconds of a whole training on these materials."""
     model = blueprint(experiment, folder)
-    return passes_of(experiment) * estimate_seconds(experiment.training, model, tokens=materials.tokens, device=device)
+    return passes_of(experiment) * estimate_seconds(experiment.training, model, tokens=materials.tokens_per_epoch, device=device)
 
 
 def passes_of(experiment: Experiment) -> int:
     """How often every example goes through the network in an update."""
-    return 2 if isinstance(getattr(experiment.training, "objective", None), RDrop) else 1
+    return 2 if isinstance(getattr(experiment.training, "loss", None), RDropConfig) else 1
 
 
 def blueprint(experiment: Experiment, folder: RunFolder) -> nn.Module:
     """The network without numbers, for who looks at its shapes only."""
     with torch.device("meta"), _NothingDrawn():
-        return task_of(experiment).network(folder, device=torch.device("meta"))
+        return build_task(experiment).build_model(folder, device=torch.device("meta"))
 
 
 def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:
     """The same of a network, which may be without numbers; `tokens` are those of an epoch."""
-    length = config.length
-    seen = length.count * (tokens if isinstance(length, Epochs) else config.budget * config.accumulate)
-    return seen * training_flops(model) / _speed(device)
+    return config.total_tokens(tokens) * training_flops(model) / _speed(device)
 
 
 def training_flops(model: nn.Module) -> float:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dragoman.inference.backends.cpu_decoder_only import CompiledPredicting
-from dragoman.models.config import CausalConfig, NoPositionsConfig
-from dragoman.models.factory import build_causal
-from dragoman.models.quantization import Compute
+from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.models.config import DecoderOnlyConfig, NoPositionsConfig
+from dragoman.models.factory import build_decoder_only
+from dragoman.models.quantization import ComputeType
 
 BLOCK = 2**26
 """Bytes that a thread reads in a row: more than caches hold."""
@@ -39,17 +39,17 @@ def operations_per_second(device: torch.device, kind: torch.dtype = torch.float3
     return 2 * count * size * outputs / _least_seconds(lambda: (rows @ matrix)[0, 0].item())
 
 
-def operations_per_second_of_the_core(compute: Compute) -> float:
+def operations_per_second_of_the_core(compute: ComputeType) -> float:
     """The peak of the compiled core's products: it reads prompts in a network that is little else.
 
     What it does beside them (rounding rows to int8, attention to some places) counts as time and not as work.
     """
-    config = CausalConfig(
-        size=SIZE, heads=8, feed_forward=FEED_FORWARD, layers=1, bias=False, positions=NoPositionsConfig()
+    config = DecoderOnlyConfig(
+        d_model=SIZE, num_heads=8, d_ff=FEED_FORWARD, num_layers=1, bias=False, positions=NoPositionsConfig()
     )
-    network = build_causal(config, vocabulary=8)
+    network = build_decoder_only(config, vocabulary=8)
     arrays = {name: one.detach().numpy() for name, one in network.named_parameters()}
-    core = CompiledPredicting(config.model_dump(mode="json"), arrays, compute=compute, vocabulary=8).core
+    core = CpuDecoderOnlyBackend(config.model_dump(mode="json"), arrays, compute_type=compute, vocabulary=8).model
     prompts = [[4] * 17 for _ in range(ROWS // 16)]  # the last token of each is left for the first step
     operations = 2 * ROWS * sum(array.size for name, array in arrays.items() if name.startswith("blocks"))
     return operations / _least_seconds(lambda: core.encode(prompts))

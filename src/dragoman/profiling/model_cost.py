@@ -7,12 +7,12 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.encoder_decoder import Seq2SeqTransformer
-from dragoman.models.encoder_only import EncoderTransformer
-from dragoman.models.model_with_head import CausalTrunk, Headed
-from dragoman.models.protocols import ReadsTrees, Stepper
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.encoder_decoder import EncoderDecoderTransformer
+from dragoman.models.encoder_only import EncoderOnlyTransformer
+from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
+from dragoman.models.protocols import SupportsTrees, Decoder
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.shapes import Structure
 
 Pass = Literal["encode", "decode"]
@@ -53,26 +53,26 @@ def count_parameters(model: nn.Module) -> int:
 
 def take_inventory(model: nn.Module) -> Inventory:
     """Count what `model` holds and costs."""
-    return Inventory(_count(_parts(model)), count_flops(model), _growth(model) if isinstance(model, Stepper) else 0)
+    return Inventory(_count(_parts(model)), count_flops(model), _growth(model) if isinstance(model, Decoder) else 0)
 
 
 def count_flops(model: nn.Module) -> dict[Pass, int]:
     """Operations a token; each is a multiplication or an addition, two for each weight that the token meets."""
     match model:
-        case Seq2SeqTransformer():
+        case EncoderDecoderTransformer():
             # The keys and values of the source are made once, for each of its tokens.
             attentions = [block.cross_attention for block in model.decoder]
             of_source = _met([part for attention in attentions for part in (attention.key, attention.value)])
             written = _met(model.decoder) - of_source + model.unembedding.weight.numel()
             return {"encode": 2 * (_met(model.encoder) + of_source), "decode": 2 * written}
-        case Seq2SeqRecurrent():
+        case RecurrentEncoderDecoder():
             written = _met([model.decoder]) + model.unembedding.weight.numel()
             return {"encode": 2 * _met([model.encoder]), "decode": 2 * written}
-        case CausalTransformer():
+        case DecoderOnlyTransformer():
             return {"decode": 2 * (_met(model.blocks) + model.unembedding.weight.numel())}
-        case EncoderTransformer():
+        case EncoderOnlyTransformer():
             return {"encode": 2 * _met(model.blocks)}
-        case Headed():
+        case ModelWithHead():
             return {"encode": 2 * (_met(_reader(model).blocks) + _met([model.head]))}
         case _:
             raise TypeError(f"no costs are known of {type(model).__name__}")
@@ -80,7 +80,7 @@ def count_flops(model: nn.Module) -> dict[Pass, int]:
 
 def _parts(model: nn.Module) -> Parts:
     match model:
-        case Seq2SeqTransformer():
+        case EncoderDecoderTransformer():
             return {
                 "source embedding": [model.source_embedding],
                 "encoder": [*model.encoder, model.encoder_norm],
@@ -88,7 +88,7 @@ def _parts(model: nn.Module) -> Parts:
                 "decoder": [*model.decoder, model.decoder_norm],
                 "unembedding": [model.unembedding],
             }
-        case Seq2SeqRecurrent():
+        case RecurrentEncoderDecoder():
             return {
                 "source embedding": [model.source_embedding],
                 "encoder": [model.encoder],
@@ -96,30 +96,30 @@ def _parts(model: nn.Module) -> Parts:
                 "decoder": [*model.bridges, model.decoder],
                 "unembedding": [model.unembedding],
             }
-        case CausalTransformer():
+        case DecoderOnlyTransformer():
             return {
                 "embedding": [model.embedding],
                 "blocks": [*model.blocks, model.norm],
                 "unembedding": [model.unembedding],
             }
-        case EncoderTransformer():
+        case EncoderOnlyTransformer():
             head = [] if model.head is None else [model.head]
             return {
                 "embedding": [model.embedding],
                 "blocks": [*model.blocks, model.norm],
                 "unembedding": [*head, model.unembedding],
             }
-        case Headed():
+        case ModelWithHead():
             return {**_parts(_reader(model)), "head": [model.head]}
         case _:
             raise TypeError(f"no parts are known of {type(model).__name__}")
 
 
-def _reader(model: Headed) -> CausalTransformer | EncoderTransformer:
+def _reader(model: ModelWithHead) -> DecoderOnlyTransformer | EncoderOnlyTransformer:
     """The network below the head."""
-    trunk = model.trunk.model if isinstance(model.trunk, CausalTrunk) else model.trunk
-    assert isinstance(trunk, CausalTransformer | EncoderTransformer), "heads stand on these alone"
-    return trunk
+    backbone = model.backbone.model if isinstance(model.backbone, DecoderOnlyBackbone) else model.backbone
+    assert isinstance(backbone, DecoderOnlyTransformer | EncoderOnlyTransformer), "heads stand on these alone"
+    return backbone
 
 
 def _count(parts: Parts) -> dict[str, int]:
@@ -146,9 +146,9 @@ def _met(modules: Iterable[nn.Module]) -> int:
 def _growth(model: Any) -> int:
     """Bytes of the state after one step beyond those before it."""
     token, length = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long)
-    trees = [Structure(token, token)] if isinstance(model, ReadsTrees) and model.structural else []
+    trees = [Structure(token, token)] if isinstance(model, SupportsTrees) and model.structural else []
     memory = model.encode(token, length, *trees)
-    before = model.start(memory, beam=1)
+    before = model.start(memory, beam_size=1)
     _, after = model.step(token, memory, before)
     return _bytes(after) - _bytes(before)
 

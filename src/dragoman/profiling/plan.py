@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError
 from dragoman.profiling.batch_cost import Line, fitted
 from dragoman.profiling.memory import shown
 from dragoman.profiling.profile import Measured
-from dragoman.training.config import Epochs, Span, TrainingConfig
+from dragoman.training.config import TrainingConfig
 
 SPARE: Final = 0.1
 """Of memory, that is left to others and to what was not seen."""
@@ -102,7 +102,7 @@ def plan_of(
     update = update_line(found).at((found.load / shares).features)
     time = time_of(found, config, update=update)
     memory = memory_of(found, config, devices=devices)
-    budget = config.budget
+    budget = config.token_budget
     return Plan(
         parameters=found.parameters,
         workers=found.workers,
@@ -144,20 +144,23 @@ def time_of(found: Measured, config: TrainingConfig, *, update: float) -> Time:
 
 def validations(updates: int, updates_per_epoch: float, config: TrainingConfig) -> int:
     """How often a training is validated, the end included."""
-    interval: Span = config.interval
-    if isinstance(interval, Epochs):
-        return max(1, math.ceil(epochs_of(updates, updates_per_epoch, config) / interval.count - 1e-9))
-    return math.ceil(updates / interval.count)
+    by_steps = 0 if config.validate_every is None else math.ceil(updates / config.validate_every)
+    if config.validate_every_epochs is None:
+        return by_steps
+    epochs = epochs_of(updates, updates_per_epoch, config)
+    return max(1, by_steps, math.ceil(epochs / config.validate_every_epochs - 1e-9))
 
 
 def epochs_of(updates: int, updates_per_epoch: float, config: TrainingConfig) -> float:
     """How often a training reads its corpus; where it is said in epochs, the last update may hold less than others."""
-    return config.length.count if isinstance(config.length, Epochs) else updates / updates_per_epoch
+    if config.max_steps is None and config.max_epochs is not None:
+        return config.max_epochs
+    return updates / updates_per_epoch
 
 
 def candidates(validations: int, config: TrainingConfig) -> int:
     """How many weights are judged in the end: the last, the best, the mean of several, and the moving average."""
-    return 1 + (validations > LONG) + (validations > 1 and config.keep > 1) + (config.moving_average is not None)
+    return 1 + (validations > LONG) + (validations > 1 and config.keep_checkpoints > 1) + (config.ema_decay is not None)
 
 
 def memory_of(found: Measured, config: TrainingConfig, *, devices: int = 1) -> Memory:
@@ -166,7 +169,7 @@ def memory_of(found: Measured, config: TrainingConfig, *, devices: int = 1) -> M
     others = sum(found.others) + grown(found) * len(found.others)
     learning = found.peak + grown(found) + others
     if devices > 1:
-        learning = round(need_of(found, config).at(config.budget // devices))
+        learning = round(need_of(found, config).at(config.token_budget // devices))
     total = max(learning, _at_the_end(found, config) + others)
     known = processes * (held.total + found.program + found.data)
     return Memory(
@@ -189,7 +192,7 @@ def grown(found: Measured) -> int:
 def _at_the_end(found: Measured, config: TrainingConfig) -> int:
     """What the process that leads needs to choose the weights, when it reads those of several checkpoints."""
     count = validations(found.updates, found.updates_per_epoch, config)
-    read = candidates(count, config) + min(config.keep, count)
+    read = candidates(count, config) + min(config.keep_checkpoints, count)
     return found.program + found.data + found.held.total - found.held.gradients + read * found.held.weights
 
 
@@ -225,11 +228,11 @@ class Need:
 def need_of(found: Measured, config: TrainingConfig) -> Need:
     """Memory is a line through what was seen of each share of the heaviest batch."""
     heaviest = found.levels[-1]
-    seen = [[level.places / heaviest.places * config.budget] for level in found.levels]
+    seen = [[level.places / heaviest.places * config.token_budget] for level in found.levels]
     line, more = fitted(seen, [float(level.bytes) for level in found.levels]), grown(found)
     judging = found.peak + more if found.peak > heaviest.bytes else 0
     others = sum(found.others) + more * len(found.others)
-    workers, budget = 1 + len(found.others), round(heaviest.share * config.budget)
+    workers, budget = 1 + len(found.others), round(heaviest.share * config.token_budget)
     return Need(Line(line.constant + more, line.slopes), judging, others, workers, budget)
 
 
@@ -242,13 +245,13 @@ def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int,
     """
     need = need_of(found, config)
     corpus = round(max(found.load.source_places, found.load.target_places) * found.updates_per_epoch)
-    useful = math.ceil(max(corpus, config.budget) / ROUND) * ROUND
+    useful = math.ceil(max(corpus, config.token_budget) / ROUND) * ROUND
     tokens = devices * need.most((1 - SPARE) * available, useful=math.ceil(useful / devices / ROUND) * ROUND)
     if not tokens:
         needed = shown(need.at(ROUND) / (1 - SPARE))
         raise ConfigError(
             f"a memory of {shown(available)} is too small for any batch: about {needed} are needed; take a smaller "
-            "model, fewer workers (training.workers), or a larger machine"
+            "model, fewer workers (training.num_workers), or a larger machine"
         )
     return tokens
 

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from dragoman.errors import RunError
 from dragoman.profiling.batch_cost import Load
-from dragoman.runs.config import Experiment
+from dragoman.tasks.config import Experiment
 from dragoman.runs.folder import RunFolder
 
 MENDABLE: Final = 2

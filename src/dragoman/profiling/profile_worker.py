@@ -27,18 +27,18 @@ from dragoman.profiling.memory import peak_bytes, resident_bytes
 from dragoman.profiling.model_cost import count_flops
 from dragoman.profiling.profile import ANSWER, ASKED, MENDABLE, Asked, Held, Level, Measured
 from dragoman.profiling.validation_sample import some_held_out
-from dragoman.runs.config import Experiment, to_experiment
+from dragoman.tasks.config import Experiment
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import begin_run, told_to_workers
-from dragoman.runs.workers import peaks_of_others, team_of, workers_for
-from dragoman.tasks.base import Work
-from dragoman.tasks.config import Translation
-from dragoman.tasks.factory import task_of
-from dragoman.tasks.parallel_data import Pairs
-from dragoman.training.config import Updates
-from dragoman.training.events import Event, Saved, Updated
-from dragoman.training.optimizers import optimiser_tensors
-from dragoman.training.trainer import InterruptionError, Run, total_updates, train
+from dragoman.runs.train import prepare_state, worker_message
+from dragoman.runs.workers import peak_memory_of_workers, lead_workers, choose_num_workers
+from dragoman.tasks.base import TrainingSetup
+from dragoman.tasks.config import TranslationConfig
+from dragoman.tasks.factory import build_task
+from dragoman.tasks.parallel_data import ParallelData
+from dragoman.training.callbacks import Event, SaveEvent, LogEvent
+from dragoman.training.optimizers import optimizer_tensors
+from dragoman.training.trainer import InterruptionError, TrainingState, total_steps, train
 
 FEWEST, MOST = 6, 120
 """Whole updates that are timed, whatever time they take, and at most."""
@@ -84,7 +84,7 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
     program = resident_bytes(CPU)
     materials, gather = _gathered(experiment, folder, tell=tell)
     data = max(0, resident_bytes(CPU) - program)
-    size = workers_for(experiment.training, blueprint(experiment, folder), tokens=materials.tokens, device=device)
+    size = choose_num_workers(experiment.training, blueprint(experiment, folder), tokens=materials.tokens, device=device)
     calm, sizes = calmed(experiment, materials), materials.sizes
     folder.write_config(calm)
     materials, times = some_held_out(materials, folder.path)
@@ -95,7 +95,7 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
     if asked.judging:
         tell("timing a validation")
         scores = _judge(seen.work, seen.run.model, clock, times=times)
-    accumulate, loads = calm.training.accumulate, list(seen.watch.loads.values())
+    accumulate, loads = calm.training.grad_accumulation, list(seen.watch.loads.values())
     load = mean_load(loads) / (1 / accumulate)
     stream = seen.work.stream
     stream.seek({"epoch": 0, "batch": 0})
@@ -112,7 +112,7 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
         others=seen.others,
         load=load,
         timed=seen.watch.timed(),
-        updates=total_updates(experiment.training.length, stream, accumulate),
+        updates=total_steps(experiment.training, stream),
         updates_per_epoch=max(1, stream.batches_per_epoch()) / accumulate,
         flops=passes_of(experiment) * flops_of(blueprint(experiment, folder), load),
         operations=operations_per_second(device) if asked.judging else 0.0,
@@ -122,12 +122,12 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
     )
 
 
-def held(run: Run[Any]) -> Held:
+def held(run: TrainingState[Any]) -> Held:
     """The bytes of what a worker holds of a training."""
     parameters = list(run.model.parameters())
     learnt = [one for one in parameters if one.requires_grad]
-    moments = optimiser_tensors(run.optimiser, run.model).values()
-    average = [] if run.average is None else run.average.values()
+    moments = optimizer_tensors(run.optimizer, run.model).values()
+    average = [] if run.ema is None else run.ema.values()
     return Held(_bytes(parameters), _bytes(learnt), _bytes(moments), _bytes(average))
 
 
@@ -142,26 +142,31 @@ def calmed(experiment: Experiment, materials: Any) -> Experiment:
     """The same without end, without learning, and with outputs that are as long as the texts of the corpus."""
     training = experiment.training
     changes: dict[str, Any] = {
-        "length": Updates(count=ENDLESS),
-        "interval": Updates(count=ENDLESS),
+        "max_steps": ENDLESS,
+        "max_epochs": None,
+        "validate_every": ENDLESS,
+        "validate_every_epochs": None,
         "patience": None,
-        "report": 1,
-        "optimiser": training.optimiser.model_copy(update={"learning_rate": RATE}),
+        "log_every": 1,
+        "optimizer": training.optimizer.model_copy(update={"learning_rate": RATE}),
     }
     calm = experiment.model_copy(update={"training": training.model_copy(update=changes)})
-    if isinstance(experiment, Translation) and isinstance(materials, Pairs):
+    if isinstance(experiment, TranslationConfig) and isinstance(materials, ParallelData):
         ratio = float(materials.train.target_lengths.mean() / max(1.0, materials.train.source_lengths.mean()))
-        limit = experiment.decoding.maximum_length
-        chosen = limit.model_copy(update={"factor": min(limit.factor, ratio), "offset": min(limit.offset, BEYOND)})
-        decoding = experiment.decoding.model_copy(update={"maximum_length": chosen})
+        config = experiment.decoding
+        limits = {
+            "max_length_ratio": min(config.max_length_ratio, ratio),
+            "max_length_offset": min(config.max_length_offset, BEYOND),
+        }
+        decoding = config.model_copy(update=limits)
         calm = calm.model_copy(update={"decoding": decoding})
-    return to_experiment(calm.model_dump(mode="json"))
+    return parse_experiment(calm.model_dump(mode="json"))
 
 
 @final
 @dataclass
 class _Watch:
-    """Implements `training.events.Observer`: the seconds and the memory beside each update, and when to stop."""
+    """Implements `training.callbacks.Callback`: the seconds and the memory beside each update, and when to stop."""
 
     asked: Asked
     device: torch.device
@@ -175,10 +180,10 @@ class _Watch:
     def __call__(self, event: Event) -> None:
         now = time.perf_counter()
         match event:
-            case Updated():
+            case LogEvent():
                 self.seconds.append(now - self._last)
                 self.peaks.append(peak_bytes(self.device))
-            case Saved():
+            case SaveEvent():
                 self.saving = now - self._last
             case _:
                 pass
@@ -238,8 +243,8 @@ class _Watch:
 @final
 @dataclass(frozen=True)
 class _Seen:
-    work: Work[Any]
-    run: Run[Any]
+    work: TrainingSetup[Any]
+    run: TrainingState[Any]
     watch: _Watch
     others: list[int]
 
@@ -252,12 +257,12 @@ def _gathered(experiment: Experiment, folder: RunFolder, *, tell: Callable[[str]
         moments.append((sentence, time.perf_counter()))
         tell(sentence)
 
-    task = task_of(experiment)
-    task.gather(folder, tell=note)
+    task = build_task(experiment)
+    task.prepare_data(folder, report=note)
     moments.append(("", time.perf_counter()))
     learning = sum(later - earlier for (name, earlier), (_, later) in pairwise(moments) if "tokenizer" in name)
     began = time.perf_counter()
-    materials = task.gather(folder, tell=lambda _: None)
+    materials = task.prepare_data(folder, report=lambda _: None)
     return materials, time.perf_counter() - began + learning
 
 
@@ -273,49 +278,49 @@ def _learn(
 ) -> _Seen:
     """Learn from the picked batches, with as many workers as the training would have."""
     config = calm.training
-    told = told_to_workers(folder, device) | {"looked_at": "yes"}
+    told = worker_message(folder, device) | {"looked_at": "yes"}
     clock.lap("between")
-    with team_of(size, told=told) as team:
+    with lead_workers(size, message=told) as team:
         clock.lap("team")
-        work = task_of(calm).work(materials, device=device)
+        work = build_task(calm).setup_training(materials, device=device)
         clock.lap("build")
         loads = survey(work.stream)
-        picks = picks_of(loads, accumulate=config.accumulate, updates=MOST, seed=config.seed)
+        picks = picks_of(loads, accumulate=config.grad_accumulation, updates=MOST, seed=config.seed)
         clock.lap("survey")
-        picks = team.agreed(picks)
+        picks = team.broadcast(picks)
         clock.lap("waiting")
-        run = begin_run(with_picks(work, picks), config, folder, team, device=device)
+        run = prepare_state(with_picks(work, picks), config, folder, team, device=device)
         watch = _Watch(asked, device, picks, loads)
         try:
             train(
                 run,
                 config,
-                objective=work.objective,
-                judge=work.judge,
-                observe=watch,
+                loss_function=work.loss_function,
+                validator=work.validator,
+                callback=watch,
                 device=device,
                 interrupted=watch.enough,
-                team=team,
+                workers=team,
             )
         except InterruptionError:
             clock.laps["checkpoint"] = watch.saving
-        others = peaks_of_others(team)
+        others = peak_memory_of_workers(team)
     clock.lap("updates")
     clock.laps["epoch"] = _seconds(lambda: work.stream.seek({"epoch": 1, "batch": 0}))
     return _Seen(work, run, watch, others)
 
 
-def _judge(work: Work[Any], model: nn.Module, clock: _Clock, *, times: Mapping[str, float]) -> dict[str, float]:
+def _judge(work: TrainingSetup[Any], model: nn.Module, clock: _Clock, *, times: Mapping[str, float]) -> dict[str, float]:
     """The seconds of scoring each set, which is so many times as large; those of judges and a specimen are noted."""
     model.eval()
     with torch.inference_mode():
         valid = times.get("valid", 1.0)
-        clock.laps["validation"] = valid * _seconds(lambda: work.judge.validate(model))
+        clock.laps["validation"] = valid * _seconds(lambda: work.validator.validate(model))
         clock.laps["choice"] = clock.laps["validation"]
-        if work.last_judge is not work.judge:
-            clock.laps["choice"] = valid * _seconds(lambda: work.last_judge.validate(model))
-        scores = {name: times.get(name, 1.0) * _seconds(score) for name, score in work.scores.items()}
-        clock.laps["specimen"] = 0.0 if work.specimen is None else _seconds(work.specimen)
+        if work.final_validator is not work.validator:
+            clock.laps["choice"] = valid * _seconds(lambda: work.final_validator.validate(model))
+        scores = {name: times.get(name, 1.0) * _seconds(score) for name, score in work.scorers.items()}
+        clock.laps["specimen"] = 0.0 if work.write_sample is None else _seconds(work.write_sample)
     return scores
 
 

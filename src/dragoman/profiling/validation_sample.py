@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.batching.epochs import Rows
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.tasks.parallel_data import Pairs
+from dragoman.tasks.parallel_data import ParallelData
 
 SHORT, LONG = 4096, 2048
 """Tokens of the shortest examples that are taken, as many as are ever translated together, and of the longest."""
@@ -24,7 +24,7 @@ def some_held_out(materials: Any, folder: Path) -> tuple[Any, Mapping[str, float
     Only texts that are translated take long; the others, those with trees, and small sets stay as they are. What is
     built for it goes into `folder`.
     """
-    if not isinstance(materials, Pairs) or materials.joined or materials.trees:
+    if not isinstance(materials, ParallelData) or materials.decoder_only or materials.trees:
         return materials, {}
     texts, times = materials.texts, {}
     valid, times["valid"] = _some_texts(texts.valid, folder / "valid")

@@ -9,32 +9,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config import Tree, merge, override
-from dragoman.data.readers import ParallelFiles, read
+from dragoman.data.readers import ParallelFiles, read_corpus
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
 from dragoman.inference.translator import Translator
-from dragoman.runs.config import Experiment, to_experiment
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
+from dragoman.tasks.config import Experiment
 from dragoman_demo import CorpusFiles, known_locale, split, write_corpus
 
-PHRASES = 150_000
+TRAIN_PHRASES = 150_000
 """Phrases to learn from: a little more than the training sees, so that hardly any is seen twice."""
 
-SETTINGS: Tree = {
+DEMO_SETTINGS: Tree = {
     "preset": "nano",
-    "data": {"cleaning": {"copies": False, "duplicates": False}},
-    "tokenizer": {"kind": "bpe", "vocabulary": 1500, "byte_fallback": False},
+    "data": {"cleaning": {"remove_copies": False, "remove_duplicates": False}},
+    "tokenizer": {"kind": "bpe", "vocab_size": 1500, "byte_fallback": False},
     "model": {"dropout": {"embedding": 0.0, "residual": 0.0}},
     "training": {
-        "length": {"kind": "updates", "count": 6000},
-        "interval": {"kind": "updates", "count": 3000},
+        "max_steps": 6000,
+        "validate_every": 3000,
         "batch_tokens": 320,
-        "optimiser": {"kind": "adamw", "learning_rate": 0.003},
+        "optimizer": {"kind": "adamw", "learning_rate": 0.003},
         "schedule": {"kind": "cosine", "warmup": 200},
         "label_smoothing": 0.0,
         "keep": 1,
     },
-    "decoding": {"beam": 1},
+    "decoding": {"beam_size": 1},
     "metrics": [{"kind": "exact"}, {"kind": "bleu"}],
 }
 """Found on the validation part of the English to French corpus: of equal numbers of tokens, more updates on smaller
@@ -42,7 +43,7 @@ batches learnt more. Phrases are clean, and numbers are often the same in both l
 
 
 @dataclass(frozen=True)
-class Example:
+class DemoExample:
     """A held-out phrase, what the model made of it, and what the CLDR has."""
 
     family: str
@@ -56,10 +57,10 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Showing:
+class DemoResult:
     """The held-out phrases, translated and scored."""
 
-    examples: list[Example]
+    examples: list[DemoExample]
     exact: Score
     bleu: Score
 
@@ -72,49 +73,50 @@ class Showing:
         return counts
 
 
-def corpus_folder(folder: RunFolder) -> Path:
+def corpus_dir(folder: RunFolder) -> Path:
     """Where the corpus of a demo lies."""
     return folder.path / "corpus"
 
 
 def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: str) -> CorpusFiles:
     """Write the corpus into the run folder, or find it there; the same locales give the same files."""
-    parts = split(train=PHRASES, source_locale=source_locale, target_locale=target_locale)
-    return write_corpus(corpus_folder(folder), parts, source_locale=source_locale, target_locale=target_locale)
+    parts = split(train=TRAIN_PHRASES, source_locale=source_locale, target_locale=target_locale)
+    return write_corpus(corpus_dir(folder), parts, source_locale=source_locale, target_locale=target_locale)
 
 
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
     """The configuration of the demo on these files, with `KEY=VALUE` assignments laid over it."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
-    return to_experiment(override(merge(SETTINGS, {"data": corpora}), assignments))
+    return parse_experiment(override(merge(DEMO_SETTINGS, {"data": corpora}), assignments))
 
 
-def is_of(folder: RunFolder, target_locale: str) -> bool:
+def has_target_locale(folder: RunFolder, target_locale: str) -> bool:
     """Whether the demo of a folder translates to a locale, however spelt; raises DataError on an unknown one."""
     test = folder.read_config().data.test
     ending = Path(str(test.target)).suffix.removeprefix(".") if isinstance(test, ParallelFiles) else ""
     return ending in (target_locale, str(known_locale(target_locale)))
 
 
-def show(translator: Translator, folder: RunFolder) -> Showing:
+def translate_held_out(translator: Translator, folder: RunFolder) -> DemoResult:
     """Translate the held-out phrases of a demo's folder; raises RunError where it holds none."""
     test = folder.read_config().data.test
-    families = corpus_folder(folder) / "test.family"
+    families = corpus_dir(folder) / "test.family"
     if not isinstance(test, ParallelFiles) or not families.exists():
         raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
-    phrases = list(read(test))
-    outputs = translator.translate([phrase.source for phrase in phrases], beam=1)
-    normalise = translator.tokenizer.target.normalise
+    phrases = list(read_corpus(test))
+    results = translator.translate([phrase.source for phrase in phrases], beam_size=1)
+    outputs = [result.text for result in results]
+    normalise = translator.tokenizer.target.normalize
     expected = [normalise(phrase.target) for phrase in phrases]
     names = families.read_text(encoding="utf-8").splitlines()
     rows = zip(names, (phrase.source for phrase in phrases), outputs, expected, strict=True)
-    return Showing(
-        examples=[Example(*row) for row in rows],
+    return DemoResult(
+        examples=[DemoExample(*row) for row in rows],
         exact=corpus_score(outputs, [expected], ExactMatch()),
         bleu=corpus_score(outputs, [expected], Bleu()),
     )
 
 
-def demo_folder(source_locale: str, target_locale: str) -> Path:
+def demo_dir(source_locale: str, target_locale: str) -> Path:
     """Where the demo of two locales lives unless told otherwise."""
     return Path("runs") / f"demo-{source_locale}-{target_locale}"

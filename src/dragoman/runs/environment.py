@@ -1,4 +1,4 @@
-"""What a result depends on besides the configuration: versions, device, seed, code and corpora."""
+"""Devices, and the environment of a run: versions, device, seed, code and corpora."""
 
 import platform
 import subprocess
@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.nn.cpu_ops import instructions_for
+from dragoman.errors import ConfigError
+from dragoman.nn.cpu_ops import cpu_ops_instruction_set
 
 
-def environment(
-    *, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str], workers: int = 1
+def collect_environment(
+    *, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str], num_workers: int = 1
 ) -> dict[str, Any]:
     """The facts as JSON holds them. Corpora are named without their folders, which are nobody else's business."""
     return {
@@ -24,8 +25,8 @@ def environment(
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "core": core_in_words(device),
-        "workers": workers,
+        "cpu_ops": cpu_ops_instructions(device),
+        "num_workers": num_workers,
         "seed": seed,
         "git": _git_revision(),
         "tokenizer": tokenizer.fingerprint,
@@ -33,21 +34,21 @@ def environment(
     }
 
 
-def what_changed(began: Mapping[str, Any], *, device: torch.device, workers: int = 1) -> list[str]:
+def environment_changes(began: Mapping[str, Any], *, device: torch.device, num_workers: int = 1) -> list[str]:
     """In what the machine differs from the one where a run began, as far as sums in another order may come of it."""
     now = {
         "torch": torch.__version__,
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "core": core_in_words(device),
-        "workers": workers,
+        "cpu_ops": cpu_ops_instructions(device),
+        "num_workers": num_workers,
     }
     return [f"{name} {began[name]} then, {value} now" for name, value in now.items() if began.get(name, value) != value]
 
 
-def core_in_words(device: torch.device) -> str:
+def cpu_ops_instructions(device: torch.device) -> str:
     """The instructions that the compiled core trains with here, or that it does not."""
-    return instructions_for(device) or "none"
+    return cpu_ops_instruction_set(device) or "none"
 
 
 def _git_revision() -> str | None:
@@ -65,3 +66,29 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip()
+
+
+DEVICES = ("cpu", "cuda", "mps")
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """The device a person named, or CUDA, Apple's MPS and the CPU in this order; raises ConfigError if not there."""
+    if name is None:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(f"--device {name}: not available here; leave it out to have one chosen") from error
+    if device.type not in DEVICES:
+        raise ConfigError(f"--device {name}: not one of {', '.join(DEVICES)}; leave it out to have one chosen")
+    return device
+
+
+def describe_device(device: torch.device) -> str:
+    """The device in words."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device} ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)

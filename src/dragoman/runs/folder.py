@@ -1,4 +1,4 @@
-"""The folder of a run: all that is needed to use, explain and continue it."""
+"""Run folder: the files of a run, which are all that is needed to use, explain and resume it."""
 
 import json
 import os
@@ -9,19 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from dragoman import runs
 from dragoman.atomic import write_atomically
 from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 if TYPE_CHECKING:
-    from dragoman.runs.config import Experiment
+    from dragoman.tasks.config import Experiment
+
+FORMAT_KEY, FORMAT_VERSION = "format_version", 1
+"""First key of config.yaml."""
 
 
 @final
 @dataclass(frozen=True)
 class RunFolder:
-    """Names of what lies in the folder, and the checks that keep one run from harming another."""
+    """Paths of the files in a run folder, and checks that protect existing runs."""
 
     path: Path
 
@@ -66,65 +76,63 @@ class RunFolder:
         return self.path / "shortlist.safetensors"
 
     @property
-    def card(self) -> Path:
+    def model_card(self) -> Path:
         return self.path / "README.md"
 
-    def require_free(self) -> None:
-        """Raises RunError where something is in the folder already; what a killed process half wrote is nothing."""
-        if self.path.is_dir() and all(_half_written(path) for path in self.path.iterdir()):
+    def check_new(self) -> None:
+        """Raise RunError if the folder contains anything but temporary files of a killed process."""
+        if self.path.is_dir() and all(_is_temporary(path) for path in self.path.iterdir()):
             return
         if self.path.exists():
-            remedy = f"go on with it by --resume {self.path}, or choose" if self.config.is_file() else "choose"
-            raise RunError(f"{self.path}: exists already and is never overwritten; {remedy} another place by --out")
+            remedy = f"Continue it with --resume {self.path}, or choose" if self.config.is_file() else "Choose"
+            raise RunError(f"{self.path}: exists, and runs are never overwritten. {remedy} another --output-dir.")
 
-    def begin(self) -> None:
-        """Make the folder; raises RunError where something is in it already."""
-        self.require_free()
+    def create(self) -> None:
+        """Create the folder. Raises RunError if it exists and is not empty."""
+        self.check_new()
         try:
-            self.path.mkdir(parents=True, exist_ok=self.path.is_dir())  # of two that begin at once, one is refused
+            self.path.mkdir(parents=True, exist_ok=self.path.is_dir())  # of two concurrent processes, one fails
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be made ({error.strerror}); choose another place by --out") from error
+            raise RunError(
+                f"{self.path}: cannot be created ({error.strerror}). Choose another --output-dir."
+            ) from error
 
     @contextmanager
-    def gone_unless_begun(self) -> Iterator[None]:
-        """A folder that `begin` made vanishes when the block raises before there is anything worth going on with.
-
-        What another process trains in stays.
-        """
+    def remove_on_error(self) -> Iterator[None]:
+        """Remove a created folder if the block raises before the first checkpoint and no other process trains in it."""
         try:
             yield
         except BaseException:
-            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")) and not self._in_use():
+            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")) and not self._is_locked():
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Inside, no other process may train here, and what a killed one half wrote is gone.
+    def locked(self) -> Iterator[None]:
+        """Lock the folder against other trainings, and remove temporary files of killed processes.
 
-        Raises RunError where another process is at it. A process that is killed lets go by itself.
+        The operating system releases the lock when the process ends. Raises RunError if the folder is locked.
         """
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            if not _locked(descriptor):
-                raise RunError(f"{self.path}: another process is training in it; wait for its end, or stop it")
-            self._sweep()
+            if not _try_lock(descriptor):
+                raise RunError(f"{self.path}: another process is training in it. Wait until it ends, or stop it.")
+            self._remove_temporary_files()
             yield
         finally:
             os.close(descriptor)
 
-    def _in_use(self) -> bool:
-        """Whether another process trains here."""
+    def _is_locked(self) -> bool:
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError:
             return False
         try:
-            return not _locked(descriptor)
+            return not _try_lock(descriptor)
         finally:
             os.close(descriptor)
 
-    def _sweep(self) -> None:
+    def _remove_temporary_files(self) -> None:
         for folder in (self.path, self.checkpoints):
             for path in folder.glob(".*.tmp"):
                 if path.is_dir():
@@ -133,38 +141,41 @@ class RunFolder:
                     path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raises RunError where this is no run folder."""
+        """Raise RunError if this is not a run folder."""
         if not self.config.is_file():
-            raise RunError(
-                f"{self.path}: no run folder (it holds no config.yaml); give the folder that training wrote to"
-            )
+            raise RunError(f"{self.path}: is not a run folder, because it has no config.yaml. Give a run folder.")
 
     def write_config(self, experiment: "Experiment") -> None:
-        write_atomically(self.config, to_yaml(experiment))
+        write_atomically(self.config, f"{FORMAT_KEY}: {FORMAT_VERSION}\n{to_yaml(experiment)}")
 
     def read_config(self) -> "Experiment":
-        from dragoman.runs.config import read_experiment  # it knows all networks, and with them PyTorch
-
+        """Return the experiment. Raises RunError if this is not a run folder, ConfigError if it is invalid."""
         self.check()
-        return read_experiment(self.config)
+        return runs.read_experiment(self.config)
 
-    def read_plain_config(self) -> Tree:
-        """The configuration as it was written down, unchecked, for who must not wait for PyTorch."""
+    def read_raw_config(self) -> Tree:
+        """Return the configuration without validation, which would import PyTorch."""
         self.check()
-        return read_yaml(self.config)
+        return {key: value for key, value in read_yaml(self.config).items() if key != FORMAT_KEY}
 
-    def require_weights(self) -> None:
-        """Raises RunError where the training has not ended."""
+    def check_finished(self) -> None:
+        """Raise RunError if the training has not ended."""
         if not self.weights.exists():
-            raise RunError(f"{self.path}: its training has not ended; go on with: dragoman train --resume {self.path}")
+            raise RunError(
+                f"{self.path}: the training has not ended. Continue it with: dragoman train --resume {self.path}"
+            )
+
+    def open(self, path: Path) -> "RunFolder":
+        """Return the folder of another run."""
+        return RunFolder(path)
 
     def read_tokenizer(self) -> Tokenizer:
-        """The run's own tokenizer; raises RunError where the file is another run's."""
+        """Return the tokenizer. Raises RunError if the file belongs to another run."""
         tokenizer = Tokenizer.load(self.tokenizer)
         expected = self.read_environment().get("tokenizer")
         if expected is not None and expected != tokenizer.fingerprint:
             raise RunError(
-                f"{self.tokenizer}: is not the tokenizer this run was trained with; put back the original file"
+                f"{self.tokenizer}: is not the tokenizer that the run was trained with. Restore the original file."
             )
         return tokenizer
 
@@ -172,22 +183,20 @@ class RunFolder:
         return _read_json(self.environment)
 
     def read_export(self) -> dict[str, Any]:
-        """How the weights are stored, where the folder was exported; empty for a run."""
+        """Return the compute type and origin of an exported model; an empty mapping for a run."""
         return _read_json(self.export)
 
     def read_scores(self) -> dict[str, Any]:
         return _read_json(self.scores)
 
 
-def _half_written(path: Path) -> bool:
+def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def _locked(descriptor: int) -> bool:
-    """Whether this process alone holds the lock; where the system has none, everyone does."""
-    try:
-        import fcntl
-    except ImportError:
+def _try_lock(descriptor: int) -> bool:
+    """Return whether this process holds the lock; true on systems without locks."""
+    if fcntl is None:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,7 +213,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path}: damaged ({error}); restore it from a copy") from error
+        raise RunError(f"{path}: is damaged ({error}). Restore it from a copy.") from error
     if not isinstance(tree, dict):
-        raise RunError(f"{path}: damaged (it holds no mapping); restore it from a copy")
+        raise RunError(f"{path}: is damaged, because it is not a mapping. Restore it from a copy.")
     return tree

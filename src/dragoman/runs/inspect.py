@@ -9,44 +9,42 @@ from typing import Any, Protocol, final, runtime_checkable
 import torch
 from torch import Tensor
 
-from dragoman.data.datasets.labeled import between_symbols
-from dragoman.data.datasets.qa import tokens_of, windows
+from dragoman.data.datasets.labeled import wrap_in_bos_eos
+from dragoman.data.datasets.qa import answer_tokens, make_windows
 from dragoman.data.datasets.tagged import encode_words
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.readers.qa import Located
-from dragoman.data.tokenizers import Side
-from dragoman.decoding import SearchSettings, Stepping
+from dragoman.data.readers.qa import AnswerSpan
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.decoding import DecodingConfig, TorchStepper
 from dragoman.errors import DataError
-from dragoman.inference.backends.cpu_backend import Compiled
+from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
-from dragoman.inference.inference_mode import in_use
-from dragoman.inference.padding import rectangle
-from dragoman.inference.question_answerer import Answerer
-from dragoman.inference.source_trees import trees_of
+from dragoman.inference.question_answerer import QuestionAnswerer
+from dragoman.inference.source_trees import check_trees
 from dragoman.inference.tagger import Tagger
-from dragoman.inference.translator import BATCH_TOKENS, LONGEST_PIECE, Translator
+from dragoman.inference.translator import BATCH_TOKENS, MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.beam_tree import SearchSeen, watch_search
 from dragoman.interpret.classification import study_answer, study_label, study_tags
 from dragoman.interpret.continuation import study_continuation
 from dragoman.interpret.explanation import Study, study
 from dragoman.interpret.forward_pass import Ids, Reading, module_of
 from dragoman.interpret.quantized_activations import rounded_as
-from dragoman.models.quantization import Compute
-from dragoman.models.special_symbols import Symbols
+from dragoman.models.quantization import ComputeType
+from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.profiling.model_cost import count_parameters
-from dragoman.runs.compute_type import by_the_core
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load_in_pytorch
-from dragoman.tasks.network_description import network_in_words
+from dragoman.runs.load import load_cpu_backend, load_torch_model
+from dragoman.runs.model_card import describe_model
 from dragoman.typing import Float
 
-TOKENS = 40
+MAX_CONTINUATION_TOKENS = 40
 """Most tokens that a continuation has, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InspectionRequest:
     """What is to be looked at."""
 
     texts: Sequence[str]
@@ -58,10 +56,10 @@ class Wanted:
     """For a run with structural positions, one for each text."""
     beam: int | None = None
     """Of the search, where it is not to be the run's own."""
-    tokens: int = TOKENS
+    tokens: int = MAX_CONTINUATION_TOKENS
     """The most of a continuation."""
 
-    def refuse_unequal(self) -> None:
+    def check_lengths(self) -> None:
         """Raises DataError where there are not as many of one thing as of the texts."""
         for name, given in (("targets", self.targets), ("questions", self.questions), ("trees", self.trees)):
             if given is not None and len(given) != len(self.texts):
@@ -77,13 +75,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Inspected:
+class InspectedRun:
     """A run with its studies; `facts` are names and values in words."""
 
     name: str
     facts: tuple[tuple[str, str], ...]
     studies: tuple[Study, ...]
-    writes: Side
+    writes: LanguageTokenizer
     """What spells the tokens of its outputs."""
     translator: Translator | None = None
     """What computes its translations, where it translates."""
@@ -93,10 +91,12 @@ class Inspected:
 class _Inspector(Protocol):
     """A run of one task, for studies of one text after the other."""
 
-    def study(self, wanted: Wanted, number: int) -> Study: ...
+    def study(self, wanted: InspectionRequest, number: int) -> Study: ...
 
 
-def inspect_run(path: Path, wanted: Wanted, *, name: str | None = None, device: str | None = None) -> Inspected:
+def inspect_run(
+    path: Path, wanted: InspectionRequest, *, name: str | None = None, device: str | None = None
+) -> InspectedRun:
     """Study what a run makes of each text; it is called by its `name`, or as its folder is.
 
     Where the run is an exported model in less than float32 that the compiled core computes, translations, their beam
@@ -104,18 +104,18 @@ def inspect_run(path: Path, wanted: Wanted, *, name: str | None = None, device: 
     rounds them, and `facts` say so. Raises DataError on an empty text, on one too long to be read at once, on what the
     run's task has no use for, and where something is not given for every text.
     """
-    wanted.refuse_unequal()
-    run = load_in_pytorch(path, device=device)
-    core = _core_of(path, device)
-    inspector, side = _inspector(run, core)
+    wanted.check_lengths()
+    run = load_torch_model(path, device=device)
+    core = _load_cpu_model(path, device)
+    inspector, side = _build_inspector(run, core)
     studies = tuple(inspector.study(wanted, number) for number in range(len(wanted.texts)))
-    facts = (*_facts(path, run), *_numbers(path, core))
+    facts = (*_describe_run(path, run), *_number_facts(path, core))
     computing = run if core is None else core.translator
     translator = computing if isinstance(computing, Translator) else None
-    return Inspected(name or path.name, facts, studies, side, translator)
+    return InspectedRun(name or path.name, facts, studies, side, translator)
 
 
-def judged(systems: Sequence[Inspected], wanted: Wanted) -> list[list[list[float]]] | None:
+def cross_score(systems: Sequence[InspectedRun], wanted: InspectionRequest) -> list[list[list[float]]] | None:
     """Of each text, the log-probability of every system's translation (a row) by every system, where all translate."""
     translators = [one.translator for one in systems if one.translator is not None]
     if len(systems) < 2 or len(translators) < len(systems):
@@ -123,32 +123,32 @@ def judged(systems: Sequence[Inspected], wanted: Wanted) -> list[list[list[float
     tables = []
     for number, text in enumerate(wanted.texts):
         outputs = [one.studies[number].target_text for one in systems]
-        columns = [_scored(one, text, outputs, wanted.tree(number)) for one in translators]
+        columns = [_score_outputs(one, text, outputs, wanted.tree(number)) for one in translators]
         tables.append([list(row) for row in zip(*columns, strict=True)])
     return tables
 
 
-def _scored(translator: Translator, text: str, outputs: list[str], tree: Heads | None) -> list[float]:
+def _score_outputs(translator: Translator, text: str, outputs: list[str], tree: Heads | None) -> list[float]:
     trees = [tree] * len(outputs) if tree is not None else None
     return [one.log_prob for one in translator.score([text] * len(outputs), outputs, trees=trees)]
 
 
 @dataclass(frozen=True)
-class _Core:
+class _CpuModel:
     """The compiled core with an exported model, and the numbers that it multiplies."""
 
     translator: Translator
-    compute: Compute
+    compute: ComputeType
 
     @property
-    def network(self) -> Compiled:
-        network: Compiled = self.translator.model
+    def network(self) -> CpuBackend:
+        network: CpuBackend = self.translator.model
         return network
 
 
-def _numbers(path: Path, core: _Core | None) -> Iterator[tuple[str, str]]:
+def _number_facts(path: Path, core: _CpuModel | None) -> Iterator[tuple[str, str]]:
     """Which numbers the studies of an exported model show."""
-    stored = RunFolder(path).read_export().get("compute", "float32")
+    stored = RunFolder(path).read_export().get("compute_type", "float32")
     if core is not None:
         yield "translation, beam and probabilities", f"of the compiled core in {stored}"
         yield "all else", f"computed again in float32 from inputs rounded to {stored}, as the core rounds them"
@@ -156,45 +156,45 @@ def _numbers(path: Path, core: _Core | None) -> Iterator[tuple[str, str]]:
         yield "all numbers", f"of the {stored} weights, computed in float32"
 
 
-def _core_of(path: Path, device: str | None) -> _Core | None:
+def _load_cpu_model(path: Path, device: str | None) -> _CpuModel | None:
     """Where it computes an exported translator in less than float32."""
     folder = RunFolder(path)
-    stored: Compute = folder.read_export().get("compute", "float32")
+    stored: ComputeType = folder.read_export().get("compute_type", "float32")
     if stored == "float32":
         return None
-    found = by_the_core(folder, device=device, compute="auto", batch_tokens=BATCH_TOKENS)
-    return _Core(found, stored) if isinstance(found, Translator) else None
+    found = load_cpu_backend(folder, device=device, compute_type="auto", batch_tokens=BATCH_TOKENS)
+    return _CpuModel(found, stored) if isinstance(found, Translator) else None
 
 
-def _inspector(run: object, core: _Core | None) -> tuple[_Inspector, Side]:
+def _build_inspector(run: object, core: _CpuModel | None) -> tuple[_Inspector, LanguageTokenizer]:
     match run:
         case Translator():
-            return _Translations(run, core), run.tokenizer.target
+            return _TranslationInspector(run, core), run.tokenizer.target
         case Generator():
-            return _Continuations(run), run.tokenizer.target
+            return _ContinuationInspector(run), run.tokenizer.target
         case Classifier():
-            return _Labels(run), run.side
+            return _LabelInspector(run), run.tokenizer
         case Tagger():
-            return _Tags(run), run.side
-        case Answerer():
-            return _Answers(run), run.side
+            return _TagInspector(run), run.tokenizer
+        case QuestionAnswerer():
+            return _AnswerInspector(run), run.tokenizer
         case _:
             raise AssertionError(f"a run is loaded as what its task is used by, not as {type(run).__name__}")
 
 
 @final
 @dataclass(frozen=True)
-class _Translations:
+class _TranslationInspector:
     translator: Translator
-    core: _Core | None
+    core: _CpuModel | None
 
-    def study(self, wanted: Wanted, number: int) -> Study:
-        _refuse("question", wanted.questions)
+    def study(self, wanted: InspectionRequest, number: int) -> Study:
+        _refuse_option("question", wanted.questions)
         text, tokenizer = wanted.texts[number], self.translator.tokenizer
-        ids, trees = _ids_of(tokenizer.source, text), self._trees(wanted, number)
+        ids, trees = _encode(tokenizer.source, text), self._trees(wanted, number)
         seen, target = None, wanted.target(number)
         if target is None:
-            seen = self._search(ids, trees, self.translator.searching(beam=wanted.beam))
+            seen = self._search(ids, trees, self.translator.decoding_config(beam_size=wanted.beam))
             output: Ids = list(seen.best.tokens)
         else:
             output = tokenizer.target.encode(target)
@@ -210,30 +210,30 @@ class _Translations:
             )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, trees: Sequence[Heads], settings: SearchSettings) -> SearchSeen:
+    def _search(self, ids: Ids, trees: Sequence[Heads], settings: DecodingConfig) -> SearchSeen:
         """What the run itself makes of a source, with the search that found it."""
-        network: Any = self.translator.network if self.core is None else self.core.network
-        places, limit = network.maximum_length, settings.limit(len(ids))
-        with network.in_use():
+        network: Any = self.translator.backend if self.core is None else self.core.network
+        places, limit = network.max_length, settings.output_limit(len(ids))
+        with network.inference_mode():
             return watch_search(
                 network,
                 network.encode([ids], trees),
                 settings=settings,
                 limit=limit if places is None else min(limit, places - 1),
-                symbols=Symbols(),
+                symbols=SpecialSymbols(),
             )
 
-    def _trees(self, wanted: Wanted, number: int) -> list[Heads]:
+    def _trees(self, wanted: InspectionRequest, number: int) -> list[Heads]:
         """The tree of the text, which is checked, where the network reads one."""
         tree = wanted.tree(number)
         given = None if tree is None else [tree]
-        structural = self.translator.network.structural
-        found = trees_of([wanted.texts[number]], given, number + 1, structural=structural)
+        structural = self.translator.backend.structural
+        found = check_trees([wanted.texts[number]], given, number + 1, structural=structural)
         return [heads for heads in found if heads is not None]
 
     def _reading(self, trees: Sequence[Heads]) -> Reading | None:
-        network: Any = self.translator.network
-        return (lambda sources: network.reading(sources, [*trees] * len(sources))) if trees else None
+        network: Any = self.translator.backend
+        return (lambda sources: network.with_trees(sources, [*trees] * len(sources))) if trees else None
 
     def _rounded(self) -> AbstractContextManager[None]:
         if self.core is None:
@@ -246,16 +246,16 @@ class _Translations:
 
 @final
 @dataclass(frozen=True)
-class _Continuations:
+class _ContinuationInspector:
     generator: Generator
 
-    def study(self, wanted: Wanted, number: int) -> Study:
-        _refuse("question", wanted.questions)
-        _refuse("source-trees", wanted.trees)
+    def study(self, wanted: InspectionRequest, number: int) -> Study:
+        _refuse_option("question", wanted.questions)
+        _refuse_option("source-trees", wanted.trees)
         generator, seen, target = self.generator, None, wanted.target(number)
         # A prompt makes room for what might be written; beside what was, it has to fit whole.
         room = max(1, generator.context - wanted.tokens) if target is None else None
-        (prompt,) = generator.prompts([wanted.texts[number]], room=room)
+        (prompt,) = generator.encode_prompts([wanted.texts[number]], room=room)
         ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
         if target is None:
             seen = self._search(ids, wanted)
@@ -272,113 +272,117 @@ class _Continuations:
         )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, wanted: Wanted) -> SearchSeen:
+    def _search(self, ids: Ids, wanted: InspectionRequest) -> SearchSeen:
         generator = self.generator
-        with in_use(generator.model):
-            memory = Stepping.hold(generator.model.encode(*rectangle([list(ids)], device=generator.device)))
+        with inference_mode(generator.model):
+            memory = TorchStepper.wrap_memory(generator.model.encode(*pad_batch([list(ids)], device=generator.device)))
             return watch_search(
-                Stepping(generator.model),
+                TorchStepper(generator.model),
                 memory,
-                settings=SearchSettings() if wanted.beam is None else SearchSettings(beam=wanted.beam),
+                settings=DecodingConfig() if wanted.beam is None else DecodingConfig(beam_size=wanted.beam),
                 limit=min(wanted.tokens, generator.context - len(ids)),
-                symbols=Symbols(),
+                symbols=SpecialSymbols(),
                 first=ids[-1],
             )
 
 
 @final
 @dataclass(frozen=True)
-class _Labels:
+class _LabelInspector:
     classifier: Classifier
 
-    def study(self, wanted: Wanted, number: int) -> Study:
-        _refuse("question", wanted.questions)
-        _refuse("source-trees", wanted.trees)
+    def study(self, wanted: InspectionRequest, number: int) -> Study:
+        _refuse_option("question", wanted.questions)
+        _refuse_option("source-trees", wanted.trees)
         one, text = self.classifier, wanted.texts[number]
-        ids = _between(one.side, text, one.longest)
-        return study_label(_headed(one), one.side, one.labels.names, text, ids=ids, label=wanted.target(number))
+        ids = _encode_with_symbols(one.tokenizer, text, one.max_length)
+        return study_label(
+            _model_with_head(one), one.tokenizer, one.labels.names, text, ids=ids, label=wanted.target(number)
+        )
 
 
 @final
 @dataclass(frozen=True)
-class _Tags:
+class _TagInspector:
     tagger: Tagger
 
-    def study(self, wanted: Wanted, number: int) -> Study:
-        _refuse("question", wanted.questions)
-        _refuse("source-trees", wanted.trees)
-        _refuse("target", wanted.targets)
+    def study(self, wanted: InspectionRequest, number: int) -> Study:
+        _refuse_option("question", wanted.questions)
+        _refuse_option("source-trees", wanted.trees)
+        _refuse_option("target", wanted.targets)
         one, words = self.tagger, wanted.texts[number].split()
         if not words:
             raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-        aligned = encode_words(one.side, words)
-        _refuse_long(wanted.texts[number], len(aligned.ids) + 2, one.longest)
-        ids = between_symbols(aligned.ids, longest=one.longest)
-        firsts = [first + 1 for first in aligned.firsts]  # after BEGIN
-        return study_tags(_headed(one), one.side, one.labels.names, words, ids=ids, firsts=firsts)
+        aligned = encode_words(one.tokenizer, words)
+        _check_length(wanted.texts[number], len(aligned.ids) + 2, one.max_length)
+        ids = wrap_in_bos_eos(aligned.ids, max_length=one.max_length)
+        firsts = [first + 1 for first in aligned.first_tokens]  # after BEGIN
+        return study_tags(_model_with_head(one), one.tokenizer, one.labels.names, words, ids=ids, firsts=firsts)
 
 
 @final
 @dataclass(frozen=True)
-class _Answers:
-    answerer: Answerer
+class _AnswerInspector:
+    answerer: QuestionAnswerer
 
-    def study(self, wanted: Wanted, number: int) -> Study:
-        _refuse("source-trees", wanted.trees)
+    def study(self, wanted: InspectionRequest, number: int) -> Study:
+        _refuse_option("source-trees", wanted.trees)
         if wanted.questions is None:
             raise DataError("this run answers questions about texts; give one for each text by --question")
         one, text, question = self.answerer, wanted.texts[number], wanted.questions[number]
-        ids, spans = one.side.encode_with_offsets(text)
-        laid = windows(one.side.encode(question), ids, one.layout)
+        ids, spans = one.tokenizer.encode_with_offsets(text)
+        laid = make_windows(one.tokenizer.encode(question), ids, one.windows)
         if not ids or len(laid) > 1:
             raise DataError(
-                f"{text[:40]!r}…: {len(ids)} tokens, and 1 to {laid[0].held} are read at once beside this question; "
+                f"{text[:40]!r}…: {len(ids)} tokens, and 1 to {laid[0].num_context_tokens} are read at once beside this question; "
                 "give a text of such a length"
             )
         (window,) = laid
         answer = self._located(question, text, wanted.target(number))
-        tokens = None if answer is None else tokens_of(answer, spans)
-        places = (0, 0) if tokens is None else window.place_of(*tokens)
+        tokens = None if answer is None else answer_tokens(answer, spans)
+        places = (0, 0) if tokens is None else window.locate(*tokens)
         told = f"{question} {text}"
-        return study_answer(_headed(one), one.side, told, ids=window.tokens, context=window.begin, answer=places)
+        return study_answer(
+            _model_with_head(one), one.tokenizer, told, ids=window.tokens, context=window.context_start, answer=places
+        )
 
-    def _located(self, question: str, text: str, target: str | None) -> Located | None:
+    def _located(self, question: str, text: str, target: str | None) -> AnswerSpan | None:
         """The answer that is looked at: the given one, or what is found, which may be none."""
         if target is not None:
             if target not in text:
                 raise DataError(f"{target!r} does not stand in the text; give a part of it as the answer")
-            return Located(target, text.index(target))
+            return AnswerSpan(target, text.index(target))
         found = self.answerer.answer(question, text)
-        return None if found.no_answer else Located(found.text, found.start)
+        return None if found.no_answer else AnswerSpan(found.text, found.start)
 
 
-def _headed(run: Classifier | Tagger | Answerer) -> Any:
+def _model_with_head(run: Classifier | Tagger | QuestionAnswerer) -> Any:
     return module_of(run.model)
 
 
-def _between(side: Side, text: str, longest: int) -> list[int]:
+def _encode_with_symbols(side: LanguageTokenizer, text: str, longest: int) -> list[int]:
     ids = side.encode(text)
     if not ids:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-    _refuse_long(text, len(ids) + 2, longest)
-    return between_symbols(ids, longest=longest)
+    _check_length(text, len(ids) + 2, longest)
+    return wrap_in_bos_eos(ids, max_length=longest)
 
 
-def _refuse(option: str, given: object) -> None:
+def _refuse_option(option: str, given: object) -> None:
     """Raises DataError on what this run has no use for."""
     if given is not None:
         raise DataError(f"--{option} has no effect on a run of this task; leave it out")
 
 
-def _ids_of(side: Side, text: str) -> list[int]:
+def _encode(side: LanguageTokenizer, text: str) -> list[int]:
     ids = side.encode(text)
     if not ids:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-    _refuse_long(text, len(ids), LONGEST_PIECE)
+    _check_length(text, len(ids), MAX_SEGMENT_LENGTH)
     return ids
 
 
-def _refuse_long(text: str, tokens: int, longest: int) -> None:
+def _check_length(text: str, tokens: int, longest: int) -> None:
     if tokens > longest:
         raise DataError(
             f"{text[:40]!r}…: {tokens} tokens are too long to be looked at at once (at most {longest}); "
@@ -386,10 +390,10 @@ def _refuse_long(text: str, tokens: int, longest: int) -> None:
         )
 
 
-def _facts(path: Path, run: Any) -> tuple[tuple[str, str], ...]:
+def _describe_run(path: Path, run: Any) -> tuple[tuple[str, str], ...]:
     folder = RunFolder(path)
     parameters = count_parameters(module_of(run.model))
-    facts = [("network", network_in_words(folder.read_config().model)), ("parameters", f"{parameters:,}")]
+    facts = [("network", describe_model(folder.read_config().model)), ("parameters", f"{parameters:,}")]
     for part, scores in folder.read_scores().get("scores", {}).items():
         facts += [(f"{score['metric']} ({part})", f"{score['value']:.1f}") for score in scores[:1]]
     return tuple(facts)

@@ -1,86 +1,292 @@
-"""From a run folder, or an exported one, to something that translates, writes, classifies, labels or answers."""
+"""Load the model of a run folder, on the CPU backend where possible and otherwise with PyTorch."""
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from dragoman.errors import RunError, warn
+from dragoman import cpu_library, runs, tasks
+from dragoman.config import Tree, parse
+from dragoman.data.shortlist import Shortlist
+from dragoman.decoding import DecodingConfig
+from dragoman.errors import ConfigError, DataError, RunError, warn
+from dragoman.inference.backends import cpu_backend
+from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.inference.backends.ensemble import CpuEnsemble
+from dragoman.inference.backends.shortlist import ShortlistBackend
 from dragoman.inference.translator import BATCH_TOKENS, Translator
-from dragoman.runs.compute_type import Asked, ComputeWarning, by_the_core
+from dragoman.models.quantization import Arrays, ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from dragoman.inference.generator import Generator
+
+
+RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
+"""Compute type for inference; `auto` is the type that the weights are stored in."""
+MODEL_KEYS = {
+    *("kind", "d_model", "num_heads", "num_kv_heads", "d_ff", "activation", "gated", "bias", "encoder_layers"),
+    *("norm", "norm_position", "norm_embedding", "positions", "scale_embedding", "dropout", "decoder_layers"),
+    *("attention", "tie_embeddings"),
+}
+"""Keys of a complete encoder-decoder configuration; its class cannot tell, because it imports PyTorch."""
+_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Device files of accelerator drivers on Linux."""
+
+
+class ComputeTypeWarning(UserWarning):
+    """A model does not run with the fastest backend or compute type."""
+
+
+class _Reason(NamedTuple):
+    """Reason why the CPU backend does not run a model."""
+
+    text: str
+    warn: bool = False
+    """Whether users would expect the CPU backend to run it."""
 
 
 def load(
     path: str | Path,
     *,
     device: str | None = None,
-    compute: Asked = "auto",
+    compute_type: RequestedComputeType = "auto",
     batch_tokens: int = BATCH_TOKENS,
     shortlist: bool = False,
-    draft: str | Path | None = None,
-    beside: Sequence[str | Path] = (),
+    ensemble: Sequence[str | Path] = (),
 ) -> Any:
-    """What a run folder or an exported one holds, for use, on the device given or chosen.
+    """Load the model of a run folder, or of an exported one, for inference.
 
-    A `Translator` where the run's task is translation, and likewise for the other tasks. On a CPU the compiled core
-    computes translators and generators where it is installed and knows the configuration, in the precision that the
-    weights are stored in or in the one given as `compute`: `float32`, `bfloat16` or `int8`. Everything else PyTorch
-    computes, in float32; a translator that the core computes does not import it. With `shortlist` a translator writes
-    none but the candidates of each text, by the list that was exported with the model; with `draft`, "copy" or a
-    smaller run of the same tokenizer, it guesses ahead in greedy search. Translators of one tokenizer may be asked
-    together: `beside` names the others, and a symbol is as probable as all find it in the mean; the core computes that
-    where it computes each of them.
-    Raises RunError where the folder is no run, unfinished, or holds files that do not belong together, and ConfigError
-    where the device is not there or does not compute in that precision, where there is no shortlist or no use for a
-    draft, and where runs cannot be asked together.
+    The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger` or question answerer.
+    On a CPU, the CPU backend runs translators and generators where it is installed and supports the model; PyTorch runs
+    all other models, in float32.
+
+    Args:
+        path: Run folder.
+        device: `cpu`, `cuda`, `mps`, …; by default the fastest available device.
+        compute_type: Number format of the CPU backend.
+        batch_tokens: Token budget of an inference batch.
+        shortlist: Restrict each translation to the candidate words that were exported with the model.
+        ensemble: Further runs with the same tokenizer, whose token probabilities are averaged with those of `path`.
+
+    Raises:
+        RunError: The folder is no finished run, or its files do not belong together.
+        ConfigError: Device, compute type, shortlist or ensemble are not available.
     """
-    if isinstance(beside, str | Path):
-        raise TypeError("expected a list of runs beside, got one; put it into a list")
+    if isinstance(ensemble, str | Path):
+        raise TypeError("`ensemble` is one path. Give a list of run folders.")
     folder = RunFolder(Path(path))
     folder.check()
-    loaded: Any = None
-    if beside:
-        loaded = _together([path, *beside], device=device, compute=compute, batch_tokens=batch_tokens)
+    model: Any = None
+    if ensemble:
+        model = _load_ensemble([path, *ensemble], device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     elif folder.weights.exists():
-        loaded = by_the_core(folder, device=device, compute=compute, batch_tokens=batch_tokens)
-    if loaded is None:
-        loaded = load_in_pytorch(path, device=device, batch_tokens=batch_tokens)
-    if not shortlist and draft is None:
-        return loaded
-    from dragoman.runs.shortlist import quickened
+        model = load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+    if model is None:
+        model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
+    if not shortlist:
+        return model
+    if not isinstance(model, Translator):
+        raise ConfigError(f"{path}: is not a translator. Leave shortlist out.")
+    return load_shortlist(model, folder)
 
-    return quickened(loaded, folder, shortlist=shortlist, draft=draft, device=device)
 
-
-def load_in_pytorch(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
-    """What `load` gives, computed by PyTorch whatever else is installed: for who wants to look into the network."""
-    from dragoman.runs.device import choose_device
-    from dragoman.tasks.factory import task_of
-
+def load_torch_model(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
+    """Load a run as `load` does, always with the PyTorch backend, whose modules can be inspected."""
     folder = RunFolder(Path(path))
     experiment = folder.read_config()
-    folder.require_weights()
-    return task_of(experiment).load(folder, device=choose_device(device), batch_tokens=batch_tokens)
+    folder.check_finished()
+    return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
 
 
-def _together(runs: Sequence[str | Path], **options: Any) -> Translator:
-    """By the compiled core where it computes them all, else by PyTorch."""
-    from dragoman.runs.ensemble import asked_together
-
-    folders = [RunFolder(Path(run)) for run in runs]
+def _load_ensemble(
+    paths: Sequence[str | Path], *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
+) -> Translator:
+    """Load an ensemble with the CPU backend if it supports all members, and otherwise with PyTorch."""
+    folders = [RunFolder(Path(path)) for path in paths]
     for folder in folders:
         folder.check()
-    loaded = [by_the_core(folder, **options) if folder.weights.exists() else None for folder in folders]
+    loaded: list[Any] = [
+        load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+        if folder.weights.exists()
+        else None
+        for folder in folders
+    ]
     if any(one is None for one in loaded):
         for folder, one in zip(folders, loaded, strict=True):
-            if one is not None and folder.read_export().get("compute") == "int8":
-                message = f"{folder.path} holds int8 weights, and PyTorch computes with them in float32, as with others"
-                warn(message, ComputeWarning)
-        del options["compute"]
-        loaded = [load_in_pytorch(run, **options) for run in runs]
-    translators = []
-    for run, one in zip(runs, loaded, strict=True):
+            if one is not None and folder.read_export().get("compute_type") == "int8":
+                warn(f"{folder.path} has int8 weights, which PyTorch runs in float32", ComputeTypeWarning)
+        loaded = [load_torch_model(path, device=device, batch_tokens=batch_tokens) for path in paths]
+    for path, one in zip(paths, loaded, strict=True):
         if not isinstance(one, Translator):
-            raise RunError(f"{run}: is no translator, and only translators are asked together; leave it out")
-        translators.append(one)
-    return asked_together(runs, translators)
+            raise RunError(f"{path}: is not a translator, and ensembles consist of translators. Leave it out.")
+    return build_ensemble(paths, loaded)
+
+
+def build_ensemble(paths: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
+    """Build a translator that averages the token probabilities of all, with the decoding settings of the first.
+
+    Raises ConfigError if the tokenizers differ or a model needs dependency trees.
+    """
+    first = translators[0]
+    for path, one in zip(paths, translators, strict=True):
+        if one.tokenizer.fingerprint != first.tokenizer.fingerprint:
+            raise ConfigError(f"{path}: has another tokenizer than {paths[0]}. Members of an ensemble share one.")
+        if one.backend.structural:
+            raise ConfigError(f"{path}: has tree positions, which ensembles do not support. Leave it out.")
+    return Translator(
+        _ensemble_model([one.model for one in translators]),
+        first.tokenizer,
+        device=first.device,
+        batch_tokens=first.batch_tokens,
+        config=first.config,
+    )
+
+
+def _ensemble_model(members: Sequence[Any]) -> Any:
+    if all(isinstance(model, CpuBackend) for model in members):
+        return CpuEnsemble(members)
+    return tasks.build_torch_ensemble(members)
+
+
+def load_shortlist(translator: Translator, folder: RunFolder) -> Translator:
+    """Restrict a translator to the shortlist of a folder; forced decoding still scores all words.
+
+    Raises ConfigError if the folder has no shortlist, and DataError if it does not fit the vocabulary.
+    """
+    if not folder.shortlist.exists():
+        raise ConfigError(f"{folder.path}: has no shortlist. Create it with: dragoman export RUN --shortlist")
+    return apply_shortlist(translator, Shortlist.load(folder.shortlist))
+
+
+def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
+    """Restrict a translator to a shortlist. Raises DataError if it does not fit the vocabulary."""
+    sides = translator.tokenizer
+    if not shortlist.matches_vocabs(source=len(sides.source), target=len(sides.target)):
+        raise DataError("The shortlist belongs to another vocabulary. Export the model with it again.")
+    return translator.with_backend(ShortlistBackend(translator.backend, shortlist))
+
+
+def load_cpu_backend(
+    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
+) -> "Translator | Generator | None":
+    """Load a finished run with the CPU backend; None if PyTorch has to run it, after a warning where unexpected.
+
+    Raises ConfigError if PyTorch has to run the model and does not support the compute type.
+    """
+    if compute_type not in get_args(RequestedComputeType):
+        choices = ", ".join(get_args(RequestedComputeType))
+        raise ConfigError(f"compute_type = {compute_type!r} does not exist. Choose one of {choices}.")
+    try:
+        return _load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+    except (AttributeError, KeyError, RuntimeError, TypeError):
+        folder.read_config()  # raises a clear error if the configuration is invalid
+        raise
+
+
+def _load_cpu_backend(
+    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
+) -> "Translator | Generator | None":
+    tree = _raw_config(folder)
+    stored = folder.read_export().get("compute_type", "float32")
+    if stored not in get_args(ComputeType):
+        raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
+    reason = _reason_against_cpu_backend(tree, device)
+    if reason is None:
+        build = _build_generator if _task(tree) == "language_modeling" else _build_translator
+        return build(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
+    if compute_type in ("bfloat16", "int8"):
+        raise ConfigError(
+            f"compute_type = {compute_type}: {reason.text}. Leave compute_type out to use PyTorch in float32."
+        )
+    if stored == "int8" and compute_type == "auto":
+        warn(f"{folder.path} has int8 weights, which PyTorch runs in float32: {reason.text}", ComputeTypeWarning)
+    elif reason.warn:
+        warn(f"PyTorch runs {folder.path}: {reason.text}", ComputeTypeWarning)
+    return None
+
+
+def _raw_config(folder: RunFolder) -> Tree:
+    """Return the configuration without importing PyTorch, unless defaults are missing or the task needs it anyway."""
+    tree = folder.read_raw_config()
+    model = tree.get("model")
+    incomplete = (
+        isinstance(model, Mapping) and model.get("kind") == "encoder_decoder" and not model.keys() >= MODEL_KEYS
+    )
+    if incomplete or _task(tree) == "language_modeling":
+        return folder.read_config().model_dump(mode="json")
+    return tree
+
+
+def _task(tree: Mapping[str, Any]) -> str:
+    return str(tree.get("task", "translation"))
+
+
+def _reason_against_cpu_backend(tree: Mapping[str, Any], device: str | None) -> _Reason | None:
+    """Return the first reason why the CPU backend cannot run a model, in order of the cost of finding it."""
+    if _task(tree) not in ("translation", "language_modeling") or not isinstance(tree.get("model"), Mapping):
+        return _Reason("the CPU backend supports translators and generators only")
+    if not cpu_library.is_installed():
+        return _Reason(f"the CPU backend is not installed (pip install {cpu_library.PACKAGE})")
+    if (accelerator := _accelerator(device)) is not None:
+        return _Reason(f"the CPU backend does not run on {accelerator}")
+    if (problem := cpu_library.fault()) is not None:
+        return _Reason(problem, warn=True)
+    if (refusal := cpu_backend.unsupported_reason(tree["model"])) is not None:
+        return _Reason(refusal, warn=True)
+    return None
+
+
+def _accelerator(name: str | None) -> str | None:
+    """Return the device that PyTorch would choose; None for the CPU."""
+    if name == "cpu" or (name is None and not _may_have_accelerator()):
+        return None
+    device = runs.choose_device(name)
+    return None if device.type == "cpu" else str(device)
+
+
+def _may_have_accelerator() -> bool:
+    """Return whether an accelerator is possible, without importing PyTorch."""
+    match platform.system():
+        case "Linux":
+            return any(Path(driver).exists() for driver in _DRIVERS)
+        case "Darwin":
+            return platform.machine() == "arm64"
+        case _:
+            return True
+
+
+def _build_translator(
+    folder: RunFolder, tree: Mapping[str, Any], compute: ComputeType, batch_tokens: int
+) -> Translator:
+    tokenizer = folder.read_tokenizer()
+    backend = cpu_backend.CpuBackend(
+        tree["model"],
+        _arrays(folder, compute),
+        compute_type=compute,
+        source_vocabulary=len(tokenizer.source),
+        target_vocabulary=len(tokenizer.target),
+        where=str(folder.weights),
+    )
+    config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")
+    return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)
+
+
+def _build_generator(
+    folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
+) -> "Generator":
+    return tasks.build_cpu_generator(
+        folder.read_config(),
+        tree["model"],
+        _arrays(folder, compute_type),
+        folder.read_tokenizer(),
+        compute_type=compute_type,
+        batch_tokens=batch_tokens,
+        where=str(folder.weights),
+    )
+
+
+def _arrays(folder: RunFolder, compute: ComputeType) -> Arrays:
+    """Return the weights for the CPU backend; int8 weights are dequantized for float32."""
+    arrays = load_arrays(folder.weights)
+    return dequantize_weights(arrays) if compute == "float32" else arrays

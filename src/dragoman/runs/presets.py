@@ -9,8 +9,8 @@ from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError
 
 DEFAULT_TASK = "translation"
-LANGUAGE = ("language_modelling", "classification")
-READING = ("masked_modelling", "classification", "tagging", "answering")
+LANGUAGE_TASKS = ("language_modeling", "classification")
+READING_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
 
 
 @dataclass(frozen=True)
@@ -32,53 +32,55 @@ def _model(**choices: Any) -> Tree:
 
 
 def _training(rate: float, **schedule: Any) -> Tree:
-    optimiser = {"kind": "adam", "learning_rate": rate}
-    return {"training": {"optimiser": optimiser, **({"schedule": schedule} if schedule else {})}}
+    optimizer = {"kind": "adam", "learning_rate": rate}
+    return {"training": {"optimizer": optimizer, **({"schedule": schedule} if schedule else {})}}
 
 
 _BASE = merge(
-    _model(kind="transformer", size=512, encoder_layers=6, decoder_layers=6, heads=8, feed_forward=2048),
+    _model(kind="encoder_decoder", d_model=512, encoder_layers=6, decoder_layers=6, num_heads=8, d_ff=2048),
     _training(0.0007, kind="inverse_sqrt", warmup=4000),
 )
-_SMALL = merge(merge(_BASE, _model(size=256, heads=4, feed_forward=1024)), _training(0.0015))
+_SMALL = merge(merge(_BASE, _model(d_model=256, num_heads=4, d_ff=1024)), _training(0.0015))
 _TINY = merge(
-    merge(_SMALL, _model(size=128, encoder_layers=4, decoder_layers=4, feed_forward=256)),
+    merge(_SMALL, _model(d_model=128, encoder_layers=4, decoder_layers=4, d_ff=256)),
     _training(0.004, kind="inverse_sqrt", warmup=1000),
 )
 _LSTM = merge(
-    _model(kind="recurrent", size=256, attention={"kind": "additive"}),
+    _model(kind="recurrent", d_model=256, attention={"kind": "additive"}),
     _training(0.001, kind="inverse_sqrt", warmup=400),
 )
 
 
-def _after_warmup(rate: float, warmup: int) -> Tree:
+def _adamw_cosine(rate: float, warmup: int) -> Tree:
     """What modern Transformers are mostly trained with."""
     return {
         "training": {
-            "optimiser": {"kind": "adamw", "learning_rate": rate, "betas": [0.9, 0.99], "weight_decay": 0.1},
-            "schedule": {"kind": "cosine", "warmup": warmup, "floor": 0.1},
+            "optimizer": {"kind": "adamw", "learning_rate": rate, "betas": [0.9, 0.99], "weight_decay": 0.1},
+            "schedule": {"kind": "cosine", "warmup": warmup, "min_lr_ratio": 0.1},
         }
     }
 
 
 _GPT = _model(
-    kind="causal",
+    kind="decoder_only",
     activation="gelu",
-    positions={"kind": "learned", "length": 1024},
+    positions={"kind": "learned", "max_length": 1024},
     scale_embedding=False,
     dropout={"embedding": 0.1, "residual": 0.1, "attention": 0.0, "feed_forward": 0.0},
 )
-_GPT_SMALL = merge(merge(_GPT, _model(size=768, layers=12, heads=12, feed_forward=3072)), _after_warmup(0.0006, 2000))
-_GPT_TINY = merge(merge(_GPT, _model(size=384, layers=6, heads=6, feed_forward=1536)), _after_warmup(0.001, 100))
-_GPT_NANO = merge(_GPT_TINY, _model(size=128, layers=4, heads=4, feed_forward=512))
+_GPT_SMALL = merge(
+    merge(_GPT, _model(d_model=768, num_layers=12, num_heads=12, d_ff=3072)), _adamw_cosine(0.0006, 2000)
+)
+_GPT_TINY = merge(merge(_GPT, _model(d_model=384, num_layers=6, num_heads=6, d_ff=1536)), _adamw_cosine(0.001, 100))
+_GPT_NANO = merge(_GPT_TINY, _model(d_model=128, num_layers=4, num_heads=4, d_ff=512))
 _LLAMA_TINY = merge(
     _model(
-        kind="causal",
-        size=384,
-        layers=6,
-        heads=6,
-        key_value_heads=2,
-        feed_forward=1024,
+        kind="decoder_only",
+        d_model=384,
+        num_layers=6,
+        num_heads=6,
+        num_kv_heads=2,
+        d_ff=1024,
         activation="silu",
         gated=True,
         norm="rms",
@@ -86,40 +88,42 @@ _LLAMA_TINY = merge(
         positions={"kind": "rotary"},
         scale_embedding=False,
     ),
-    _after_warmup(0.001, 100),
+    _adamw_cosine(0.001, 100),
 )
 _BERT = _model(
-    kind="encoder",
+    kind="encoder_only",
     activation="gelu",
-    positions={"kind": "learned", "length": 512},
+    positions={"kind": "learned", "max_length": 512},
     scale_embedding=False,
     norm_embedding=True,
-    segments=2,
+    num_segments=2,
 )
-_BERT_SMALL = merge(merge(_BERT, _model(size=512, layers=4, heads=8, feed_forward=2048)), _after_warmup(0.0005, 1000))
-_BERT_MINI = merge(merge(_BERT, _model(size=256, layers=4, heads=4, feed_forward=1024)), _after_warmup(0.001, 500))
-_BERT_TINY = merge(_BERT_MINI, _model(size=128, layers=2, heads=2, feed_forward=512))
+_BERT_SMALL = merge(
+    merge(_BERT, _model(d_model=512, num_layers=4, num_heads=8, d_ff=2048)), _adamw_cosine(0.0005, 1000)
+)
+_BERT_MINI = merge(merge(_BERT, _model(d_model=256, num_layers=4, num_heads=4, d_ff=1024)), _adamw_cosine(0.001, 500))
+_BERT_TINY = merge(_BERT_MINI, _model(d_model=128, num_layers=2, num_heads=2, d_ff=512))
 
 
-def _language(tree: Tree, *, context: int) -> Preset:
-    return Preset(tree, LANGUAGE, {"language_modelling": {"data": {"kind": "text", "context": context}}})
+def _language_preset(tree: Tree, *, context: int) -> Preset:
+    return Preset(tree, LANGUAGE_TASKS, {"language_modeling": {"data": {"kind": "text", "context_length": context}}})
 
 
 PRESETS: dict[str, Preset] = {
-    "nano": Preset(merge(_TINY, _model(size=96, encoder_layers=2, decoder_layers=2))),
+    "nano": Preset(merge(_TINY, _model(d_model=96, encoder_layers=2, decoder_layers=2))),
     "tiny": Preset(_TINY),
     "small": Preset(_SMALL),
     "base": Preset(_BASE),
-    "big": Preset(merge(_BASE, _model(size=1024, heads=16, feed_forward=4096))),
+    "big": Preset(merge(_BASE, _model(d_model=1024, num_heads=16, d_ff=4096))),
     "deep-shallow": Preset(merge(_BASE, _model(encoder_layers=12, decoder_layers=2))),
     "lstm": Preset(_LSTM),
-    "gpt-nano": _language(_GPT_NANO, context=128),
-    "gpt-tiny": _language(_GPT_TINY, context=256),
-    "gpt-small": _language(_GPT_SMALL, context=1024),
-    "llama-tiny": _language(_LLAMA_TINY, context=256),
-    "bert-tiny": Preset(_BERT_TINY, READING),
-    "bert-mini": Preset(_BERT_MINI, READING),
-    "bert-small": Preset(_BERT_SMALL, READING),
+    "gpt-nano": _language_preset(_GPT_NANO, context=128),
+    "gpt-tiny": _language_preset(_GPT_TINY, context=256),
+    "gpt-small": _language_preset(_GPT_SMALL, context=1024),
+    "llama-tiny": _language_preset(_LLAMA_TINY, context=256),
+    "bert-tiny": Preset(_BERT_TINY, READING_TASKS),
+    "bert-mini": Preset(_BERT_MINI, READING_TASKS),
+    "bert-small": Preset(_BERT_SMALL, READING_TASKS),
 }
 
 
@@ -144,6 +148,6 @@ def preset_tree(name: object, *, task: object = None) -> Tree:
     return preset.of(str(task))
 
 
-def presets_of(kind: object, *, task: str) -> list[str]:
+def presets_for_kind(kind: object, *, task: str) -> list[str]:
     """The presets for a task whose model is of this kind."""
     return [name for name, preset in PRESETS.items() if task in preset.tasks and preset.tree["model"]["kind"] == kind]

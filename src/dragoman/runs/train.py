@@ -1,226 +1,508 @@
-"""From materials to a finished run: train, choose the weights, score, write the card. No task is known here."""
+"""Train a run from its configuration to its weights, scores and model card."""
 
 import copy
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, final
 
 import torch
 
 from dragoman import cpu_library
 from dragoman.atomic import write_atomically
-from dragoman.data.batching.prefetch import Ahead
-from dragoman.errors import warn
+from dragoman.config import Tree, merge
+from dragoman.data.batching.prefetch import PrefetchingStream
+from dragoman.errors import ConfigError, RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
 from dragoman.profiling.batch_selection import with_picks
-from dragoman.runs.compute_type import ComputeWarning
-from dragoman.runs.config import Experiment
-from dragoman.runs.environment import environment
+from dragoman.profiling.estimate import blueprint, estimate
+from dragoman.runs.auto_config import Choice, auto_configure, auto_configure_text
+from dragoman.runs.batch_tokens import resolve_batch_tokens
+from dragoman.runs.config import nest, parse_experiment, read_settings, resolve_corpus_paths
+from dragoman.runs.environment import choose_device, collect_environment, environment_changes
+from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.model_card import About, write_card
-from dragoman.runs.worker_processes import Place
-from dragoman.runs.workers import all_cores, judging_on_all_cores, note_peak, team_joined
-from dragoman.tasks.base import Materials, Work
-from dragoman.tasks.factory import task_of
-from dragoman.training.callbacks import MetricsFile, all_of
-from dragoman.training.checkpoint import Checkpoints, Progress
-from dragoman.training.checkpoint_selection import choose
-from dragoman.training.compilation import compile_network
-from dragoman.training.config import Epochs, TrainingConfig
-from dragoman.training.distributed import ALONE, Team, WorkerLostError
-from dragoman.training.events import Learnt, Observer
-from dragoman.training.optimizers import build_optimiser
-from dragoman.training.precision import lacks_bfloat16, large_products
-from dragoman.training.trainer import InterruptionError, Run, train
+from dragoman.runs.load import ComputeTypeWarning, load
+from dragoman.runs.model_card import ModelSummary, write_model_card
+from dragoman.runs.worker_processes import WorkerProcesses, WorkerRank
+from dragoman.runs.workers import (
+    all_cores,
+    choose_num_workers,
+    join_workers,
+    lead_workers,
+    record_peak_memory,
+    validate_on_all_cores,
+)
+from dragoman.tasks.base import TaskData, TrainingSetup
+from dragoman.tasks.config import Experiment
+from dragoman.tasks.factory import build_task
+from dragoman.training.callbacks import Callback, EndEvent, JsonlCallback, TensorBoardCallback, combine_callbacks
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError
+from dragoman.training.optimizers import build_optimizer
+from dragoman.training.precision import lacks_bfloat16, output_matmul_dtype
+from dragoman.training.step import check_compilable, compile_model
+from dragoman.training.trainer import InterruptionError, TrainingState
+from dragoman.training.trainer import train as run_steps
+from dragoman.training.weight_selection import select_weights
 
 
+@final
 @dataclass(frozen=True)
-class Outcome:
-    """A finished run: which candidate was taken, its scores by set, and the time and tokens it took."""
+class TrainingResult:
+    """Scores of a finished run by data set, and what the training took."""
 
-    chosen: str
+    path: Path
+    """Run folder."""
+    selected: str
+    """Selected candidate for the final weights."""
     scores: dict[str, list[Score]]
     seconds: float
-    updates: int
+    steps: int
     tokens: int
+    """Tokens the loss was computed on."""
+
+    def load(self, **options: Any) -> Any:
+        """Load the trained model; the options are those of `dragoman.load`."""
+        return load(self.path, **options)
 
 
-def fit(
-    experiment: Experiment,
+class TrainingReporter(Protocol):
+    """Receiver of what happens around the training loop."""
+
+    def status(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context in which status messages are shown."""
+        ...
+
+    def show_data(self, data: TaskData) -> None: ...
+
+    def show_batch_tokens(self, sentence: str) -> None: ...
+
+    def show_estimate(self, seconds: float) -> None: ...
+
+    def show_num_workers(self, count: int) -> None: ...
+
+    def show_environment_changes(self, changes: list[str]) -> None: ...
+
+    def callback(self, unit: str) -> AbstractContextManager[Callback | None]:
+        """Return a context in which training events are shown; `unit` is the unit of the speed."""
+        ...
+
+    def interruption(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Return a context with a function that is true when the training should stop."""
+        ...
+
+
+@final
+class SilentReporter:
+    """Reporter that shows nothing and never interrupts."""
+
+    def status(self) -> AbstractContextManager[Callable[[str], None]]:
+        return nullcontext(lambda _: None)
+
+    def show_data(self, data: TaskData) -> None: ...
+
+    def show_batch_tokens(self, sentence: str) -> None: ...
+
+    def show_estimate(self, seconds: float) -> None: ...
+
+    def show_num_workers(self, count: int) -> None: ...
+
+    def show_environment_changes(self, changes: list[str]) -> None: ...
+
+    def callback(self, unit: str) -> AbstractContextManager[Callback | None]:  # noqa: ARG002
+        return nullcontext(None)
+
+    def interruption(self) -> AbstractContextManager[Callable[[], bool]]:
+        return nullcontext(lambda: False)
+
+
+def train(
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    output_dir: str | Path,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    valid_source: str | Path | None = None,
+    valid_target: str | Path | None = None,
+    text: str | Path | None = None,
+    valid_text: str | Path | None = None,
+    init_from: str | Path | None = None,
+    preset: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    reporter: TrainingReporter | None = None,
+) -> TrainingResult:
+    """Train a model and write it to a run folder.
+
+    Give `source` and `target` for a translator, `text` for a language model, or a configuration (a YAML file or a
+    mapping) for any task. What is not given is chosen from the data and the device. `overrides` maps dotted keys to
+    values: `{"training.seed": 2}`. Raises ConfigError, DataError or RunError.
+    """
+    chosen_device = choose_device(device)
+    settings = dict(config) if isinstance(config, Mapping) else read_settings(_path(config), ())
+    corpora = corpus_settings(
+        source=source,
+        target=target,
+        valid_source=valid_source,
+        valid_target=valid_target,
+        text=text,
+        valid_text=valid_text,
+    )
+    given: Tree = {"preset": preset} if preset is not None else {}
+    given |= {"init_from": str(init_from)} if init_from is not None else {}
+    for key, value in (overrides or {}).items():
+        settings = merge(settings, nest(key, value))
+    experiment, _ = resolve_experiment(
+        merge(settings, merge(corpora, given)),
+        complete=config is not None,
+        device=chosen_device,
+        where=str(config or ""),
+    )
+    return train_new_run(experiment, Path(output_dir), device=chosen_device, reporter=reporter)
+
+
+def resume(path: str | Path, *, device: str | None = None, reporter: TrainingReporter | None = None) -> TrainingResult:
+    """Continue an interrupted training from its last checkpoint. Raises RunError if it has ended."""
+    folder = RunFolder(Path(path))
+    return train_in_folder(folder, read_unfinished(folder), device=choose_device(device), reporter=reporter)
+
+
+def corpus_settings(
+    *,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    valid_source: str | Path | None = None,
+    valid_target: str | Path | None = None,
+    text: str | Path | None = None,
+    valid_text: str | Path | None = None,
+    prepared: str | Path | None = None,
+) -> Tree:
+    """Return the settings of the given corpora. Raises ConfigError if they are of several kinds or incomplete."""
+    parallel, plain = (source, target, valid_source, valid_target), (text, valid_text)
+    if prepared is not None:
+        if any((*parallel, *plain)):
+            raise ConfigError("--prepared contains training and validation data. Leave the other corpora out.")
+        return {"data": {"train": {"kind": "prepared", "folder": str(prepared)}}}
+    if any(parallel) and any(plain):
+        raise ConfigError("--text is for a language model and --source for a translator. Leave one of them out.")
+    corpora: Tree = {}
+    for name, one, other in (("train", source, target), ("valid", valid_source, valid_target)):
+        if (one is None) != (other is None):
+            prefix = "" if name == "train" else "valid-"
+            raise ConfigError(
+                f"The {name} corpus needs both sides. Give --{prefix}source and --{prefix}target, aligned line by line."
+            )
+        if one is not None:
+            corpora[name] = {"kind": "files", "source": str(one), "target": str(other)}
+    if text is None and valid_text is not None:
+        raise ConfigError("--valid-text needs training text. Give --text too.")
+    for name, path in (("train", text), ("valid", valid_text)):
+        if path is not None:
+            corpora[name] = {"kind": "text", "path": str(path)}
+    return {"data": corpora} if corpora else {}
+
+
+def resolve_experiment(
+    tree: Mapping[str, Any],
+    *,
+    complete: bool,
+    device: torch.device,
+    data_dir: Path | None = None,
+    where: str = "",
+    report: Callable[[str], None] = lambda _: None,
+) -> tuple[Experiment, list[Choice]]:
+    """Return the experiment for the given settings, and the automatic choices with their reasons.
+
+    A `complete` tree comes from a configuration file and gets no automatic choices. Corpora are relative to `data_dir`.
+    """
+    settings = dict(tree) if data_dir is None else resolve_corpus_paths(tree, data_dir)
+    if complete:
+        return parse_experiment(apply_init_from(settings), where=where), []
+    if data_dir is not None:
+        raise ConfigError("--data has no effect without a configuration file. Leave it out.")
+    if "data" not in settings:
+        raise ConfigError(
+            "No training data. Give --source and --target, --text, or a configuration that names a corpus."
+        )
+    is_text = any(isinstance(one, Mapping) and one.get("kind") == "text" for one in settings["data"].values())
+    if "init_from" in settings and is_text:
+        raise ConfigError(
+            "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."
+        )
+    report("reading and cleaning the corpus")
+    if "init_from" in settings:
+        return auto_configure_finetuning(settings)
+    if is_text:
+        return auto_configure_text(settings, device=device)
+    return auto_configure(apply_init_from(settings), device=device)
+
+
+def train_new_run(
+    experiment: Experiment, output_dir: Path, *, device: torch.device, reporter: TrainingReporter | None = None
+) -> TrainingResult:
+    """Create a run folder and train in it. Raises RunError if the folder exists."""
+    folder = RunFolder(output_dir)
+    folder.create()
+    with folder.remove_on_error():
+        folder.write_config(experiment)
+        return train_in_folder(folder, experiment, device=device, reporter=reporter)
+
+
+def read_unfinished(folder: RunFolder) -> Experiment:
+    """Return the experiment of an unfinished run. Raises RunError if its training has ended."""
+    experiment = folder.read_config()
+    if folder.weights.exists():
+        command = build_task(experiment).description.command.replace("RUN", str(folder.path))
+        raise RunError(f"{folder.path}: the training has ended. Use the run with: {command}")
+    return experiment
+
+
+def train_in_folder(
     folder: RunFolder,
-    materials: Materials,
+    experiment: Experiment,
     *,
     device: torch.device,
-    observers: list[Observer],
-    interrupted: Callable[[], bool],
-    team: Team = ALONE,
-) -> Outcome:
-    """Train from the beginning or from the latest checkpoint, to the end, with the team that this process leads.
+    tensorboard: bool = False,
+    reporter: TrainingReporter | None = None,
+    early: WorkerProcesses | None = None,
+) -> TrainingResult:
+    """Train in an existing run folder, from the last checkpoint if there is one.
 
-    Raises InterruptionError where `interrupted` says so, after everything is saved.
+    `early` are worker processes that have been started already. Raises RunError with the command that continues the
+    training when it is interrupted or a worker is lost.
     """
-    task, config = task_of(experiment), experiment.training
-    _warn_of_what_is_slower(config, device)
-    _write_environment(folder, materials, seed=config.seed, device=device, workers=team.size)
-    work = task.work(materials, device=device)
-    run = begin_run(work, config, folder, team, device=device)
-    observe = all_of([MetricsFile(folder.metrics), *observers])
-    train(
-        run,
+    reporter = reporter or SilentReporter()
+    if experiment.training.compile:
+        check_compilable(device, mode=experiment.training.compile)
+    callbacks: list[Callback] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
+    task = build_task(experiment)
+    with folder.locked():
+        with reporter.status() as report:
+            data = task.prepare_data(folder, report=report)
+        reporter.show_data(data)
+        if experiment.training.batch_tokens == "auto":
+            with reporter.status() as report:
+                experiment, sentence = resolve_batch_tokens(experiment, device=device, report=report, folder=folder)
+            folder.write_config(experiment)
+            reporter.show_batch_tokens(sentence)
+        reporter.show_estimate(estimate(experiment, folder, data, device=device))
+        num_workers = choose_num_workers(
+            experiment.training, blueprint(experiment, folder), tokens=data.tokens_per_epoch, device=device
+        )
+        with (
+            lead_workers(num_workers, message=worker_message(folder, device), early=early) as workers,
+            reporter.interruption() as interrupted,
+            reporter.callback(task.description.unit) as display,
+        ):
+            reporter.show_num_workers(workers.world_size)
+            began = folder.read_environment()
+            reporter.show_environment_changes(environment_changes(began, device=device, num_workers=workers.world_size))
+            with _explain_resuming(folder):
+                return train_and_score(
+                    experiment,
+                    folder,
+                    data,
+                    device=device,
+                    callbacks=[*callbacks, *([display] if display is not None else [])],
+                    interrupted=interrupted,
+                    workers=workers,
+                )
+
+
+def train_and_score(
+    experiment: Experiment,
+    folder: RunFolder,
+    data: TaskData,
+    *,
+    device: torch.device,
+    callbacks: Sequence[Callback],
+    interrupted: Callable[[], bool],
+    workers: WorkerGroup = SINGLE_WORKER,
+) -> TrainingResult:
+    """Train to the end, select the weights, score them and write the model card.
+
+    Raises InterruptionError after saving when `interrupted` returns true.
+    """
+    task, config = build_task(experiment), experiment.training
+    _warn_about_slow_settings(config, device)
+    _write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
+    setup = task.setup_training(data, device=device)
+    state = prepare_state(setup, config, folder, workers, device=device)
+    callback = combine_callbacks([JsonlCallback(folder.metrics), *callbacks])
+    run_steps(
+        state,
         config,
-        objective=work.objective,
-        judge=judging_on_all_cores(work.judge, team),
-        observe=observe,
+        loss_function=setup.loss_function,
+        validator=validate_on_all_cores(setup.validator, workers),
+        callback=callback,
         device=device,
         interrupted=interrupted,
-        team=team,
+        workers=workers,
     )
-    observe(Learnt(run.progress.update))
-    run = _whole(run, work)
-    with all_cores(team):
-        choice = choose(run, work.last_judge, interrupted=interrupted)
-        observe(choice.event)
-        scores = _final_scores(work, between=lambda: _leave(run, interrupted))
-    progress = run.progress
-    outcome = Outcome(choice.event.name, scores, progress.seconds, progress.update, progress.tokens)
-    _write_scores(folder, outcome)
-    weights = work.finished(choice.weights)
+    callback(EndEvent(state.progress.step))
+    state = _gather_shards(state, setup)
+    with all_cores(workers):
+        selection = select_weights(state, setup.final_validator, interrupted=interrupted)
+        callback(selection.event)
+        scores = _final_scores(setup, check=lambda: _raise_if_interrupted(state, interrupted))
+    progress = state.progress
+    result = TrainingResult(
+        folder.path, selection.event.selected, scores, progress.seconds, progress.step, progress.tokens
+    )
+    _write_scores(folder, result)
+    weights = setup.export_weights(selection.weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
-    about = About(experiment.model, parameters, work.specimen() if work.specimen else None)
-    write_card(folder, materials, outcome, about, words=task.description)
-    save_tensors(folder.weights, weights)  # last, for where they are, the run is finished
-    return outcome
+    summary = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
+    write_model_card(folder, data, result, summary, words=task.description)
+    save_tensors(folder.weights, weights)  # last: a run with weights is finished
+    return result
 
 
-def assist(here: Place, *, watched: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> None:
-    """Take part in the training that another process leads, to its end.
+def run_worker(
+    here: WorkerRank,
+    *,
+    interruption: Callable[[], AbstractContextManager[Callable[[], bool]]] = SilentReporter().interruption,
+) -> None:
+    """Take part in a training that the main worker leads, to its end.
 
-    While it learns it is inside `watched`, which gives what says whether it is interrupted. Raises InterruptionError
-    where any worker is, and WorkerLostError where one is gone.
+    Raises InterruptionError if any worker is interrupted, and WorkerLostError if one is lost.
     """
-    with team_joined(here) as (team, told):
-        device = torch.device(here.device if told["device"] == "cuda" else told["device"])
+    with join_workers(here) as (workers, message):
+        device = torch.device(here.device if message["device"] == "cuda" else message["device"])
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        folder = RunFolder(Path(told["folder"]))
+        folder = RunFolder(Path(message["folder"]))
         experiment = folder.read_config()
         try:
-            task = task_of(experiment)
-            work = task.work(task.gather(folder, tell=lambda _: None), device=device)
-            if "looked_at" in told:
-                work = with_picks(work, team.agreed(None))
-            with watched() as interrupted:
-                train(
-                    begin_run(work, experiment.training, folder, team, device=device),
+            task = build_task(experiment)
+            data = task.prepare_data(folder, report=lambda _: None)
+            setup = task.setup_training(data, device=device)
+            if "looked_at" in message:
+                setup = with_picks(setup, workers.broadcast(None))
+            with interruption() as interrupted:
+                run_steps(
+                    prepare_state(setup, experiment.training, folder, workers, device=device),
                     experiment.training,
-                    objective=work.objective,
-                    judge=work.judge,
-                    observe=lambda _: None,
+                    loss_function=setup.loss_function,
+                    validator=setup.validator,
+                    callback=lambda _: None,
                     device=device,
                     interrupted=interrupted,
-                    team=team,
+                    workers=workers,
                 )
         except (InterruptionError, WorkerLostError):
             raise
         except Exception as error:
-            team.leave_note(str(error) or type(error).__name__)
+            workers.report_failure(str(error) or type(error).__name__)
             raise
         finally:
-            note_peak(team, device)
+            record_peak_memory(workers, device)
 
 
-def told_to_workers(folder: RunFolder, device: torch.device) -> dict[str, str]:
-    """What `assist` must know."""
+def worker_message(folder: RunFolder, device: torch.device) -> dict[str, str]:
+    """Return what the main worker sends to `run_worker`."""
     return {"folder": str(folder.path.absolute()), "device": device.type}
 
 
-def begin_run(
-    work: Work[Any], config: TrainingConfig, folder: RunFolder, team: Team, *, device: torch.device
-) -> Run[Any]:
-    """What moves in a training, with batches made ahead, and in shards where they are asked for."""
-    sharded = config.sharding == "full" and team.size > 1
-    model = copy.deepcopy(work.model) if sharded and team.leads else work.model
-    if config.recompute or sharded:
-        from dragoman.training.fsdp import compute_again, shard
+def prepare_state(
+    setup: TrainingSetup[Any], config: TrainingConfig, folder: RunFolder, workers: WorkerGroup, *, device: torch.device
+) -> TrainingState[Any]:
+    """Build the state of the training loop: compiled or sharded model, optimizer, prefetched batches, checkpoints."""
+    sharded = config.sharding == "full" and workers.world_size > 1
+    model = copy.deepcopy(setup.model) if sharded and workers.is_main else setup.model
+    if config.gradient_checkpointing or sharded:
+        from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model  # its import takes 2 seconds
 
-        if config.recompute:
-            compute_again(model)
+        if config.gradient_checkpointing:
+            enable_gradient_checkpointing(model)
         if sharded:
-            shard(model, team, device=device)
+            shard_model(model, workers, device=device)
     if config.compile:
-        compile_network(model, device=device, asked=config.compile)
-    last = config.length.count if isinstance(config.length, Epochs) else None
-    return Run(
+        compile_model(model, device=device, mode=config.compile)
+    return TrainingState(
         model=model,
-        judged=work.model if model is not work.model else None,
-        optimiser=build_optimiser(
-            config.optimiser, model, products=large_products(config.precision, device), team=team
+        validation_model=setup.model if model is not setup.model else None,
+        optimizer=build_optimizer(
+            config.optimizer, model, matmul_dtype=output_matmul_dtype(config.precision, device), workers=workers
         ),
-        stream=Ahead(work.stream, count=config.accumulate + 1, epochs=last),
-        checkpoints=Checkpoints(folder.checkpoints, keep=config.keep, behind=device.type != "cpu"),
+        stream=PrefetchingStream(setup.stream, count=config.grad_accumulation + 1, epochs=config.max_epochs),
+        checkpoints=CheckpointStore(
+            folder.checkpoints, keep=config.keep_checkpoints, asynchronous=device.type != "cpu"
+        ),
         progress=Progress(),
-        name=work.name,
+        describe_rows=setup.describe_rows,
     )
 
 
-def _whole(run: Run[Any], work: Work[Any]) -> Run[Any]:
-    """A run at its end without shards, which its last checkpoint holds whole."""
-    if run.judged is None:
-        return run
-    last = run.checkpoints.load(run.progress.update)
-    return replace(run, model=work.model, judged=None, average=last.average)
+@contextmanager
+def _explain_resuming(folder: RunFolder) -> Iterator[None]:
+    """Add the command that continues the training to the error that ends it."""
+    command = f"dragoman train --resume {folder.path}"
+    try:
+        yield
+    except (InterruptionError, WorkerLostError) as error:
+        raise RunError(f"{error}. Continue with: {command}") from error
+    except KeyboardInterrupt as error:
+        raise RunError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
 
 
-def _write_environment(
-    folder: RunFolder, materials: Materials, *, seed: int, device: torch.device, workers: int
-) -> None:
-    """Where the run began; going on elsewhere does not change it."""
+def _gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> TrainingState[Any]:
+    """Return the state with the whole model, which the last checkpoint of a sharded training contains."""
+    if state.validation_model is None:
+        return state
+    last = state.checkpoints.load(state.progress.step)
+    return replace(state, model=setup.model, validation_model=None, ema=last.ema)
+
+
+def _write_environment(folder: RunFolder, data: TaskData, *, seed: int, device: torch.device, num_workers: int) -> None:
+    """Write the environment the run started in; resuming elsewhere does not change it."""
     if not folder.environment.exists():
-        facts = environment(
-            device=device,
-            workers=workers,
-            seed=seed,
-            tokenizer=materials.tokenizer,
-            corpora=materials.fingerprints,
+        facts = collect_environment(
+            device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
         )
         write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 
-def _warn_of_what_is_slower(config: TrainingConfig, device: torch.device) -> None:
+def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> None:
     if config.precision == "bfloat16" and lacks_bfloat16(device):
         warn(
-            "training.precision = bfloat16: this processor has no instructions for it; products are computed in "
-            "float32, which is faster here",
-            ComputeWarning,
+            "training.precision = bfloat16: this processor has no bfloat16 instructions. Matrix products are computed "
+            "in float32, which is faster here.",
+            ComputeTypeWarning,
         )
-    if device.type == "cpu" and cpu_library.is_installed() and (fault := cpu_library.fault()) is not None:
-        warn(f"PyTorch trains alone, and slower: {fault}", ComputeWarning)
+    if device.type == "cpu" and cpu_library.is_installed() and (reason := cpu_library.fault()) is not None:
+        warn(f"Training runs without the CPU library and is slower: {reason}", ComputeTypeWarning)
 
 
-def _leave(run: Run[Any], interrupted: Callable[[], bool]) -> None:
+def _raise_if_interrupted(state: TrainingState[Any], interrupted: Callable[[], bool]) -> None:
     if interrupted():
-        raise InterruptionError(run.progress.update)
+        raise InterruptionError(state.progress.step)
 
 
-def _final_scores(work: Work[Any], *, between: Callable[[], None]) -> dict[str, list[Score]]:
+def _final_scores(setup: TrainingSetup[Any], *, check: Callable[[], None]) -> dict[str, list[Score]]:
     scores: dict[str, list[Score]] = {}
     with torch.inference_mode():
-        for name, score in work.scores.items():
-            between()
+        for name, score in setup.scorers.items():
+            check()
             scores[name] = list(score())
     return scores
 
 
-def _write_scores(folder: RunFolder, outcome: Outcome) -> None:
+def _write_scores(folder: RunFolder, result: TrainingResult) -> None:
     tree = {
-        "weights": outcome.chosen,
-        "seconds": round(outcome.seconds, 1),
-        "updates": outcome.updates,
-        "target_tokens": outcome.tokens,
-        "scores": {name: [asdict(score) for score in scores] for name, scores in outcome.scores.items()},
+        "weights": result.selected,
+        "seconds": round(result.seconds, 1),
+        "steps": result.steps,
+        "tokens": result.tokens,
+        "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
     }
     write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+
+
+def _path(config: str | Path | None) -> Path | None:
+    return None if config is None else Path(config)

@@ -1,142 +1,79 @@
-"""From labelled texts to a classifier."""
+"""Sequence classification: one label per text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import final
+from typing import Any, final
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from dragoman.data.datasets.labeled import Encode, LabelBatch, LabelledIds, Labels, read_labelled_parts
-from dragoman.data.readers.labeled import Labelled
-from dragoman.data.tokenizers import Bpe, Tokenizer
+from dragoman.data.datasets.labeled import LabeledDataset, Labels, read_labeled_splits
+from dragoman.data.readers.labeled import LabeledText
+from dragoman.data.splits import Splits
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
-from dragoman.inference.classifier import BATCH_TOKENS, Classifier
-from dragoman.models.model_with_head import Headed
-from dragoman.models.task_heads import build_sequence_head
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import weights_to_begin_with
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import Classification
-from dragoman.tasks.encoder_tasks import (
-    Examples,
-    build_reader,
-    own_labels,
-    require_examples,
-    tokenizer_of,
-    without_warnings,
-    work_on,
-)
-from dragoman.tasks.prepared_data import check_same
-from dragoman.training.classification_losses import sequence_labels
+from dragoman.inference.classifier import Classifier
+from dragoman.models.task_heads import Head, build_sequence_head
+from dragoman.tasks.base import TaskDescription
+from dragoman.tasks.config import ClassificationConfig
+from dragoman.tasks.heads import Encoder
+from dragoman.training.losses import sequence_classification_loss
 
 
 @final
 @dataclass(frozen=True)
-class ClassificationTask:
-    """Labelled texts, a network with a head for them, and how often it finds the label."""
+class ClassificationSpec:
+    """Head, loss and metric of sequence classification."""
 
-    experiment: Classification
+    experiment: ClassificationConfig
+    plural = "texts"
+    has_labels = True
+    metric = "accuracy"
+    loss_function = staticmethod(sequence_classification_loss)
+    description = TaskDescription(
+        noun="text classifier",
+        loss_unit="texts",
+        unit="texts",
+        command="dragoman classify RUN --input FILE",
+        python_usage='classify(["…"])',
+    )
 
-    @property
-    def description(self) -> Description:
-        return Description(
-            noun="text classifier",
-            counted="texts",
-            unit="texts",
-            command="dragoman classify RUN --input FILE",
-            python='classify(["…"])',
+    def read(self) -> Splits[LabeledText]:
+        return read_labeled_splits(self.experiment.data, seed=self.experiment.training.seed)
+
+    def texts(self, examples: Sequence[LabeledText]) -> Iterator[str]:
+        return (one.text for one in examples)
+
+    def labels(self, examples: Sequence[LabeledText]) -> Iterable[str]:
+        return (one.label for one in examples)
+
+    def tokenize(
+        self, examples: Sequence[LabeledText], tokenizer: Tokenizer, labels: Labels, *, encode: Encoder | None = None
+    ) -> LabeledDataset:
+        return LabeledDataset.build(
+            examples, encode or tokenizer.source.encode_batch, labels=labels, max_length=self.experiment.data.max_length
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Examples[Labelled, LabelBatch]:
-        experiment, longest = self.experiment, self.experiment.data.longest
-        tell("reading the corpus")
-        parts = read_labelled_parts(experiment.data, seed=experiment.training.seed)
-        check_same(parts.fingerprints, folder)
-        weights = weights_to_begin_with(experiment.start, experiment.model, folder)
-        tokenizer = tokenizer_of(
-            experiment.start, experiment.tokenizer, folder, lambda: (one.text for one in parts.train), tell=tell
-        )
-        labels = own_labels(folder, (one.label for one in parts.train))
-        tell("turning texts into tokens")
-        build = partial(LabelledIds.build, labels=labels, longest=longest)
-        train, valid = (build(part, tokenizer.source.encode_batch) for part in (parts.train, parts.valid))
-        require_examples(train, valid)
-        cut = f"{train.cut:,} texts to learn from have more than {longest:,} tokens; their ends are not read"
-        unknown = f"{valid.unknown:,} validation texts have a label that is never learnt; they count as wrong"
-        return Examples(
-            what="texts",
-            parts=parts,
-            tokenizer=tokenizer,
-            train=train,
-            valid=valid,
-            places=train.lines,
-            notes=(*((cut,) if train.cut else ()), *((unknown,) if valid.unknown else ())),
-            labels=labels,
-            weights=weights,
-            anew=self._anew(partial(build, parts.train), tokenizer),
-        )
+    def notes(self, train: LabeledDataset, valid: LabeledDataset) -> Iterator[str]:
+        if train.num_truncated:
+            limit = self.experiment.data.max_length
+            yield f"{train.num_truncated:,} training texts are truncated to {limit:,} tokens"
+        if valid.num_unknown:
+            yield f"{valid.num_unknown:,} validation texts have a label without training examples and count as errors"
 
-    def _anew(
-        self, build: Callable[[Encode], LabelledIds], tokenizer: Tokenizer
-    ) -> Callable[[int], LabelledIds] | None:
-        """Under BPE dropout, what is learnt from in each epoch."""
-        settings, seed = self.experiment.tokenizer, self.experiment.training.seed
-        if not isinstance(settings, Bpe) or not settings.dropout:
-            return None
-        encode = partial(tokenizer.source.encode_with_dropout, probability=settings.dropout)
-        return lambda epoch: build(partial(encode, generator=np.random.default_rng([seed, epoch])))
+    def locations(self, train: LabeledDataset) -> Sequence[object]:
+        return train.lines
 
-    def work(self, materials: Examples[Labelled, LabelBatch], *, device: torch.device) -> Work[LabelBatch]:
-        tokenizer, labels = materials.tokenizer, materials.labels
+    def build_head(self, labels: Labels) -> Head:
+        return build_sequence_head(self.experiment.head, d_model=self.experiment.model.d_model, num_labels=len(labels))
 
-        def score(network: nn.Module, examples: Sequence[Labelled]) -> list[Score]:
-            classifier = self._classifier(network, tokenizer, labels, device=device, batch_tokens=BATCH_TOKENS)
-            with without_warnings():
-                found = classifier.classify([one.text for one in examples])
-            return classification_scores([one.label for one in found], [one.label for one in examples])
-
-        return work_on(
-            materials,
-            self._build(tokenizer, labels, device=device, weights=materials.weights),
-            sequence_labels,
-            self.experiment.training,
-            score=score,
-            deciding="accuracy",
-            device=device,
-        )
-
-    def network(self, folder: RunFolder, *, device: torch.device) -> Headed:
-        return self._build(folder.read_tokenizer(), Labels.load(folder.labels), device=device)
-
-    def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Classifier:
-        tokenizer, labels = folder.read_tokenizer(), Labels.load(folder.labels)
-        model = with_weights(self._build(tokenizer, labels, device=device), folder)
-        return self._classifier(model, tokenizer, labels, device=device, batch_tokens=batch_tokens)
-
-    def _build(
-        self,
-        tokenizer: Tokenizer,
-        labels: Labels,
-        *,
-        device: torch.device,
-        weights: Mapping[str, Tensor] | None = None,
-    ) -> Headed:
-        config = self.experiment.model
-        return build_reader(
-            config,
-            tokenizer,
-            lambda: build_sequence_head(self.experiment.head, size=config.size, labels=len(labels)),
-            seed=self.experiment.training.seed,
-            device=device,
-            weights=weights,
-        )
-
-    def _classifier(
+    def build_pipeline(
         self, model: nn.Module, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, batch_tokens: int
     ) -> Classifier:
-        longest = self.experiment.data.longest
-        return Classifier(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens, longest=longest)
+        longest = self.experiment.data.max_length
+        return Classifier(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens, max_length=longest)
+
+    def score(self, pipeline: Any, examples: Sequence[LabeledText]) -> list[Score]:
+        predicted = pipeline.classify([one.text for one in examples])
+        return classification_scores([one.label for one in predicted], [one.label for one in examples])

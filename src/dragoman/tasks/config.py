@@ -1,4 +1,4 @@
-"""The settings of each task: what it learns from, which networks it trains, and how it is judged."""
+"""Configuration of each task, and the checks that its parts fit together."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,238 +6,360 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dragoman.config import Config
-from dragoman.data.config import DataSettings
-from dragoman.data.datasets.labeled import LabelledData
-from dragoman.data.datasets.qa import QuestionData
-from dragoman.data.datasets.tagged import TaggedData
-from dragoman.data.datasets.text import TextData
-from dragoman.data.masking import Masking
-from dragoman.data.tokenizers import Bpe, TokenizerSettings
-from dragoman.decoding import SamplingSettings, SearchSettings
+from dragoman.config import Config, Tree
+from dragoman.data.config import DataConfig
+from dragoman.data.datasets.labeled import LabeledDataConfig
+from dragoman.data.datasets.qa import QuestionDataConfig
+from dragoman.data.datasets.tagged import TaggedDataConfig
+from dragoman.data.datasets.text import TextDataConfig
+from dragoman.data.masking import MaskingConfig
+from dragoman.data.readers import ParallelFiles
+from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
+from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.inference.chat import ChatTemplate
-from dragoman.inference.question_answerer import AnswerSettings
-from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
+from dragoman.inference.question_answerer import AnswerConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
-from dragoman.tasks.compatibility import (
-    require_one_vocabulary,
-    require_places,
-    require_start,
-    require_trees,
-    with_white_space,
-)
-from dragoman.training.config import TrainingConfig, TranslationTraining
+from dragoman.nn.sparse import LinformerConfig
+from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 
-Seq2SeqConfig = Annotated[TransformerConfig | RecurrentConfig, Field(discriminator="kind")]
-ReaderConfig = Annotated[EncoderConfig | CausalConfig, Field(discriminator="kind")]
-Start = Annotated[
+ModelConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig
+"""Model that a task can train."""
+
+
+def max_positions(model: ModelConfig) -> tuple[int, str] | None:
+    """Return the longest sequence the model accepts and the key that limits it; None without a limit."""
+    if isinstance(model, RecurrentConfig):
+        return None
+    limits = [
+        (attention.pattern.max_length, f"model.{role}.pattern.max_length")
+        for role, attention, _ in model.self_attentions()
+        if isinstance(attention.pattern, LinformerConfig)
+    ]
+    if (length := getattr(model.positions, "max_length", None)) is not None:
+        limits.insert(0, (length, "model.positions.max_length"))
+    return min(limits, key=lambda limit: limit[0]) if limits else None
+
+
+def check_max_positions(model: ModelConfig, longest: int, *, what: str, remedy: str) -> None:
+    """Raise ValueError if the longest sequence has more tokens than the model has positions."""
+    limit = max_positions(model)
+    if limit is not None and longest > limit[0]:
+        raise ValueError(
+            f"{limit[1]} = {limit[0]} is shorter than {what} of {longest} tokens, special symbols included. Raise it, or "
+            f"{remedy}."
+        )
+
+
+def check_single_vocabulary(tokenizer: TokenizerConfig, *, dropout: bool = False) -> None:
+    """Raise ValueError on a separate target vocabulary, and on BPE dropout if the task does not support it."""
+    if not tokenizer.shared:
+        raise ValueError("tokenizer.shared = false: the model has one vocabulary. Leave it out.")
+    if not dropout and isinstance(tokenizer, BpeConfig) and tokenizer.dropout:
+        raise ValueError(
+            f"tokenizer.dropout = {tokenizer.dropout} has no effect, because this task tokenizes its texts once. Leave it out."
+        )
+
+
+def check_init_from(start: Path | None, *, extend_vocabulary: int, lora: bool) -> None:
+    """Raise ValueError if vocabulary or adapters extend no initial run, or exclude each other."""
+    if start is None and (extend_vocabulary or lora):
+        key = f"extend_vocabulary = {extend_vocabulary}" if extend_vocabulary else "training.lora"
+        raise ValueError(f"{key} extends the model of another run. Set init_from to that run, or leave it out.")
+    if extend_vocabulary and lora:
+        raise ValueError(
+            f"extend_vocabulary = {extend_vocabulary}: new entries need a trained embedding, which training.lora "
+            "freezes. Leave one of them out."
+        )
+
+
+def check_source_trees(data: DataConfig, tokenizer: TokenizerConfig, *, needs_trees: bool) -> None:
+    """Raise ValueError if a model with tree positions lacks dependency trees, or another model is given any."""
+    if needs_trees and data.extra_corpora:
+        raise ValueError(
+            "data.extra_corpora has no dependency trees, which model.positions.kind = tree needs. Leave one of them "
+            "out."
+        )
+    extra = [(f"extra_corpora.{number}.corpus", one.corpus) for number, one in enumerate(data.extra_corpora)]
+    for name, corpus in [("train", data.train), *extra, ("valid", data.valid), ("test", data.test)]:
+        trees = corpus.source_trees if isinstance(corpus, ParallelFiles) else None
+        if needs_trees and corpus is not None and trees is None:
+            raise ValueError(
+                f"data.{name}.source_trees is not given: model.positions.kind = tree needs the dependency tree "
+                "of each source. Give a CoNLL-U file for a corpus of kind files, or choose other positions."
+            )
+        if trees is not None and not needs_trees:
+            raise ValueError(
+                f"data.{name}.source_trees = {trees} has no effect without model.positions.kind = tree. Leave "
+                "one of them out."
+            )
+    if needs_trees and data.noise is not None:
+        raise ValueError(
+            "data.noise changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
+            "them out."
+        )
+    if needs_trees:
+        _check_tree_tokenizer(tokenizer)
+
+
+def _check_tree_tokenizer(tokenizer: TokenizerConfig) -> None:
+    """Raise ValueError if the tokens do not mark where words begin."""
+    if not isinstance(tokenizer, BpeConfig | UnigramConfig):
+        raise ValueError(
+            f"tokenizer.kind = {tokenizer.kind} does not support tree positions: its tokens do not mark where "
+            "words begin. Choose bpe or unigram."
+        )
+    if tokenizer.whitespace == "keep":
+        raise ValueError(
+            "tokenizer.whitespace = keep does not support tree positions: its words do not begin with a "
+            "space. Choose collapse."
+        )
+    if tokenizer.normalization == "nfkc":
+        raise ValueError(
+            "tokenizer.normalization = nfkc does not support tree positions: it may put spaces into words. "
+            "Choose nfc or none."
+        )
+
+
+def keep_whitespace(tree: Mapping[str, Any]) -> Tree:
+    """Set `whitespace: keep` if the settings do not say otherwise and the tokenizer is not one of words."""
+    return {"whitespace": "keep", **tree} if tree.get("kind") != "words" else dict(tree)
+
+
+Seq2SeqModelConfig = Annotated[EncoderDecoderConfig | RecurrentConfig, Field(discriminator="kind")]
+ReaderModelConfig = Annotated[EncoderOnlyConfig | DecoderOnlyConfig, Field(discriminator="kind")]
+InitFrom = Annotated[
     Path | None,
-    Field(description="run of language or masked modelling to begin with its tokenizer and weights; none: from zero"),
+    Field(description="run of language modeling or masked language modeling that tokenizer and weights are taken from"),
 ]
 
 
-class Translation(Config):
-    """From one text to another: a translation, or a summary."""
+class TranslationConfig(Config):
+    """Translation, or another task with a source and a target text such as summarization."""
 
     task: Literal["translation"] = "translation"
-    start: Path | None = None
-    """A finished run of translation to begin with its tokenizer and weights; none: from zero."""
+    init_from: Path | None = None
+    """Finished run of translation that tokenizer and weights are taken from (fine-tuning)."""
 
-    data: DataSettings
+    data: DataConfig
     extend_vocabulary: int = Field(0, ge=0, le=1_000_000)
-    """Entries that are learnt from this corpus and put behind the vocabulary of `start`."""
+    """Number of entries, trained on this corpus, that are appended to the vocabulary of `init_from`."""
 
-    tokenizer: TokenizerSettings = Bpe()
-    model: Seq2SeqConfig = TransformerConfig()
-    training: TranslationTraining = TranslationTraining()
-    decoding: SearchSettings = SearchSettings()
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: Seq2SeqModelConfig = EncoderDecoderConfig()
+    training: TranslationTrainingConfig = TranslationTrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
     metrics: tuple[Metric, ...] = Field(
-        (Bleu(), Chrf()), min_length=1, description="scores of translations; the first decides in validation"
+        (Bleu(), Chrf()), min_length=1, description="metrics of translations; the first selects the weights"
     )
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        if self.model.tie == "all" and not self.tokenizer.shared:
+    def _check_consistency(self) -> Self:
+        if self.model.tie_embeddings == "all" and not self.tokenizer.shared:
             raise ValueError(
-                "model.tie = all needs one vocabulary for both sides; set tokenizer.shared=true or model.tie=target"
+                "model.tie_embeddings = all needs a shared vocabulary. Set tokenizer.shared=true or "
+                "model.tie_embeddings=target."
             )
-        if self.decoding.best > 1:
+        if self.decoding.n_best > 1:
             raise ValueError(
-                f"decoding.best = {self.decoding.best} has no effect in training, which scores the best translation; "
-                "leave it out, and ask dragoman translate for more by --n-best"
+                f"decoding.n_best = {self.decoding.n_best} has no effect in training, which scores the best translation. "
+                "Leave it out, and ask for more with dragoman translate --n-best."
             )
-        longest = max(self.data.longest_source, self.data.longest_target) + 1
-        remedy = "lower data.longest_source and data.longest_target"
-        require_places(self.model, longest, what="the longest example", remedy=remedy)
-        require_trees(self.data, self.tokenizer, structural=self.reads_trees)
-        require_start(self.start, extend_vocabulary=self.extend_vocabulary, adapters=self.training.adapters is not None)
+        longest = max(self.data.max_source_length, self.data.max_target_length) + 1
+        remedy = "lower data.max_source_length and data.max_target_length"
+        check_max_positions(self.model, longest, what="the longest example", remedy=remedy)
+        check_source_trees(self.data, self.tokenizer, needs_trees=self.needs_trees)
+        check_init_from(self.init_from, extend_vocabulary=self.extend_vocabulary, lora=self.training.lora is not None)
         return self
 
     @property
-    def reads_trees(self) -> bool:
-        """Whether the network needs the tree of each source."""
-        return isinstance(self.model, TransformerConfig) and self.model.positions.kind == "structural"
+    def needs_trees(self) -> bool:
+        """Whether the model needs the dependency tree of each source."""
+        return isinstance(self.model, EncoderDecoderConfig) and self.model.positions.kind == "tree"
 
 
-class RunningText(TextData):
-    """Running text, whose every token is predicted from those before it."""
+class PlainTextConfig(TextDataConfig):
+    """Plain text, in which every token is predicted."""
 
     kind: Literal["text"] = "text"
 
 
-class Prompts(DataSettings):
-    """Pairs of a prompt and its continuation, which alone is learnt."""
+class PromptConfig(DataConfig):
+    """Pairs of a prompt and a continuation; only the continuation is predicted."""
 
     kind: Literal["pairs"] = "pairs"
 
     @model_validator(mode="after")
     def _one_corpus(self) -> Self:
-        if self.beside:
-            raise ValueError("beside is for translation; put all prompts into one corpus")
-        if self.prepared is not None:
-            raise ValueError("a prepared folder is for translation; name the texts themselves")
+        if self.extra_corpora:
+            raise ValueError("extra_corpora is for translation. Put all prompts into one corpus.")
+        if self.prepared_folder is not None:
+            raise ValueError("A prepared folder is for translation. Name the text files.")
         return self
 
     @property
-    def context(self) -> int:
-        """Tokens of the longest pair, with the symbol between prompt and continuation."""
-        return self.longest_source + self.longest_target + 1
+    def context_length(self) -> int:
+        """Number of tokens of the longest pair, with the separator."""
+        return self.max_source_length + self.max_target_length + 1
 
 
-LanguageData = Annotated[RunningText | Prompts, Field(discriminator="kind")]
+LanguageDataConfig = Annotated[PlainTextConfig | PromptConfig, Field(discriminator="kind")]
 
 
-class LanguageModelling(Config):
-    """The next token, of running text or of continuations of prompts."""
+class LanguageModelingConfig(Config):
+    """Language modeling of plain text, or of continuations of prompts."""
 
-    task: Literal["language_modelling"] = "language_modelling"
-    data: LanguageData
-    tokenizer: TokenizerSettings = Bpe(whitespace="keep")
-    model: CausalConfig = CausalConfig()
+    task: Literal["language_modeling"] = "language_modeling"
+    data: LanguageDataConfig
+    tokenizer: TokenizerConfig = BpeConfig(whitespace="keep")
+    model: DecoderOnlyConfig = DecoderOnlyConfig()
     training: TrainingConfig = TrainingConfig()
-    generation: SamplingSettings = SamplingSettings()
-    """How the specimen in the model card is drawn."""
+    generation: SamplingConfig = SamplingConfig()
+    """Sampling of the text in the model card."""
 
-    template: ChatTemplate | None = None
-    """How conversations are written out for a network that has learnt from texts of this form."""
+    chat_template: ChatTemplate | None = None
+    """Format of conversations in the training text."""
 
     @model_validator(mode="before")
     @classmethod
-    def _text_as_it_is(cls, tree: Any) -> Any:
-        """Running text is meant where no kind of data is named, and its white space is part of it."""
+    def _set_defaults(cls, tree: Any) -> Any:
+        """Default to plain text, and keep its whitespace."""
         if not isinstance(tree, Mapping):
             return tree
         data, tokenizer = tree.get("data"), tree.get("tokenizer")
-        filled = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
+        defaults = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
         if isinstance(tokenizer, Mapping):
-            filled["tokenizer"] = with_white_space(tokenizer)
-        return {**tree, **filled}
+            defaults["tokenizer"] = keep_whitespace(tokenizer)
+        return {**tree, **defaults}
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        pairs = isinstance(self.data, Prompts)
-        require_one_vocabulary(self.tokenizer, dropout=pairs)
-        if isinstance(self.data, Prompts):
-            require_trees(self.data, self.tokenizer, structural=False)
-        remedy = "lower data.longest_source and data.longest_target" if pairs else "lower data.context"
-        require_places(self.model, self.data.context, what="a context", remedy=remedy)
+    def _check_consistency(self) -> Self:
+        pairs = isinstance(self.data, PromptConfig)
+        check_single_vocabulary(self.tokenizer, dropout=pairs)
+        if isinstance(self.data, PromptConfig):
+            check_source_trees(self.data, self.tokenizer, needs_trees=False)
+        remedy = "lower data.max_source_length and data.max_target_length" if pairs else "lower data.context_length"
+        check_max_positions(self.model, self.data.context_length, what="a context", remedy=remedy)
         return self
 
 
-class MaskedModelling(Config):
-    """Words that are hidden in running text: what an encoder learns before it reads for another task."""
+class MaskedLMConfig(Config):
+    """Masked language modeling, which pretrains an encoder."""
 
-    task: Literal["masked_modelling"] = "masked_modelling"
-    data: TextData
-    masking: Masking = Masking()
-    tokenizer: TokenizerSettings = Bpe()
-    model: EncoderConfig = EncoderConfig()
+    task: Literal["masked_lm"] = "masked_lm"
+    data: TextDataConfig
+    masking: MaskingConfig = MaskingConfig()
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: EncoderOnlyConfig = EncoderOnlyConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(self.model, self.data.context, what="a context", remedy="lower data.context")
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(self.model, self.data.context_length, what="a context", remedy="lower data.context_length")
         return self
 
 
-class Classification(Config):
-    """A label for a whole text."""
+class ClassificationConfig(Config):
+    """Sequence classification: one label per text."""
 
     task: Literal["classification"] = "classification"
-    start: Start = None
-    data: LabelledData
-    tokenizer: TokenizerSettings = Bpe()
-    model: ReaderConfig = EncoderConfig()
+    init_from: InitFrom = None
+    data: LabeledDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: ReaderModelConfig = EncoderOnlyConfig()
     head: SequenceHeadConfig = SequenceHeadConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer, dropout=True)
-        require_places(self.model, self.data.longest, what="the longest text", remedy="lower data.longest")
-        if self.model.kind == "causal" and self.head.pooling == "first":
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer, dropout=True)
+        check_max_positions(self.model, self.data.max_length, what="the longest text", remedy="lower data.max_length")
+        if self.model.kind == "decoder_only" and self.head.pooling == "first":
             raise ValueError(
-                "head.pooling = first knows nothing of a text that model.kind = causal reads, where no token sees a "
-                "later one; choose last or mean"
+                "head.pooling = first sees only the first token under model.kind = decoder_only. Choose last or mean."
             )
         return self
 
 
-class Tagging(Config):
-    """A label for every word."""
+class TaggingConfig(Config):
+    """Token classification (tagging): one label per word."""
 
     task: Literal["tagging"] = "tagging"
-    start: Start = None
-    data: TaggedData
-    tokenizer: TokenizerSettings = Bpe()
-    model: ReaderConfig = EncoderConfig()
+    init_from: InitFrom = None
+    data: TaggedDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: ReaderModelConfig = EncoderOnlyConfig()
     head: TokenHeadConfig = TokenHeadConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(self.model, self.data.longest, what="the longest sentence", remedy="lower data.longest")
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(
+            self.model, self.data.max_length, what="the longest sentence", remedy="lower data.max_length"
+        )
         return self
 
 
-class Answering(Config):
-    """The place in a text that answers a question."""
+class QuestionAnsweringConfig(Config):
+    """Extractive question answering."""
 
-    task: Literal["answering"] = "answering"
-    start: Start = None
-    data: QuestionData
-    tokenizer: TokenizerSettings = Bpe()
-    model: EncoderConfig = EncoderConfig(segments=2)
+    task: Literal["question_answering"] = "question_answering"
+    init_from: InitFrom = None
+    data: QuestionDataConfig
+    tokenizer: TokenizerConfig = BpeConfig()
+    model: EncoderOnlyConfig = EncoderOnlyConfig(num_segments=2)
     head: SpanHeadConfig = SpanHeadConfig()
     training: TrainingConfig = TrainingConfig()
-    answers: AnswerSettings = AnswerSettings()
-    """What is taken for an answer, in validation and in use."""
+    answers: AnswerConfig = AnswerConfig()
+    """Selection of answers, in validation and inference."""
 
     @model_validator(mode="before")
     @classmethod
-    def _two_texts(cls, tree: Any) -> Any:
-        """A network is meant that tells question and context apart."""
+    def _set_default_segments(cls, tree: Any) -> Any:
+        """Default to a model with segment embeddings for question and context."""
         if isinstance(tree, Mapping) and isinstance(model := tree.get("model"), Mapping):
-            return {**tree, "model": {"segments": 2, **model}}
+            return {**tree, "model": {"num_segments": 2, **model}}
         return tree
 
     @model_validator(mode="after")
-    def _rooms_fit(self) -> Self:
-        require_one_vocabulary(self.tokenizer)
-        require_places(
-            self.model, self.data.windows.longest, what="the longest window", remedy="lower data.windows.longest"
+    def _check_consistency(self) -> Self:
+        check_single_vocabulary(self.tokenizer)
+        check_max_positions(
+            self.model, self.data.windows.max_length, what="the longest window", remedy="lower data.windows.max_length"
         )
-        if self.model.segments < 2:
+        if self.model.num_segments < 2:
             raise ValueError(
-                f"model.segments = {self.model.segments} leaves a question and its text alike; set model.segments=2"
+                f"model.num_segments = {self.model.num_segments} does not distinguish question and context. "
+                "Set model.num_segments=2."
             )
-        if self.answers.best > 1:
+        if self.answers.n_best > 1:
             raise ValueError(
-                f"answers.best = {self.answers.best} has no effect in training, which scores the best answer; leave it "
-                "out, and ask dragoman answer for more"
+                f"answers.n_best = {self.answers.n_best} has no effect in training, which scores the best answer. Leave it "
+                "out, and ask for more with dragoman answer."
             )
         return self
+
+
+Experiment = (
+    TranslationConfig
+    | LanguageModelingConfig
+    | MaskedLMConfig
+    | ClassificationConfig
+    | TaggingConfig
+    | QuestionAnsweringConfig
+)
+"""Configuration of a run, of any task."""
+
+TASK_CONFIGS: dict[str, type[Experiment]] = {
+    "translation": TranslationConfig,
+    "language_modeling": LanguageModelingConfig,
+    "masked_lm": MaskedLMConfig,
+    "classification": ClassificationConfig,
+    "tagging": TaggingConfig,
+    "question_answering": QuestionAnsweringConfig,
+}
+"""Configuration class of each task."""

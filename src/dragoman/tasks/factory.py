@@ -1,39 +1,40 @@
-"""From an experiment to its task: the one place that tells the tasks apart."""
+"""Build the task of an experiment."""
 
 from typing import assert_never
 
-from dragoman.runs.config import Experiment
 from dragoman.tasks.base import Task
-from dragoman.tasks.classification import ClassificationTask
+from dragoman.tasks.classification import ClassificationSpec
 from dragoman.tasks.config import (
-    Answering,
-    Classification,
-    LanguageModelling,
-    MaskedModelling,
-    Tagging,
-    Translation,
+    ClassificationConfig,
+    Experiment,
+    LanguageModelingConfig,
+    MaskedLMConfig,
+    QuestionAnsweringConfig,
+    TaggingConfig,
+    TranslationConfig,
 )
-from dragoman.tasks.language_modeling import LanguageModellingTask
-from dragoman.tasks.masked_lm import MaskedModellingTask
-from dragoman.tasks.question_answering import AnsweringTask
-from dragoman.tasks.tagging import TaggingTask
+from dragoman.tasks.heads import HeadTask
+from dragoman.tasks.language_modeling import LanguageModelingTask
+from dragoman.tasks.masked_lm import MaskedLMTask
+from dragoman.tasks.question_answering import QuestionAnsweringSpec
+from dragoman.tasks.tagging import TaggingSpec
 from dragoman.tasks.translation import TranslationTask
 
 
-def task_of(experiment: Experiment) -> Task:
-    """What is read, learnt and judged, as the experiment says."""
+def build_task(experiment: Experiment) -> Task:
+    """Return the task that an experiment configures."""
     match experiment:
-        case Translation():
+        case TranslationConfig():
             return TranslationTask(experiment)
-        case LanguageModelling():
-            return LanguageModellingTask(experiment)
-        case MaskedModelling():
-            return MaskedModellingTask(experiment)
-        case Classification():
-            return ClassificationTask(experiment)
-        case Tagging():
-            return TaggingTask(experiment)
-        case Answering():
-            return AnsweringTask(experiment)
+        case LanguageModelingConfig():
+            return LanguageModelingTask(experiment)
+        case MaskedLMConfig():
+            return MaskedLMTask(experiment)
+        case ClassificationConfig():
+            return HeadTask(ClassificationSpec(experiment))
+        case TaggingConfig():
+            return HeadTask(TaggingSpec(experiment))
+        case QuestionAnsweringConfig():
+            return HeadTask(QuestionAnsweringSpec(experiment))
         case _:
             assert_never(experiment)

@@ -1,153 +1,208 @@
-"""What the training of a translator begins with: a tokenizer and a network, new or those of another run."""
+"""Initial tokenizer and weights of a training: new, or those of another run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.preprocessing.prepare import TOKENIZER
-from dragoman.data.tokenizers import Side, Tokenizer
-from dragoman.data.tokenizers.extension import extended
+from dragoman.data.preprocessing.prepare import TOKENIZER_FILE
+from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer, TokenizerConfig
+from dragoman.data.tokenizers.extension import extend_vocab
 from dragoman.data.tokenizers.tokenizer import Pairs
-from dragoman.errors import ConfigError
-from dragoman.models.config import TransformerConfig
-from dragoman.models.factory import build_seq2seq
+from dragoman.errors import ConfigError, RunError
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.recurrent.factory import build_recurrent
-from dragoman.nn.lora import adapt
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import begin_with, begun_with, lasting, weights_to_begin_with
-from dragoman.tasks.base import with_weights
-from dragoman.tasks.compatibility import longest_places
-from dragoman.tasks.config import Translation
-from dragoman.training.distillation import WordDistillation
-from dragoman.training.seeding import seeded
+from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.models.weights import load_tensors, set_weights
+from dragoman.nn.lora import apply_lora
+from dragoman.tasks.base import RunFiles, load_weights
+from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
+from dragoman.training.distillation import DistillationConfig
+from dragoman.training.step import seeded_rng
 
-ADAPTERS = 0xADA
-"""Beside the seed of a run, for the first weights of its adapters, which are drawn after those of its network."""
+LORA_SEED = 0xADA
+"""Combined with the seed of a run, seeds the initial adapter weights."""
+FREE_KEYS = ("dropout", "mlm_transform", "num_segments")
+"""Model settings that may differ from the initial run, because no weight that is kept depends on them."""
+SEGMENT_WEIGHT = "embedding.segments.weight"
+"""Weight that is new if the initial model reads single texts."""
+
+InitialExperiment = LanguageModelingConfig | MaskedLMConfig | TranslationConfig
+OpenRun = Callable[[Path], RunFiles]
 
 
-def translation_network(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
-    """The network with its first weights, the same on every device for one seed."""
+def build_translation_model(experiment: TranslationConfig, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
+    """Build the model with new weights, which are the same on every device for one seed."""
     vocabularies = {"source_vocabulary": len(tokenizer.source), "target_vocabulary": len(tokenizer.target)}
-    with seeded(experiment.training.seed, device=torch.device("cpu")):
+    with seeded_rng(experiment.training.seed, device=torch.device("cpu")):
         match experiment.model:
-            case TransformerConfig() as config:
-                model: nn.Module = build_seq2seq(config, **vocabularies)
+            case EncoderDecoderConfig() as config:
+                model: nn.Module = build_encoder_decoder(config, **vocabularies)
             case RecurrentConfig() as config:
-                model = build_recurrent(config, **vocabularies)
+                model = build_recurrent_model(config, **vocabularies)
             case _:
                 assert_never(experiment.model)
     return model.to(device)
 
 
-def begin_network(
-    experiment: Translation, tokenizer: Tokenizer, weights: Mapping[str, Tensor] | None, *, device: torch.device
+def build_initial_model(
+    experiment: TranslationConfig, tokenizer: Tokenizer, weights: Mapping[str, Tensor] | None, *, device: torch.device
 ) -> nn.Module:
-    """The network as training finds it: new, or with the given weights, and with its adapters if it has any."""
-    model = translation_network(experiment, tokenizer, device=device)
+    """Build the model that training starts from: with new or given weights, and with adapters under LoRA."""
+    model = build_translation_model(experiment, tokenizer, device=device)
     if weights is not None:
-        begin_with(model, weights, where=str(experiment.start))
-    adapters = experiment.training.adapters
-    if adapters is not None:
-        with seeded(experiment.training.seed, ADAPTERS, device=torch.device("cpu")):
-            adapt(model, adapters)
+        set_initial_weights(model, weights, where=str(experiment.init_from))
+    if experiment.training.lora is not None:
+        with seeded_rng(experiment.training.seed, LORA_SEED, device=torch.device("cpu")):
+            apply_lora(model, experiment.training.lora)
     return model.to(device)
 
 
-def first_tokenizer(experiment: Translation, pairs: Pairs) -> Tokenizer:
-    """Learnt from the pairs; or of a prepared corpus, or of the run to begin with or to learn from, and extended.
+def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: OpenRun) -> Tokenizer:
+    """Return the extended tokenizer of the initial run or of the teacher, that of the prepared corpus, or a new one.
 
-    Raises ConfigError where the settings are not those of that run.
+    Raises ConfigError if the tokenizer settings differ from those of that run.
     """
-    begun = _whose_tokenizer(experiment)
-    if begun is None:
-        prepared = experiment.data.prepared
-        return Tokenizer.train(pairs, experiment.tokenizer) if prepared is None else _of_prepared(prepared, experiment)
-    if lasting(experiment.tokenizer) != lasting(begun_with(begun, task="translation").tokenizer):
-        raise ConfigError(f"tokenizer: is that of the run in {begun}, whose words the network knows; leave it out")
-    tokenizer = RunFolder(begun).read_tokenizer()
-    return extended(tokenizer, pairs, entries=experiment.extend_vocabulary)
+    loss = experiment.training.loss
+    start = experiment.init_from or (loss.teacher if isinstance(loss, DistillationConfig) else None)
+    if start is None:
+        prepared = experiment.data.prepared_folder
+        if prepared is None:
+            return Tokenizer.train(pairs, experiment.tokenizer)
+        tokenizer = Tokenizer.load(prepared / TOKENIZER_FILE)
+        if without_dropout(experiment.tokenizer) != without_dropout(tokenizer.config):
+            raise ConfigError(
+                f"tokenizer: differs from the tokenizer of {prepared}, which tokenized the corpus. Leave it out."
+            )
+        return tokenizer
+    run = open_run(start)
+    initial = read_initial_experiment(run, task="translation")
+    if without_dropout(experiment.tokenizer) != without_dropout(initial.tokenizer):
+        raise ConfigError(
+            f"tokenizer: differs from the tokenizer of {start}, which the model was trained with. Leave it out."
+        )
+    return extend_vocab(run.read_tokenizer(), pairs, num_tokens=experiment.extend_vocabulary)
 
 
-def _of_prepared(folder: Path, experiment: Translation) -> Tokenizer:
-    """The tokenizer of a prepared corpus. Raises ConfigError where the settings are not those it was learnt with."""
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    if lasting(experiment.tokenizer) != lasting(tokenizer.settings):
-        raise ConfigError(f"tokenizer: is that of {folder}, which the corpus was turned into ids with; leave it out")
-    return tokenizer
-
-
-def first_weights(experiment: Translation, tokenizer: Tokenizer, folder: RunFolder) -> dict[str, Tensor] | None:
-    """The weights of the run to begin with, with rows for what the vocabulary was extended by; None from zero."""
-    start = experiment.start
-    weights = weights_to_begin_with(start, experiment.model, folder, task="translation")
+def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder: RunFiles) -> dict[str, Tensor] | None:
+    """Return the weights of the initial run, with rows for new vocabulary entries; None without an initial run."""
+    start = experiment.init_from
+    weights = read_initial_weights(start, experiment.model, folder, task="translation")
     if weights is None or start is None or not experiment.extend_vocabulary:
         return weights
-    before = RunFolder(start).read_tokenizer()
-    return {
-        name: _with_rows(tensor, *((before.source, tokenizer.source) if name.startswith("source") else targets))
-        if name in tables_of_words(weights)
-        else tensor
-        for targets in [(before.target, tokenizer.target)]
-        for name, tensor in weights.items()
-    }
+    before = folder.open(start).read_tokenizer()
+    tables = vocabulary_tables(weights)
+
+    def extend(name: str, tensor: Tensor) -> Tensor:
+        if name not in tables:
+            return tensor
+        if name.startswith("source"):
+            return _extend_rows(tensor, before.source, tokenizer.source)
+        return _extend_rows(tensor, before.target, tokenizer.target)
+
+    return {name: extend(name, tensor) for name, tensor in weights.items()}
 
 
-def tables_of_words(weights: Mapping[str, Tensor]) -> set[str]:
-    """The names of the weights that have a row for each entry of a vocabulary."""
+def vocabulary_tables(weights: Mapping[str, Tensor]) -> set[str]:
+    """Return the names of the weights with one row per vocabulary entry."""
     return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
 
 
-def teachers_of(experiment: Translation, tokenizer: Tokenizer, *, device: torch.device) -> list[Any]:
-    """The networks that are learnt from, in evaluation mode; none where there is no teacher.
+def load_teachers(
+    experiment: TranslationConfig, tokenizer: Tokenizer, open_run: OpenRun, *, device: torch.device
+) -> list[Any]:
+    """Load the teachers of distillation in evaluation mode; an empty list without distillation.
 
-    Raises ConfigError where one knows other words or not the places of the longest example, or needs trees that there
-    are none of.
+    Raises ConfigError if a teacher has another tokenizer, too few positions, or needs dependency trees.
     """
-    objective, data = experiment.training.objective, experiment.data
-    if not isinstance(objective, WordDistillation):
+    loss, data = experiment.training.loss, experiment.data
+    if not isinstance(loss, DistillationConfig):
         return []
-    longest = max(data.longest_source, data.longest_target) + 1
-    trees = experiment.reads_trees
-    return [_teacher(run, tokenizer, longest, trees=trees, device=device) for run in objective.teachers]
+    longest = max(data.max_source_length, data.max_target_length) + 1
+    return [
+        _load_teacher(open_run(run), tokenizer, longest, has_trees=experiment.needs_trees, device=device)
+        for run in loss.all_teachers
+    ]
 
 
-def _teacher(run: Path, tokenizer: Tokenizer, longest: int, *, trees: bool, device: torch.device) -> Any:
-    folder = RunFolder(run)
-    taught = begun_with(run, task="translation")
-    assert isinstance(taught, Translation)
-    theirs = folder.read_tokenizer()
-    if theirs.fingerprint != tokenizer.fingerprint:
+def _load_teacher(run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_trees: bool, device: torch.device) -> Any:
+    experiment = read_initial_experiment(run, task="translation")
+    assert isinstance(experiment, TranslationConfig)
+    own_tokenizer = run.read_tokenizer()
+    if own_tokenizer.fingerprint != tokenizer.fingerprint:
         raise ConfigError(
-            f"training.objective: the teacher {run} has another tokenizer than this run, so that what it predicts "
-            "means nothing here; leave the tokenizer out, and it is taken from the first teacher"
+            f"training.loss: the teacher {run.path} has another tokenizer than this run. Leave the tokenizer out, and "
+            "the tokenizer of the first teacher is used."
         )
-    if taught.reads_trees and not trees:
+    if experiment.needs_trees and not has_trees:
         raise ConfigError(
-            f"training.objective: the teacher {run} reads the dependency tree of each source, and this run has none; "
-            "take model.positions.kind=structural here too, or another teacher"
+            f"training.loss: the teacher {run.path} needs the dependency tree of each source. Set "
+            "model.positions.kind=tree, or choose another teacher."
         )
-    places = longest_places(taught.model)
-    if places is not None and places[0] < longest:
+    limit = max_positions(experiment.model)
+    if limit is not None and limit[0] < longest:
         raise ConfigError(
-            f"training.objective: the teacher {run} knows {places[0]} places ({places[1]}), fewer than the longest "
-            f"example of {longest} tokens, symbols included; lower data.longest_source and data.longest_target"
+            f"training.loss: the teacher {run.path} has {limit[0]} positions ({limit[1]}), and the longest example has "
+            f"{longest} tokens, special symbols included. Lower data.max_source_length and data.max_target_length."
         )
-    model = with_weights(translation_network(taught, theirs, device=device), folder)
-    return model.requires_grad_(False)
+    return load_weights(build_translation_model(experiment, own_tokenizer, device=device), run).requires_grad_(False)
 
 
-def _whose_tokenizer(experiment: Translation) -> Path | None:
-    objective = experiment.training.objective
-    teacher = objective.teacher if isinstance(objective, WordDistillation) else None
-    return experiment.start or teacher
-
-
-def _with_rows(table: Tensor, before: Side, now: Side) -> Tensor:
-    """The table with a row for each new entry: the mean of those of the entries that spelt it so far."""
-    pieces = now.segmentation.pieces[len(before) :]
-    rows = [table[before.spell(piece)].mean(dim=0) for piece in pieces]
+def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
+    """Append a row for each new entry: the mean of the rows of the tokens that spelled it before."""
+    entries = now.model.vocab[len(before) :]
+    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in entries]
     return torch.cat([table, torch.stack(rows)]) if rows else table
+
+
+def without_dropout(config: TokenizerConfig) -> TokenizerConfig:
+    """Return the settings without BPE dropout, which belongs to a training and not to the tokenizer."""
+    return config.model_copy(update={"dropout": 0.0}) if isinstance(config, BpeConfig) else config
+
+
+def read_initial_experiment(run: RunFiles, *, task: str = "classification") -> InitialExperiment:
+    """Return the experiment of a run that a run of `task` may be initialized from.
+
+    Raises RunError if the run is of an unsuitable task or unfinished.
+    """
+    experiment = run.read_config()
+    suitable = TranslationConfig if task == "translation" else LanguageModelingConfig | MaskedLMConfig
+    if not isinstance(experiment, suitable):
+        names = "translation" if task == "translation" else "masked_lm or language_modeling"
+        raise RunError(f"{run.path}: is a run of task {experiment.task}. Initialize from a run of task {names}.")
+    run.check_finished()
+    assert isinstance(experiment, InitialExperiment)
+    return experiment
+
+
+def read_initial_weights(
+    start: Path | None, model: ModelConfig, folder: RunFiles, *, task: str = "classification"
+) -> dict[str, Tensor] | None:
+    """Return the weights of the initial run; None without one, or if the run in `folder` has checkpoints.
+
+    Raises ConfigError if the models differ.
+    """
+    if start is None or any(folder.checkpoints.glob("[0-9]*")):
+        return None
+    run = folder.open(start)
+    initial = read_initial_experiment(run, task=task).model
+    own, other = (config.model_dump(mode="json", exclude=set(FREE_KEYS)) for config in (model, initial))
+    for key in {**other, **own}:
+        if own.get(key) != other.get(key):
+            raise ConfigError(
+                f"model.{key} = {own.get(key)!r}, but the run in {start} has {other.get(key)!r}. Leave `model` out to "
+                "use the settings of that run."
+            )
+    return load_tensors(run.weights)
+
+
+def set_initial_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Set the weights of `model`; weights that only the initial model has, such as its head, are skipped."""
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    initial = {name: tensor for name, tensor in tensors.items() if name in own}
+    if SEGMENT_WEIGHT in own and SEGMENT_WEIGHT not in initial:
+        initial[SEGMENT_WEIGHT] = own[SEGMENT_WEIGHT]
+    set_weights(model, initial, where=where)

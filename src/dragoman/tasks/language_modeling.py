@@ -1,190 +1,218 @@
-"""From running text, or from prompts and their continuations, to a generator of text."""
+"""Language modeling of plain text, or of continuations of prompts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import torch
 
-from dragoman.data.batching.epochs import Stream
+from dragoman.data.batching.epochs import BatchStream
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
 from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
-from dragoman.inference.backends.decoder_only import Predicting
+from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.inference.backends.torch_backend import DecoderOnlyBackend
 from dragoman.inference.generator import BATCH_TOKENS, Generator
-from dragoman.models.decoder_only import CausalTransformer
-from dragoman.models.factory import build_causal
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import LanguageModelling, Prompts, RunningText
-from dragoman.tasks.parallel_data import Limits, Pairs, gather_pairs, store_by_epoch
-from dragoman.tasks.prepared_data import listed
-from dragoman.tasks.text_data import Part, Texts, gather_texts
-from dragoman.tasks.validation import by_loss, likelihood
-from dragoman.training.language_modeling_losses import next_token
-from dragoman.training.seeding import seeded
+from dragoman.models.decoder_only import DecoderOnlyTransformer
+from dragoman.models.factory import build_decoder_only
+from dragoman.models.quantization import Arrays, ComputeType
+from dragoman.tasks.base import (
+    RunFiles,
+    TaskDescription,
+    TrainingSetup,
+    format_list,
+    load_weights,
+    loss_validator,
+    measure_likelihood,
+)
+from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
+from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
+from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
+from dragoman.training.losses import causal_lm_loss
+from dragoman.training.step import seeded_rng
 
-SPECIMEN = 200
-"""Most tokens of the specimen in the model card."""
+SAMPLE_TOKENS = 200
+"""Tokens of the sample in the model card."""
 
 
 @final
 @dataclass(frozen=True)
-class _Supply:
-    """What differs between running text and pairs."""
+class _Batches:
+    """Batches of plain text or of prompts."""
 
-    stream: Stream[TextBatch]
+    stream: BatchStream[TextBatch]
     sets: Mapping[str, Callable[[], Iterable[TextBatch]]]
-    """All batches of each held-out set, once."""
+    """For each held-out set, a function that yields its batches once."""
     characters: Mapping[str, Callable[[], int]]
-    """The length of the text of a set, where all of it is predicted."""
-    way: str
-    """How the sets are cut, in a signature."""
-    name: Callable[[Sequence[int]], str]
+    """For each set in which all text is predicted, a function that counts its characters."""
+    signature: str
+    describe_rows: Callable[[Sequence[int]], str]
     prompt: str
-    """What the specimen goes on from."""
+    """Prompt of the sample in the model card."""
 
 
 @final
 @dataclass(frozen=True)
-class LanguageModellingTask:
-    """Text, a decoder-only network, and how well it predicts."""
+class LanguageModelingTask:
+    """Language modeling with a decoder-only model."""
 
-    experiment: LanguageModelling
+    experiment: LanguageModelingConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="language model",
-            counted="predicted tokens",
+            loss_unit="predicted tokens",
             unit="tokens",
             command="dragoman generate RUN --prompt TEXT",
-            python='generate(["…"])',
+            python_usage='generate(["…"])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Texts | Pairs:
+    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus | ParallelData:
         experiment, data = self.experiment, self.experiment.data
-        if isinstance(data, RunningText):
-            return gather_texts(data, experiment.tokenizer, folder, tell=tell)
-        limits = Limits(data.longest_source, data.longest_target)
+        if isinstance(data, PlainTextConfig):
+            return prepare_text_data(data, experiment.tokenizer, folder, report=report)
+        limits = LengthLimits(data.max_source_length, data.max_target_length)
         seed = experiment.training.seed
-        return gather_pairs(
+        return prepare_parallel_data(
             data,
             folder,
-            learn=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
+            create_tokenizer=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
             seed=seed,
-            judged=limits,
-            joined=True,
-            tell=tell,
+            valid_limits=limits,
+            decoder_only=True,
+            report=report,
         )
 
-    def work(self, materials: Texts | Pairs, *, device: torch.device) -> Work[TextBatch]:
-        config, tokenizer = self.experiment.training, materials.tokenizer
-        model = build_network(self.experiment, tokenizer, device=device)
-        generator = generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
-        supply = self._of_texts(materials) if isinstance(materials, Texts) else self._of_pairs(materials)
-        judge = by_loss(supply.sets["valid"], next_token(), device=device)
+    def setup_training(self, data: TextCorpus | ParallelData, *, device: torch.device) -> TrainingSetup[TextBatch]:
+        config, tokenizer = self.experiment.training, data.tokenizer
+        model = build_language_model(self.experiment, tokenizer, device=device)
+        generator = build_generator(self.experiment, model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
+        batches = self._text_batches(data) if isinstance(data, TextCorpus) else self._prompt_batches(data)
+        judge = loss_validator(batches.sets["valid"], causal_lm_loss(), device=device)
 
         def scores(name: str) -> list[Score]:
-            found = likelihood(model, supply.sets[name](), next_token(), device=device)
-            facts = f"tokens:{found.predictions}|{supply.way}|tokenizer:{tokenizer.fingerprint[:8]}"
-            characters = supply.characters[name]() if name in supply.characters else None
-            return found.scores(facts=facts, detail=f"(context {self.experiment.data.context})", characters=characters)
+            likelihood = measure_likelihood(model, batches.sets[name](), causal_lm_loss(), device=device)
+            signature = f"tokens:{likelihood.num_tokens}|{batches.signature}|tokenizer:{tokenizer.fingerprint[:8]}"
+            characters = batches.characters[name]() if name in batches.characters else None
+            return likelihood.scores(
+                signature=signature, detail=f"(context {self.experiment.data.context_length})", characters=characters
+            )
 
-        return Work(
+        return TrainingSetup(
             model=model,
-            stream=supply.stream,
-            objective=next_token(config.label_smoothing, precision=config.precision),
-            judge=judge,
-            last_judge=judge,
-            scores={name: partial(scores, name) for name in supply.sets},
-            name=supply.name,
-            specimen=lambda: _specimen(generator, supply.prompt, self.experiment),
+            stream=batches.stream,
+            loss_function=causal_lm_loss(config.label_smoothing, precision=config.precision),
+            validator=judge,
+            final_validator=judge,
+            scorers={name: partial(scores, name) for name in batches.sets},
+            describe_rows=batches.describe_rows,
+            write_sample=lambda: _write_sample(generator, batches.prompt, self.experiment),
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> CausalTransformer:
-        return build_network(self.experiment, folder.read_tokenizer(), device=device)
+    def build_model(self, folder: RunFiles, *, device: torch.device) -> DecoderOnlyTransformer:
+        return build_language_model(self.experiment, folder.read_tokenizer(), device=device)
 
-    def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Generator:
+    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Generator:
         tokenizer = folder.read_tokenizer()
-        model = with_weights(build_network(self.experiment, tokenizer, device=device), folder)
-        return generator_of(self.experiment, model, tokenizer, device=device, batch_tokens=batch_tokens)
+        model = load_weights(build_language_model(self.experiment, tokenizer, device=device), folder)
+        return build_generator(self.experiment, model, tokenizer, device=device, batch_tokens=batch_tokens)
 
-    def _of_texts(self, materials: Texts) -> _Supply:
-        config, context = self.experiment.training, self.experiment.data.context
-        cut = {"context": context, "budget": config.budget}
+    def _text_batches(self, data: TextCorpus) -> _Batches:
+        config, context = self.experiment.training, self.experiment.data.context_length
+        cut = {"context_length": context, "budget": config.token_budget}
 
-        def once(part: Part) -> Iterable[TextBatch]:
+        def once(part: TextPart) -> Iterable[TextBatch]:
             return windows_in_order(part.store.texts, **cut)
 
-        def name(rows: Sequence[int]) -> str:
-            return f"{listed([f'{row:,}' for row in rows], what='the windows from tokens')} of the training text on"
+        def describe_rows(rows: Sequence[int]) -> str:
+            return (
+                f"{format_list([f'{row:,}' for row in rows], what='the windows from tokens')} of the training text on"
+            )
 
-        return _Supply(
-            stream=window_stream(materials.train.store.texts, **cut, seed=config.seed),
-            sets={name: partial(once, part) for name, part in materials.held_out.items()},
-            characters={
-                name: partial(part.characters, materials.tokenizer) for name, part in materials.held_out.items()
-            },
-            way="windows:apart",
-            name=name,
+        return _Batches(
+            stream=window_stream(data.train.store.texts, **cut, seed=config.seed),
+            sets={name: partial(once, part) for name, part in data.held_out.items()},
+            characters={name: partial(part.num_characters, data.tokenizer) for name, part in data.held_out.items()},
+            signature="windows:apart",
+            describe_rows=describe_rows,
             prompt="",
         )
 
-    def _of_pairs(self, materials: Pairs) -> _Supply:
-        experiment, texts = self.experiment, materials.texts
+    def _prompt_batches(self, data: ParallelData) -> _Batches:
+        experiment, texts = self.experiment, data.texts
         config = experiment.training
-        assert isinstance(experiment.data, Prompts)
+        assert isinstance(experiment.data, PromptConfig)
 
         def once(store: TokenStore) -> Iterable[TextBatch]:
-            return prompts_in_order(store, budget=config.budget)
+            return prompts_in_order(store, budget=config.token_budget)
 
         def of_test(test: TextStore) -> Iterable[TextBatch]:
-            return once(materials.judged.within(test, materials.tokenizer))
+            return once(data.valid_limits.tokenize(test, data.tokenizer))
 
-        sets = {"valid": partial(once, materials.valid)}
-        store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=config.seed)
-        return _Supply(
-            stream=prompt_stream(store, budget=config.budget, seed=config.seed),
+        sets = {"valid": partial(once, data.valid)}
+        store = epoch_store(data, experiment.data, experiment.tokenizer, seed=config.seed)
+        return _Batches(
+            stream=prompt_stream(store, budget=config.token_budget, seed=config.seed),
             sets=sets if texts.test is None else {**sets, "test": partial(of_test, texts.test)},
             characters={},
-            way="continuations:alone",
-            name=materials.name,
+            signature="continuations:alone",
+            describe_rows=data.describe_rows,
             prompt=texts.valid.pair(0)[0],
         )
 
 
-def build_network(experiment: LanguageModelling, tokenizer: Tokenizer, *, device: torch.device) -> CausalTransformer:
-    """The network with its first weights, the same on every device for one seed."""
-    with seeded(experiment.training.seed, device=torch.device("cpu")):
-        model = build_causal(experiment.model, vocabulary=len(tokenizer.source))
+def build_language_model(
+    experiment: LanguageModelingConfig, tokenizer: Tokenizer, *, device: torch.device
+) -> DecoderOnlyTransformer:
+    """Build the model with new weights, which are the same on every device for one seed."""
+    with seeded_rng(experiment.training.seed, device=torch.device("cpu")):
+        model = build_decoder_only(experiment.model, vocabulary=len(tokenizer.source))
     return model.to(device)
 
 
-def generator_of(
-    experiment: LanguageModelling,
-    model: CausalTransformer | Predicting,
+def build_generator(
+    experiment: LanguageModelingConfig,
+    model: DecoderOnlyTransformer | DecoderOnlyBackend,
     tokenizer: Tokenizer,
     *,
     device: torch.device,
     batch_tokens: int,
 ) -> Generator:
-    """The network for use, whatever computes it."""
+    """Build the generator of a model or of a backend."""
     return Generator(
         model,
         tokenizer,
         device=device,
-        context=experiment.data.context,
-        pairs=isinstance(experiment.data, Prompts),
-        template=experiment.template,
+        context=experiment.data.context_length,
+        pairs=isinstance(experiment.data, PromptConfig),
+        template=experiment.chat_template,
         batch_tokens=batch_tokens,
     )
 
 
-def _specimen(generator: Generator, prompt: str, experiment: LanguageModelling) -> str:
-    """What the network writes, from the prompt on."""
-    [completion] = generator.generate([prompt], experiment.generation, tokens=SPECIMEN)
+def build_cpu_generator(
+    experiment: Any,
+    model: Mapping[str, Any],
+    arrays: Arrays,
+    tokenizer: Tokenizer,
+    *,
+    compute_type: ComputeType,
+    batch_tokens: int,
+    where: str,
+) -> Generator:
+    """Build the generator of a language model on the CPU backend."""
+    assert isinstance(experiment, LanguageModelingConfig)
+    backend = CpuDecoderOnlyBackend(
+        model, arrays, compute_type=compute_type, vocabulary=len(tokenizer.source), where=where
+    )
+    return build_generator(experiment, backend, tokenizer, device=backend.device, batch_tokens=batch_tokens)
+
+
+def _write_sample(generator: Generator, prompt: str, experiment: LanguageModelingConfig) -> str:
+    """Return the prompt with a generated continuation."""
+    [completion] = generator.generate([prompt], experiment.generation, max_new_tokens=SAMPLE_TOKENS)
     return f"{completion.prompt}{completion.text}"

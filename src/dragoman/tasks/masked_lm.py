@@ -1,4 +1,4 @@
-"""From running text to an encoder that guesses hidden words, for other tasks to begin with."""
+"""Masked language modeling, which pretrains an encoder for other tasks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,102 +8,103 @@ from typing import Any, NoReturn, final
 import torch
 
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.masking import masked_in_order, masked_stream
+from dragoman.data.masking import masked_lm_in_order, masked_lm_stream
 from dragoman.errors import RunError
 from dragoman.evaluation import Score
-from dragoman.models.encoder_only import EncoderTransformer
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Description, Work
-from dragoman.tasks.config import MaskedModelling
-from dragoman.tasks.encoder_tasks import build_encoder_network
-from dragoman.tasks.text_data import Part, Texts, gather_texts
-from dragoman.tasks.validation import likelihood
-from dragoman.training.language_modeling_losses import masked_tokens
-from dragoman.training.trainer import Judge
+from dragoman.models.encoder_only import EncoderOnlyTransformer
+from dragoman.tasks.base import RunFiles, TaskDescription, TrainingSetup, measure_likelihood
+from dragoman.tasks.config import MaskedLMConfig
+from dragoman.tasks.heads import build_masked_lm
+from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
+from dragoman.training.losses import masked_lm_loss
+from dragoman.training.trainer import Validator
 
 
 @final
 @dataclass(frozen=True)
-class MaskedModellingTask:
-    """Text, an encoder-only network, and how often it finds the words that were hidden."""
+class MaskedLMTask:
+    """Masked language modeling with an encoder-only model."""
 
-    experiment: MaskedModelling
+    experiment: MaskedLMConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="masked language model",
-            counted="hidden tokens",
+            loss_unit="hidden tokens",
             unit="tokens",
-            command="dragoman train CONFIG --set start=RUN --out FOLDER",
-            python=None,
+            command="dragoman train CONFIG --set init_from=RUN --out FOLDER",
+            python_usage=None,
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Texts:
-        return gather_texts(self.experiment.data, self.experiment.tokenizer, folder, tell=tell)
+    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus:
+        return prepare_text_data(self.experiment.data, self.experiment.tokenizer, folder, report=report)
 
-    def work(self, materials: Texts, *, device: torch.device) -> Work[TextBatch]:
+    def setup_training(self, data: TextCorpus, *, device: torch.device) -> TrainingSetup[TextBatch]:
         config = self.experiment.training
-        model = build_encoder_network(self.experiment.model, materials.tokenizer, seed=config.seed, device=device)
-        once = partial(self._once, vocabulary=len(materials.tokenizer.source))
+        model = build_masked_lm(self.experiment.model, data.tokenizer, seed=config.seed, device=device)
+        once = partial(self._once, vocabulary=len(data.tokenizer.source))
 
         def validate(network: Any) -> Mapping[str, float]:
-            found = likelihood(network, once(materials.valid), masked_tokens(), device=device)
-            return {"loss": found.loss, "accuracy": _accuracy(network, once(materials.valid), device=device)}
+            likelihood = measure_likelihood(network, once(data.valid), masked_lm_loss(), device=device)
+            return {"loss": likelihood.loss, "accuracy": _accuracy(network, once(data.valid), device=device)}
 
-        def scores(part: Part) -> list[Score]:
-            found = likelihood(model, once(part), masked_tokens(), device=device)
-            share = self.experiment.masking.share
-            facts = f"tokens:{found.predictions}|hidden:{share:g}|tokenizer:{materials.tokenizer.fingerprint[:8]}"
+        def scores(part: TextPart) -> list[Score]:
+            likelihood = measure_likelihood(model, once(part), masked_lm_loss(), device=device)
+            share = self.experiment.masking.rate
+            signature = f"tokens:{likelihood.num_tokens}|hidden:{share:g}|tokenizer:{data.tokenizer.fingerprint[:8]}"
             accuracy = _accuracy(model, once(part), device=device)
-            return [*found.scores(facts=facts), Score("accuracy", accuracy, facts, "", higher_is_better=True)]
+            return [
+                *likelihood.scores(signature=signature),
+                Score("accuracy", accuracy, signature, "", higher_is_better=True),
+            ]
 
-        judge = Judge(validate, deciding="loss", higher_is_better=False)
-        return Work(
+        judge = Validator(validate, metric="loss", higher_is_better=False)
+        return TrainingSetup(
             model=model,
-            stream=masked_stream(
-                materials.train.store.texts,
-                vocabulary=len(materials.tokenizer.source),
-                context=self.experiment.data.context,
+            stream=masked_lm_stream(
+                data.train.store.texts,
+                vocab_size=len(data.tokenizer.source),
+                context_length=self.experiment.data.context_length,
                 masking=self.experiment.masking,
-                budget=config.budget,
+                budget=config.token_budget,
                 seed=config.seed,
             ),
-            objective=masked_tokens(config.label_smoothing, precision=config.precision),
-            judge=judge,
-            last_judge=judge,
-            scores={name: partial(scores, part) for name, part in materials.held_out.items()},
-            name=materials.name_documents,
+            loss_function=masked_lm_loss(config.label_smoothing, precision=config.precision),
+            validator=judge,
+            final_validator=judge,
+            scorers={name: partial(scores, part) for name, part in data.held_out.items()},
+            describe_rows=data.describe_rows,
         )
 
-    def _once(self, part: Part, *, vocabulary: int) -> Iterable[TextBatch]:
-        """A part with the same words hidden every time."""
-        return masked_in_order(
+    def _once(self, part: TextPart, *, vocabulary: int) -> Iterable[TextBatch]:
+        """Yield the batches of a held-out set, with the same tokens masked every time."""
+        return masked_lm_in_order(
             part.store.texts,
-            vocabulary=vocabulary,
-            context=self.experiment.data.context,
+            vocab_size=vocabulary,
+            context_length=self.experiment.data.context_length,
             masking=self.experiment.masking,
-            budget=self.experiment.training.budget,
+            budget=self.experiment.training.token_budget,
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> EncoderTransformer:
+    def build_model(self, folder: RunFiles, *, device: torch.device) -> EncoderOnlyTransformer:
         seed = self.experiment.training.seed
-        return build_encoder_network(self.experiment.model, folder.read_tokenizer(), seed=seed, device=device)
+        return build_masked_lm(self.experiment.model, folder.read_tokenizer(), seed=seed, device=device)
 
-    def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
+    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
         raise RunError(
-            f"{folder.path}: only guesses hidden words; begin the training of a classifier, a tagger or an answerer "
-            f"with it, by start: {folder.path} in its configuration"
+            f"{folder.path}: is a masked language model, which has no inference of its own. Initialize a classifier, a tagger "
+            f"or a question answerer from it with init_from={folder.path}."
         )
 
 
 @torch.inference_mode()
-def _accuracy(model: EncoderTransformer, batches: Iterable[TextBatch], *, device: torch.device) -> float:
-    """The hidden words that are found, in percent."""
+def _accuracy(model: EncoderOnlyTransformer, batches: Iterable[TextBatch], *, device: torch.device) -> float:
+    """Return the percentage of masked tokens that are predicted correctly."""
     found = count = 0
     for batch in (one.to(device) for one in batches):
         hidden = model.hidden(batch.tokens, batch.lengths)
-        guessed = model.unembed(hidden[batch.counted]).argmax(dim=-1)
-        found += int((guessed == batch.expected[batch.counted]).sum())
+        guessed = model.unembed(hidden[batch.loss_mask]).argmax(dim=-1)
+        found += int((guessed == batch.labels[batch.loss_mask]).sum())
         count += batch.target_count
     return 100 * found / count

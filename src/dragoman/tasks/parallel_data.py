@@ -1,4 +1,4 @@
-"""Pairs of texts, cleaned and turned into ids: what translators and writers of continuations learn from."""
+"""Cleaned and tokenized parallel data, for translation and for language models of prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,209 +8,230 @@ from typing import final
 import numpy as np
 from torch import Tensor
 
-from dragoman.data.batching.mixing import Times, at_temperature, place_of, row_ends
-from dragoman.data.cleaning import Report
-from dragoman.data.config import DataSettings, PreparedFolder
+from dragoman.data.batching.mixing import CorpusWeights, locate_line, row_ends, temperature_weights
+from dragoman.data.cleaning import CleaningReport
+from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.trees import SourceTrees, TreeStore, prepare_trees
-from dragoman.data.preprocessing.prepare import Ids, Prepared, prepare
-from dragoman.data.preprocessing.tokenize import segment, segment_anew
-from dragoman.data.readers import Corpus, ParallelFiles, name_of
-from dragoman.data.readers.shards import shards
-from dragoman.data.tokenizers import Bpe, Tokenizer, TokenizerSettings
-from dragoman.data.tokenizers.tokenizer import Pairs as LearntFrom
+from dragoman.data.preprocessing.prepare import PreparedData, TokenizedText, prepare_data
+from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
+from dragoman.data.readers import ParallelCorpus, ParallelFiles, corpus_name
+from dragoman.data.readers.shards import resolve_files
+from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
+from dragoman.data.tokenizers.tokenizer import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference.translator import LONGEST_LINE
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.prepared_data import cache_folder, check_same, listed, own_tokenizer
+from dragoman.inference.translator import MAX_LINE_LENGTH
+from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final
 @dataclass(frozen=True)
-class Limits:
-    """The most tokens of either side that enter the loss on held-out text."""
+class LengthLimits:
+    """Maximum number of tokens on each side."""
 
     source: int
     target: int
 
-    @property
-    def shown(self) -> str:
-        """In words."""
+    def __str__(self) -> str:
         return f"{self.source:,}" if self.source == self.target else f"{self.source:,} and {self.target:,}"
 
-    def within(self, texts: TextStore, tokenizer: Tokenizer) -> TokenStore:
-        """The ids of the pairs that are within."""
-        return segment(texts, tokenizer, cache_folder(), longest_source=self.source, longest_target=self.target)
+    def tokenize(self, texts: TextStore, tokenizer: Tokenizer) -> TokenStore:
+        """Tokenize the texts and leave out longer pairs."""
+        return tokenize_texts(
+            texts, tokenizer, cache_dir(), max_source_length=self.source, max_target_length=self.target
+        )
 
 
 @final
 @dataclass(frozen=True)
-class Pairs:
-    """The stores of a run; `left_out` pairs were longer in tokens than the configuration allows."""
+class ParallelData:
+    """Parallel texts and their tokens."""
 
-    texts: Prepared
+    texts: PreparedData
     tokenizer: Tokenizer
     train: TokenStore
     valid: TokenStore
-    judged: Limits
-    left_out: int
-    notes: tuple[str, ...]
-    """Sentences to be printed."""
-    joined: bool
-    """Whether one network reads both sides, one after the other."""
+    valid_limits: LengthLimits
+    num_skipped: int
+    """Training pairs that exceed the length limits."""
+    task_notes: tuple[str, ...]
+    folder: RunFiles
+    decoder_only: bool
+    """Whether one model reads source and target as one sequence."""
     trees: Mapping[str, SourceTrees]
-    """Those of the sources of `train`, `valid` and `test`, where they are given."""
-    times: Times | None = None
-    """How often each pair of `train` is learnt from in an epoch, where that is not once."""
+    """Dependency trees of the sources, by set."""
+    corpus_weights: CorpusWeights | None = None
+    """Sampling weights of several corpora."""
     weights: Mapping[str, Tensor] | None = None
-    """What the network begins with, if not with chance."""
+    """Initial weights from another run."""
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
         return self.texts.fingerprints
 
     @property
-    def report(self) -> Report:
+    def cleaning_report(self) -> CleaningReport:
         return self.texts.report
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        too_long = f"{self.left_out:,} pairs are longer in tokens than the limits and were left out"
-        return (*self.texts.notes, *self.notes, *((too_long,) if self.left_out else ()))
+    def notes(self) -> tuple[str, ...]:
+        skipped = f"{self.num_skipped:,} pairs exceed the length limits and are left out"
+        return (*self.texts.notes, *self.task_notes, *((skipped,) if self.num_skipped else ()))
 
     @property
-    def sizes(self) -> str:
+    def summary(self) -> str:
         texts = self.texts
-        test = f", {len(texts.test):,} to test" if texts.test is not None else ""
-        return f"{len(self.train):,} pairs to learn from, {len(texts.valid):,} to validate{test}"
+        test = f", {len(texts.test):,} for testing" if texts.test is not None else ""
+        return f"{len(self.train):,} pairs for training, {len(texts.valid):,} for validation{test}"
 
     @property
-    def tokens(self) -> int:
-        def of(start: int, stop: int) -> int:
-            written = stop - start + int(self.train.target_lengths[start:stop].sum(dtype=np.int64))
-            read = int(self.train.source_lengths[start:stop].sum(dtype=np.int64)) if self.joined else 0
-            return written + read
+    def tokens_per_epoch(self) -> int:
+        def count(start: int, stop: int) -> int:
+            target = stop - start + int(self.train.target_lengths[start:stop].sum(dtype=np.int64))
+            source = int(self.train.source_lengths[start:stop].sum(dtype=np.int64)) if self.decoder_only else 0
+            return target + source
 
-        return int(of(0, len(self.train)) if self.times is None else self.times.tokens(of))
+        if self.corpus_weights is None:
+            return count(0, len(self.train))
+        return int(self.corpus_weights.tokens_per_epoch(count))
 
-    def name(self, rows: Sequence[int]) -> str:
-        """Which lines of the corpus the rows of a batch are, in words."""
+    def describe_rows(self, rows: Sequence[int]) -> str:
+        """Name the lines of the corpus that the rows of a batch come from."""
         lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows]
         if len(self.texts.ends) == 1:
-            return f"{listed(lines)} of the training corpus"
-        places = [f"{line} of corpus {corpus + 1}" for corpus, line in (place_of(at, self.texts.ends) for at in lines)]
-        return f"{listed(places)}, counted from data.train on"
+            return f"{format_list(lines)} of the training corpus"
+        locations = (locate_line(line, self.texts.ends) for line in lines)
+        names = [f"{line} of corpus {corpus + 1}" for corpus, line in locations]
+        return f"{format_list(names)}, counted from data.train"
 
 
-def gather_pairs(
-    data: DataSettings,
-    folder: RunFolder,
+def prepare_parallel_data(
+    data: DataConfig,
+    folder: RunFiles,
     *,
-    learn: Callable[[LearntFrom], Tokenizer],
+    create_tokenizer: Callable[[TextPairs], Tokenizer],
     seed: int,
-    judged: Limits,
-    joined: bool = False,
-    tell: Callable[[str], None],
-) -> Pairs:
-    """Read, clean, `learn` the tokenizer from the training text or take the run's own, and segment.
+    valid_limits: LengthLimits,
+    decoder_only: bool = False,
+    report: Callable[[str], None],
+) -> ParallelData:
+    """Read, clean and tokenize parallel data; a new run creates its tokenizer from a sample of the training pairs.
 
-    Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
+    Validation pairs within `valid_limits` enter the validation loss. Raises DataError on unusable texts, and RunError
+    if a corpus has changed since the run started.
     """
-    tell("reading and cleaning the corpus")
-    texts = prepare(data, cache_folder(), seed=seed)
-    check_same(texts.fingerprints, folder)
-    stores = _tree_stores(data, cache_folder(), tell=tell)
-    sample = texts.train.sample(data.vocabulary_pairs, seed=seed)
-    tokenizer = own_tokenizer(folder, lambda: learn(sample), tell=tell)
-    tell("turning texts into tokens")
-    limits = Limits(data.longest_source, data.longest_target)
-    train = _prepared(texts.ids, tokenizer, limits) if texts.ids else limits.within(texts.train, tokenizer)
+    report("reading and cleaning the corpus")
+    texts = prepare_data(data, cache_dir(), seed=seed)
+    check_unchanged(texts.fingerprints, folder)
+    stores = _prepare_trees(data, cache_dir(), report=report)
+    sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
+    tokenizer = load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
+    report("tokenizing")
+    limits = LengthLimits(data.max_source_length, data.max_target_length)
+    if texts.tokenized:
+        train = _load_prepared(texts.tokenized, tokenizer, limits)
+    else:
+        train = limits.tokenize(texts.train, tokenizer)
     if not len(train):
         raise DataError(
-            f"every one of the {len(texts.train):,} training pairs is longer than data.longest_source = "
-            f"{data.longest_source} or data.longest_target = {data.longest_target} tokens; "
-            "raise them, or split the text into sentences"
+            f"All {len(texts.train):,} training pairs are longer than data.max_source_length = "
+            f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens. Raise the limits, "
+            "or split the text into sentences."
         )
     for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
         if store is not None:
-            _refuse_endless(store, tokenizer, where=_named(given))
-    valid, notes = _judged(texts, tokenizer, judged)
-    trees = _source_trees(stores, texts, tokenizer)
+            _check_line_lengths(store, tokenizer, where=_corpus_name(given))
+    valid, notes = _tokenize_validation(texts, tokenizer, valid_limits)
     if data.temperature is not None and len(texts.ends) == 1:
-        raise ConfigError("data.temperature mixes several corpora, and one was prepared; leave it out")
-    times = _times(data, texts, train) if len(texts.ends) > 1 else None
-    return Pairs(texts, tokenizer, train, valid, judged, len(texts.train) - len(train), notes, joined, trees, times)
+        raise ConfigError("data.temperature mixes several corpora, and one was prepared. Leave it out.")
+    return ParallelData(
+        texts=texts,
+        tokenizer=tokenizer,
+        train=train,
+        valid=valid,
+        valid_limits=valid_limits,
+        num_skipped=len(texts.train) - len(train),
+        task_notes=notes,
+        folder=folder,
+        decoder_only=decoder_only,
+        trees=_source_trees(stores, texts, tokenizer),
+        corpus_weights=_corpus_weights(data, texts, train) if len(texts.ends) > 1 else None,
+    )
 
 
-def store_by_epoch(
-    materials: Pairs, data: DataSettings, settings: TokenizerSettings, *, seed: int
+def epoch_store(
+    parallel: ParallelData, data: DataConfig, config: TokenizerConfig, *, seed: int
 ) -> TokenStore | Callable[[int], TokenStore]:
-    """What is learnt from: one store, or with noise or BPE dropout one for every epoch, segmented anew."""
-    probability = settings.dropout if isinstance(settings, Bpe) else 0.0
-    noise = data.noise if data.noise is not None and data.noise.any else None
-    if noise is None and not probability:
-        return materials.train
+    """Return the training data, or with noise or BPE dropout a function that tokenizes it anew for each epoch."""
+    dropout = config.dropout if isinstance(config, BpeConfig) else 0.0
+    noise = data.noise if data.noise is not None and data.noise.enabled else None
+    if noise is None and not dropout:
+        return parallel.train
 
-    def anew(epoch: int) -> TokenStore:
-        return segment_anew(
-            materials.train,
-            materials.texts.train,
-            materials.tokenizer,
-            cache_folder(),
-            probability=probability,
+    def retokenize(epoch: int) -> TokenStore:
+        return retokenize_epoch(
+            parallel.train,
+            parallel.texts.train,
+            parallel.tokenizer,
+            cache_dir(),
+            probability=dropout,
             noise=noise,
             seed=seed,
             epoch=epoch,
         )
 
-    return anew
+    return retokenize
 
 
-def _times(data: DataSettings, texts: Prepared, train: TokenStore) -> Times:
-    """How often each pair is learnt from, by its corpus."""
+def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) -> CorpusWeights:
     ends = row_ends(lambda row: texts.train.line(int(train.origins[row])), len(train), texts.ends)
     if data.temperature is not None:
-        return at_temperature(ends, data.temperature)
-    each = texts.ids.times if texts.ids is not None else [1.0, *(one.times for one in data.beside)]
-    return Times(ends, np.array(each))
+        return temperature_weights(ends, data.temperature)
+    if texts.tokenized is not None:
+        return CorpusWeights(ends, np.array(texts.tokenized.corpus_weights))
+    return CorpusWeights(ends, np.array([1.0, *(one.weight for one in data.extra_corpora)]))
 
 
-def _prepared(ids: Ids, tokenizer: Tokenizer, limits: Limits) -> TokenStore:
-    """The ids that were prepared. Raises ConfigError where the run has another tokenizer, or other limits."""
-    header = ids.tokens.header
+def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:
+    """Return the prepared tokens. Raises ConfigError if tokenizer or limits of the run differ."""
+    header = prepared.tokens.header
     if header["tokenizer"] != tokenizer.fingerprint:
         raise ConfigError(
-            f"{ids.folder}: was prepared with another tokenizer than that of the run; prepare the corpus with the "
-            "run's own: dragoman data prepare --tokenizer RUN/tokenizer.json"
+            f"{prepared.folder}: was prepared with another tokenizer than that of the run. Prepare the corpus with: "
+            "dragoman data prepare --tokenizer RUN/tokenizer.json"
         )
-    for key, limit in (("longest_source", limits.source), ("longest_target", limits.target)):
+    for key, limit in (("max_source_length", limits.source), ("max_target_length", limits.target)):
         if header[key] != limit:
             raise ConfigError(
-                f"data.{key} = {limit}, but {ids.folder} was prepared with {header[key]}; leave it out, or prepare the "
-                "corpus again"
+                f"data.{key} = {limit}, but {prepared.folder} was prepared with {header[key]}. Leave it out, or prepare "
+                "the corpus again."
             )
-    return ids.tokens
+    return prepared.tokens
 
 
-def _named(corpus: Corpus | PreparedFolder) -> str:
-    return str(corpus.folder) if isinstance(corpus, PreparedFolder) else name_of(corpus)
+def _corpus_name(corpus: ParallelCorpus | PreparedFolder) -> str:
+    return str(corpus.folder) if isinstance(corpus, PreparedFolder) else corpus_name(corpus)
 
 
-def _tree_stores(data: DataSettings, cache: Path, *, tell: Callable[[str], None]) -> dict[str, TreeStore]:
-    """The trees of each set, by line; a set that is held out of the training corpus has the lines of that."""
+def _prepare_trees(data: DataConfig, cache: Path, *, report: Callable[[str], None]) -> dict[str, TreeStore]:
+    """Return the dependency trees of each set by line; a set split from the training corpus has its lines."""
     if isinstance(data.train, PreparedFolder):
         return {}
-    corpora: dict[str, Corpus | None] = {"train": data.train, "valid": data.valid or data.train, "test": data.test}
+    corpora: dict[str, ParallelCorpus | None] = {
+        "train": data.train,
+        "valid": data.valid or data.train,
+        "test": data.test,
+    }
     stores = {}
     for name, corpus in corpora.items():
         if isinstance(corpus, ParallelFiles) and corpus.source_trees is not None:
-            tell("reading the trees")
-            (source,) = shards(corpus.source)
+            report("reading the dependency trees")
+            (source,) = resolve_files(corpus.source)
             stores[name] = prepare_trees(source, corpus.source_trees, cache)
     return stores
 
 
-def _source_trees(stores: Mapping[str, TreeStore], texts: Prepared, tokenizer: Tokenizer) -> dict[str, SourceTrees]:
+def _source_trees(stores: Mapping[str, TreeStore], texts: PreparedData, tokenizer: Tokenizer) -> dict[str, SourceTrees]:
     sets = {"train": texts.train, "valid": texts.valid, "test": texts.test}
     return {
         name: SourceTrees(stores[name], store, tokenizer.source)
@@ -219,25 +240,26 @@ def _source_trees(stores: Mapping[str, TreeStore], texts: Prepared, tokenizer: T
     }
 
 
-def _judged(texts: Prepared, tokenizer: Tokenizer, limits: Limits) -> tuple[TokenStore, tuple[str, ...]]:
-    """What the validation loss is measured on, and what is to be said of it."""
-    valid = limits.within(texts.valid, tokenizer)
+def _tokenize_validation(
+    texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits
+) -> tuple[TokenStore, tuple[str, ...]]:
+    """Return the tokens that the validation loss is measured on, and notes on longer pairs."""
+    valid = limits.tokenize(texts.valid, tokenizer)
     if not len(valid):
         raise DataError(
-            f"every one of the {len(texts.valid):,} validation pairs is longer than {limits.shown} tokens; "
-            "split the text into sentences"
+            f"All {len(texts.valid):,} validation pairs are longer than {limits} tokens. Split the text into sentences."
         )
     missing = len(texts.valid) - len(valid)
-    note = f"{missing:,} validation pairs are longer than {limits.shown} tokens and are left out of the validation loss"
+    note = f"{missing:,} validation pairs are longer than {limits} tokens and are left out of the validation loss"
     return valid, (note,) if missing else ()
 
 
-def _refuse_endless(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
-    """Raises DataError where a held-out line is too long to be meant."""
+def _check_line_lengths(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
+    """Raise DataError if a held-out line is longer than any sentence or paragraph."""
     for row, (source, _) in enumerate(texts.pairs()):
-        # Few lines need be segmented to know: tokens stand for bytes at least, but for what normalisation adds.
-        if 4 * len(source.encode()) > LONGEST_LINE and len(tokenizer.source.encode(source)) > LONGEST_LINE:
+        # Few lines are tokenized: a token has at least one byte, unless normalization adds some.
+        if 4 * len(source.encode()) > MAX_LINE_LENGTH and len(tokenizer.source.encode(source)) > MAX_LINE_LENGTH:
             raise DataError(
-                f"{where}, line {texts.line(row)}: more than the {LONGEST_LINE:,} tokens that a line may have; "
-                "put one sentence or paragraph on each line"
+                f"{where}, line {texts.line(row)}: has more than {MAX_LINE_LENGTH:,} tokens, the limit of a line. Put one "
+                "sentence or paragraph on each line."
             )

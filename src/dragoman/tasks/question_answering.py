@@ -1,134 +1,95 @@
-"""From questions about texts to an answerer, which cuts the answers out of them."""
+"""Extractive question answering: the span of a context that answers a question."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import final
+from typing import Any, final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dragoman.data.datasets.labeled import Labels
-from dragoman.data.datasets.qa import QuestionIds, SpanBatch, read_question_parts
+from dragoman.data.datasets.qa import QuestionDataset, read_question_splits
 from dragoman.data.readers.qa import Question
+from dragoman.data.splits import Splits
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.squad import span_scores
-from dragoman.inference.question_answerer import BATCH_TOKENS, Answerer
-from dragoman.models.model_with_head import Headed
-from dragoman.models.task_heads import build_span_head
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.init_from import weights_to_begin_with
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.config import Answering
-from dragoman.tasks.encoder_tasks import (
-    Examples,
-    build_reader,
-    require_examples,
-    tokenizer_of,
-    without_warnings,
-    work_on,
-)
-from dragoman.tasks.prepared_data import check_same
-from dragoman.training.classification_losses import spans
+from dragoman.inference.question_answerer import QuestionAnswerer
+from dragoman.models.task_heads import Head, build_span_head
+from dragoman.tasks.base import TaskDescription
+from dragoman.tasks.config import QuestionAnsweringConfig
+from dragoman.tasks.heads import Encoder
+from dragoman.training.losses import question_answering_loss
 
 
 @final
 @dataclass(frozen=True)
-class AnsweringTask:
-    """Questions, a network with a head for the ends of an answer, and how often it finds one that is accepted."""
+class QuestionAnsweringSpec:
+    """Head, loss and metric of question answering."""
 
-    experiment: Answering
+    experiment: QuestionAnsweringConfig
+    plural = "questions"
+    has_labels = False
+    metric = "F1"
+    loss_function = staticmethod(question_answering_loss)
+    description = TaskDescription(
+        noun="question answerer",
+        loss_unit="windows of text",
+        unit="windows",
+        command="dragoman answer RUN --question TEXT --context FILE",
+        python_usage='answer("…?", "…")',
+    )
 
-    @property
-    def description(self) -> Description:
-        return Description(
-            noun="question answerer",
-            counted="windows of text",
-            unit="windows",
-            command="dragoman answer RUN --question TEXT --context FILE",
-            python='answer("…?", "…")',
-        )
+    def read(self) -> Splits[Question]:
+        return read_question_splits(self.experiment.data, seed=self.experiment.training.seed)
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Examples[Question, SpanBatch]:
-        experiment, windows = self.experiment, self.experiment.data.windows
-        tell("reading the corpus")
-        parts = read_question_parts(experiment.data, seed=experiment.training.seed)
-        check_same(parts.fingerprints, folder)
-        weights = weights_to_begin_with(experiment.start, experiment.model, folder)
-        tokenizer = tokenizer_of(
-            experiment.start, experiment.tokenizer, folder, partial(_texts, parts.train), tell=tell
-        )
-        tell("turning texts into tokens")
-        encode = partial(QuestionIds.build, side=tokenizer.source, settings=windows)
-        train, valid = encode(parts.train), encode(parts.valid)
-        require_examples(train, valid)
-        longest = windows.longest_question
-        cut = f"{train.cut:,} questions to learn from have more than {longest:,} tokens; their ends are not read"
-        return Examples(
-            what="questions",
-            parts=parts,
-            tokenizer=tokenizer,
-            train=train,
-            valid=valid,
-            places=[train.places[owner] for owner in train.owners],
-            notes=(cut,) if train.cut else (),
-            labels=Labels(()),
-            weights=weights,
-        )
+    def texts(self, examples: Sequence[Question]) -> Iterator[str]:
+        """Return every context once, then every question."""
+        yield from dict.fromkeys(one.context for one in examples)
+        yield from (one.question for one in examples)
 
-    def work(self, materials: Examples[Question, SpanBatch], *, device: torch.device) -> Work[SpanBatch]:
-        tokenizer = materials.tokenizer
+    def labels(self, examples: Sequence[Question]) -> Sequence[str]:  # noqa: ARG002
+        return ()
 
-        def score(network: nn.Module, questions: Sequence[Question]) -> list[Score]:
-            answerer = self._answerer(network, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
-            with without_warnings():
-                found = answerer.answers([(one.question, one.context) for one in questions])
-            return span_scores([best[0].text for best in found], [one.accepted for one in questions])
+    def tokenize(
+        self,
+        examples: Sequence[Question],
+        tokenizer: Tokenizer,
+        labels: Labels,  # noqa: ARG002
+        *,
+        encode: Encoder | None = None,  # noqa: ARG002
+    ) -> QuestionDataset:
+        return QuestionDataset.build(examples, side=tokenizer.source, settings=self.experiment.data.windows)
 
-        return work_on(
-            materials,
-            self._build(tokenizer, device=device, weights=materials.weights),
-            spans,
-            self.experiment.training,
-            score=score,
-            deciding="F1",
-            device=device,
-        )
+    def notes(self, train: QuestionDataset, valid: QuestionDataset) -> Iterator[str]:  # noqa: ARG002
+        if train.num_truncated:
+            limit = self.experiment.data.windows.max_question_length
+            yield f"{train.num_truncated:,} training questions are truncated to {limit:,} tokens"
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> Headed:
-        return self._build(folder.read_tokenizer(), device=device)
+    def locations(self, train: QuestionDataset) -> Sequence[object]:
+        return [train.locations[question] for question in train.question_ids]
 
-    def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Answerer:
-        tokenizer = folder.read_tokenizer()
-        model = with_weights(self._build(tokenizer, device=device), folder)
-        return self._answerer(model, tokenizer, device=device, batch_tokens=batch_tokens)
+    def build_head(self, labels: Labels) -> Head:  # noqa: ARG002
+        return build_span_head(self.experiment.head, d_model=self.experiment.model.d_model)
 
-    def _build(
-        self, tokenizer: Tokenizer, *, device: torch.device, weights: Mapping[str, Tensor] | None = None
-    ) -> Headed:
-        config = self.experiment.model
-        return build_reader(
-            config,
-            tokenizer,
-            lambda: build_span_head(self.experiment.head, size=config.size),
-            seed=self.experiment.training.seed,
-            device=device,
-            weights=weights,
-        )
-
-    def _answerer(self, model: nn.Module, tokenizer: Tokenizer, *, device: torch.device, batch_tokens: int) -> Answerer:
-        return Answerer(
+    def build_pipeline(
+        self,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        labels: Labels,  # noqa: ARG002
+        *,
+        device: torch.device,
+        batch_tokens: int,
+    ) -> QuestionAnswerer:
+        return QuestionAnswerer(
             model,
             tokenizer.source,
             device=device,
             batch_tokens=batch_tokens,
-            layout=self.experiment.data.windows,
-            settings=self.experiment.answers,
+            windows=self.experiment.data.windows,
+            config=self.experiment.answers,
         )
 
-
-def _texts(questions: Sequence[Question]) -> Iterator[str]:
-    """Every question, and every context once."""
-    yield from dict.fromkeys(one.context for one in questions)
-    yield from (one.question for one in questions)
+    def score(self, pipeline: Any, examples: Sequence[Question]) -> list[Score]:
+        answers = pipeline.answer_batch([(one.question, one.context) for one in examples])
+        return span_scores([best[0].text for best in answers], [one.accepted_answers for one in examples])

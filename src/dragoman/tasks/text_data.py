@@ -1,95 +1,90 @@
-"""Running text, turned into ids: what language models and masked language models learn from."""
+"""Tokenized plain text, for language models and masked language models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from dragoman.data.datasets.documents import DocumentStore
-from dragoman.data.datasets.text import Documents, PreparedText, TextData, prepare_text, segment_text
-from dragoman.data.tokenizers import Tokenizer, TokenizerSettings
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.prepared_data import cache_folder, check_same, listed, own_tokenizer
+from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
+from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final
 @dataclass(frozen=True)
-class Part:
-    """One part of a corpus, as text and as ids."""
+class TextPart:
+    """One set of a corpus as documents and as token ids."""
 
-    texts: Documents
+    documents: DocumentRange
     store: DocumentStore
 
-    def characters(self, tokenizer: Tokenizer) -> int:
-        """How long the text is, as the tokenizer normalises it."""
-        return sum(len(tokenizer.source.normalise(text)) for text in self.texts.texts())
+    def num_characters(self, tokenizer: Tokenizer) -> int:
+        """Return the number of characters after normalization."""
+        return sum(len(tokenizer.source.normalize(text)) for text in self.documents.texts())
 
 
 @final
 @dataclass(frozen=True)
-class Texts:
-    """The text of a run."""
+class TextCorpus:
+    """Tokenized plain text of a run."""
 
     prepared: PreparedText
     tokenizer: Tokenizer
-    train: Part
-    valid: Part
-    test: Part | None
+    train: TextPart
+    valid: TextPart
+    test: TextPart | None
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
         return self.prepared.fingerprints
 
     @property
-    def report(self) -> None:
-        """Running text is taken as it is."""
+    def cleaning_report(self) -> None:
+        """None: plain text is not cleaned."""
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         return self.prepared.notes
 
     @property
-    def sizes(self) -> str:
+    def summary(self) -> str:
         train, valid = self.train.store, self.valid.store
         documents = "1 document" if len(train) == 1 else f"{len(train):,} documents"
-        test = f", {self.test.store.tokens:,} to test" if self.test is not None else ""
-        return f"{train.tokens:,} tokens of {documents} to learn from, {valid.tokens:,} to validate{test}"
+        test = f", {self.test.store.tokens:,} for testing" if self.test is not None else ""
+        return f"{train.tokens:,} tokens of {documents} for training, {valid.tokens:,} for validation{test}"
 
     @property
-    def tokens(self) -> int:
+    def tokens_per_epoch(self) -> int:
         return self.train.store.tokens + len(self.train.store)
 
     @property
-    def held_out(self) -> dict[str, Part]:
-        """What is scored at the end, by name."""
+    def held_out(self) -> dict[str, TextPart]:
+        """The held-out sets by name."""
         return {"valid": self.valid} | ({"test": self.test} if self.test is not None else {})
 
-    def name_documents(self, rows: Sequence[int]) -> str:
-        """Which documents these are, in words."""
+    def describe_rows(self, rows: Sequence[int]) -> str:
+        """Name the documents of the given numbers by their lines."""
         lines = [int(self.train.store.origins[row]) for row in rows]
-        return f"the documents at {listed(list(dict.fromkeys(lines)))} of the training text"
+        return f"the documents at {format_list(list(dict.fromkeys(lines)))} of the training text"
 
 
-def gather_texts(
-    data: TextData,
-    tokenizer_settings: TokenizerSettings,
-    folder: RunFolder,
-    *,
-    tell: Callable[[str], None],
-) -> Texts:
-    """Read, learn the tokenizer or take the run's own, and segment.
+def prepare_text_data(
+    data: TextDataConfig, config: TokenizerConfig, folder: RunFiles, *, report: Callable[[str], None]
+) -> TextCorpus:
+    """Read and tokenize plain text; a new run trains its tokenizer.
 
-    Raises DataError on texts that cannot be used, and RunError where they are not those the run began with.
+    Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
-    cache = cache_folder()
-    tell("reading the text")
+    cache = cache_dir()
+    report("reading the text")
     prepared = prepare_text(data)
-    check_same(prepared.fingerprints, folder)
+    check_unchanged(prepared.fingerprints, folder)
     train = prepared.train.texts
-    tokenizer = own_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, tokenizer_settings), tell=tell)
-    tell("turning text into tokens")
+    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, config), report=report)
+    report("tokenizing")
 
-    def part(documents: Documents) -> Part:
-        return Part(documents, segment_text(documents, tokenizer, cache))
+    def tokenize(documents: DocumentRange) -> TextPart:
+        return TextPart(documents, tokenize_documents(documents, tokenizer, cache))
 
-    test = None if prepared.test is None else part(prepared.test)
-    return Texts(prepared, tokenizer, part(prepared.train), part(prepared.valid), test)
+    test = None if prepared.test is None else tokenize(prepared.test)
+    return TextCorpus(prepared, tokenizer, tokenize(prepared.train), tokenize(prepared.valid), test)

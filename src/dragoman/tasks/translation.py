@@ -1,11 +1,11 @@
-"""From parallel text to a translator, or from long texts to short ones: whatever has a source and a target."""
+"""Translation, and other tasks with a source and a target text."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import nn
@@ -14,135 +14,136 @@ from dragoman.data.batching.epochs import EpochStream
 from dragoman.data.batching.token_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.datasets.trees import SourceTrees
-from dragoman.decoding import SearchSettings
+from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
 from dragoman.inference.translator import TranslationWarning, Translator
-from dragoman.nn.lora import merged
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.base import Description, Work, with_weights
-from dragoman.tasks.compatibility import longest_places
-from dragoman.tasks.config import Translation
+from dragoman.models.ensemble import Ensemble
+from dragoman.nn.lora import merge_lora
+from dragoman.tasks.base import RunFiles, TaskDescription, TrainingSetup, load_weights, measure_likelihood
+from dragoman.tasks.config import TranslationConfig, max_positions
 from dragoman.tasks.initialization import (
-    begin_network,
-    first_tokenizer,
-    first_weights,
-    teachers_of,
-    translation_network,
+    build_initial_model,
+    build_translation_model,
+    initial_tokenizer,
+    initial_weights,
+    load_teachers,
 )
-from dragoman.tasks.parallel_data import Limits, Pairs, gather_pairs, store_by_epoch
-from dragoman.tasks.validation import likelihood
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import Judge
-from dragoman.training.translation_loss import build_objective
+from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
+from dragoman.training.losses import build_translation_loss, cross_entropy_loss
+from dragoman.training.trainer import Validator
 
-LONGEST_JUDGED = 2048
-"""Tokens of a side above which a validation pair is left out of the loss, whose memory grows with their square."""
+MAX_VALID_LENGTH = 2048
+"""Tokens per side; longer validation pairs are left out of the loss, whose memory grows quadratically."""
 
 
 @final
 @dataclass(frozen=True)
 class TranslationTask:
-    """Pairs of texts, an encoder-decoder network, and scores of what it writes."""
+    """Translation with an encoder-decoder model."""
 
-    experiment: Translation
+    experiment: TranslationConfig
 
     @property
-    def description(self) -> Description:
-        return Description(
+    def description(self) -> TaskDescription:
+        return TaskDescription(
             noun="translation model",
-            counted="target tokens",
+            loss_unit="target tokens",
             unit="tokens",
             command="dragoman translate RUN --input FILE",
-            python='translate(["…"])',
+            python_usage='translate(["…"])',
         )
 
-    def gather(self, folder: RunFolder, *, tell: Callable[[str], None]) -> Pairs:
-        experiment, limit = self.experiment, longest_places(self.experiment.model)
-        longest = LONGEST_JUDGED if limit is None else min(LONGEST_JUDGED, limit[0] - 1)
-        pairs = gather_pairs(
+    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ParallelData:
+        experiment, limit = self.experiment, max_positions(self.experiment.model)
+        longest = MAX_VALID_LENGTH if limit is None else min(MAX_VALID_LENGTH, limit[0] - 1)
+        pairs = prepare_parallel_data(
             experiment.data,
             folder,
-            learn=partial(first_tokenizer, experiment),
+            create_tokenizer=partial(initial_tokenizer, experiment, open_run=folder.open),
             seed=experiment.training.seed,
-            judged=Limits(longest, longest),
-            tell=tell,
+            valid_limits=LengthLimits(longest, longest),
+            report=report,
         )
-        start = experiment.start
-        begun = () if start is None else (f"begins with the weights and the tokenizer of {start.resolve().name}",)
-        weights = first_weights(experiment, pairs.tokenizer, folder)
-        return replace(pairs, weights=weights, notes=(*pairs.notes, *begun))
+        start = experiment.init_from
+        notes = () if start is None else (f"initialized from {start.resolve().name}, weights and tokenizer",)
+        weights = initial_weights(experiment, pairs.tokenizer, folder)
+        return replace(pairs, weights=weights, task_notes=(*pairs.task_notes, *notes))
 
-    def work(self, materials: Pairs, *, device: torch.device) -> Work[Batch]:
+    def setup_training(self, data: ParallelData, *, device: torch.device) -> TrainingSetup[Batch]:
         experiment, config = self.experiment, self.experiment.training
-        model = begin_network(experiment, materials.tokenizer, materials.weights, device=device)
-        translator = Translator(model, materials.tokenizer, device=device)
-        score = partial(translation_scores, translator, metrics=experiment.metrics, settings=experiment.decoding)
-        sets = {"valid": materials.texts.valid, "test": materials.texts.test}
-        return Work(
+        model = build_initial_model(experiment, data.tokenizer, data.weights, device=device)
+        translator = Translator(model, data.tokenizer, device=device)
+        score = partial(score_translations, translator, metrics=experiment.metrics, settings=experiment.decoding)
+        sets = {"valid": data.texts.valid, "test": data.texts.test}
+        return TrainingSetup(
             model=model,
-            stream=build_stream(experiment, materials),
-            objective=build_objective(
-                config.objective,
+            stream=build_stream(experiment, data),
+            loss_function=build_translation_loss(
+                config.loss,
                 smoothing=config.label_smoothing,
                 precision=config.precision,
-                teachers=teachers_of(experiment, materials.tokenizer, device=device),
+                teachers=load_teachers(experiment, data.tokenizer, data.folder.open, device=device),
             ),
-            judge=_build_judge(experiment, materials, device, beam=config.validation_beam),
-            last_judge=_build_judge(experiment, materials, device, beam=experiment.decoding.beam),
-            scores={
-                name: partial(score, texts, trees=materials.trees.get(name))
+            validator=_build_validator(experiment, data, device, beam_size=config.validation_beam_size),
+            final_validator=_build_validator(experiment, data, device, beam_size=experiment.decoding.beam_size),
+            scorers={
+                name: partial(score, texts, trees=data.trees.get(name))
                 for name, texts in sets.items()
                 if texts is not None
             },
-            name=materials.name,
-            finished=partial(merged, config=config.adapters) if config.adapters is not None else dict,
+            describe_rows=data.describe_rows,
+            export_weights=partial(merge_lora, config=config.lora) if config.lora is not None else dict,
         )
 
-    def network(self, folder: RunFolder, *, device: torch.device) -> nn.Module:
-        return translation_network(self.experiment, folder.read_tokenizer(), device=device)
+    def build_model(self, folder: RunFiles, *, device: torch.device) -> nn.Module:
+        return build_translation_model(self.experiment, folder.read_tokenizer(), device=device)
 
-    def load(self, folder: RunFolder, *, device: torch.device, batch_tokens: int) -> Translator:
+    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
-        model = with_weights(translation_network(self.experiment, tokenizer, device=device), folder)
-        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens, settings=self.experiment.decoding)
+        model = load_weights(build_translation_model(self.experiment, tokenizer, device=device), folder)
+        return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens, config=self.experiment.decoding)
 
 
-def build_stream(experiment: Translation, materials: Pairs) -> EpochStream[Batch]:
-    """The batches of a training."""
+def build_torch_ensemble(members: Sequence[Any]) -> nn.Module:
+    """Build an ensemble of PyTorch models, which averages their token probabilities."""
+    return Ensemble(members).eval()
+
+
+def build_stream(experiment: TranslationConfig, data: ParallelData) -> EpochStream[Batch]:
+    """Return the stream of training batches."""
     seed = experiment.training.seed
-    store = store_by_epoch(materials, experiment.data, experiment.tokenizer, seed=seed)
-    trees = materials.trees.get("train")
-    return pair_stream(store, budget=experiment.training.budget, seed=seed, trees=trees, times=materials.times)
+    store = epoch_store(data, experiment.data, experiment.tokenizer, seed=seed)
+    trees = data.trees.get("train")
+    return pair_stream(
+        store, budget=experiment.training.token_budget, seed=seed, trees=trees, weights=data.corpus_weights
+    )
 
 
-def translation_scores(
+def score_translations(
     translator: Translator,
     texts: TextStore,
     *,
     metrics: Sequence[Metric],
-    settings: SearchSettings,
+    settings: DecodingConfig,
     trees: SourceTrees | None = None,
 ) -> list[Score]:
-    """Scores of the translations of a corpus against its targets; a source with several is translated once.
-
-    `trees` are those of the sources.
-    """
-    rows, targets = _with_references(texts)
+    """Translate a corpus and score it against its targets; a source with several targets is translated once."""
+    rows, targets = _group_references(texts)
     sources = [texts.pair(row)[0] for row in rows]
     heads = None if trees is None else [trees.heads(row) for row in rows]
     with warnings.catch_warnings():
-        # An untrained network rambles to the limit; here its scores say so, line by line warnings would not help.
+        # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
-        found = translator.hypotheses(sources, settings, trees=heads)
-    outputs = [translations[0].text for translations in found]
-    normalise = translator.tokenizer.target.normalise
-    references = [[normalise(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
+        results = translator.translate_n_best(sources, settings, trees=heads)
+    outputs = [translations[0].text for translations in results]
+    normalize = translator.tokenizer.target.normalize
+    references = [[normalize(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
 
 
-def _with_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
-    """The first row of each source, and its targets: those that stand on one line of the corpus have one source."""
+def _group_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
+    """Return the first row of each source and its targets; targets of one corpus line share a source."""
     rows: list[int] = []
     targets: list[list[str]] = []
     last = None
@@ -155,24 +156,26 @@ def _with_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
     return rows, targets
 
 
-def _build_judge(experiment: Translation, materials: Pairs, device: torch.device, *, beam: int) -> Judge:
-    """Judge by the loss, and by the first metric of translations found with a beam where they are wanted."""
-    metric = experiment.metrics[0] if experiment.training.translate else None
-    budget = experiment.training.budget
-    chosen = experiment.decoding.model_copy(update={"beam": beam, "best": 1})
-    settings = SearchSettings.model_validate(chosen.model_dump())
-    trees = materials.trees.get("valid")
+def _build_validator(
+    experiment: TranslationConfig, data: ParallelData, device: torch.device, *, beam_size: int
+) -> Validator:
+    """Build a validator of the loss, and of the first metric if translations are validated."""
+    metric = experiment.metrics[0] if experiment.training.validate_bleu else None
+    budget = experiment.training.token_budget
+    settings = experiment.decoding.model_copy(update={"beam_size": beam_size, "n_best": 1})
+    settings = DecodingConfig.model_validate(settings.model_dump())
+    trees = data.trees.get("valid")
 
     def validate(model: nn.Module) -> Mapping[str, float]:
-        batches = batches_in_order(materials.valid, budget=budget, trees=trees)
-        scores = {"loss": likelihood(model, batches, teacher_forced(0.0), device=device).loss}
+        batches = batches_in_order(data.valid, budget=budget, trees=trees)
+        scores = {"loss": measure_likelihood(model, batches, cross_entropy_loss(0.0), device=device).loss}
         if metric is not None:
-            translator = Translator(model, materials.tokenizer, device=device, batch_tokens=budget)
-            texts = materials.texts.valid
-            scored = translation_scores(translator, texts, metrics=[metric], settings=settings, trees=trees)
-            scores[metric.kind] = scored[0].value
+            translator = Translator(model, data.tokenizer, device=device, batch_tokens=budget)
+            texts = data.texts.valid
+            [score] = score_translations(translator, texts, metrics=[metric], settings=settings, trees=trees)
+            scores[metric.kind] = score.value
         return scores
 
     if metric is None:
-        return Judge(validate, deciding="loss", higher_is_better=False)
-    return Judge(validate, deciding=metric.kind, higher_is_better=higher_is_better(metric))
+        return Validator(validate, metric="loss", higher_is_better=False)
+    return Validator(validate, metric=metric.kind, higher_is_better=higher_is_better(metric))

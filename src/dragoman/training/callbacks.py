@@ -1,32 +1,109 @@
-"""Who may watch a training: a file of metrics, TensorBoard, or several at once."""
+"""Training events, and callbacks that write them to a metrics file or to TensorBoard.
+
+Callbacks receive facts and must not change the training.
+"""
 
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never, final
 
 from dragoman.atomic import refused, write_atomically
 from dragoman.errors import MissingExtraError
-from dragoman.training.events import Chosen, Event, Learnt, Observer, RolledBack, Saved, Started, Updated, Validated
 
 
-def all_of(observers: list[Observer]) -> Observer:
-    """One observer that tells several."""
+@dataclass(frozen=True)
+class StartEvent:
+    """Training starts, or resumes at `step`."""
 
-    def observe(event: Event) -> None:
-        for observer in observers:
-            observer(event)
+    step: int
+    total_steps: int
+    num_parameters: int
+    device: str
 
-    return observe
+
+@dataclass(frozen=True)
+class LogEvent:
+    """Means over the steps since the previous log; losses are per target token, in nats."""
+
+    step: int
+    epoch: int
+    loss: float
+    negative_log_likelihood: float
+    gradient_norm: float
+    learning_rate: float
+    tokens_per_second: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ValidationEvent:
+    """Scores on the validation set."""
+
+    step: int
+    epoch: int
+    scores: Mapping[str, float]
+    improved: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SaveEvent:
+    """A checkpoint was written, or its asynchronous write was started."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class RollbackEvent:
+    """The loss or gradient of `rows` was not finite; training resumes at `step` with a lower learning rate."""
+
+    failed_step: int
+    rows: tuple[int, ...]
+    examples: str
+    step: int
+    learning_rate_scale: float
+
+
+@dataclass(frozen=True)
+class EndEvent:
+    """The last step is done. Selecting the weights and scoring the test sets may still take minutes."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class SelectionEvent:
+    """The weights selected at the end of training, and the validation scores of each candidate."""
+
+    step: int
+    selected: str
+    candidates: Mapping[str, Mapping[str, float]]
+
+
+Event = StartEvent | LogEvent | ValidationEvent | SaveEvent | RollbackEvent | EndEvent | SelectionEvent
+Callback = Callable[[Event], None]
+
+
+def combine_callbacks(callbacks: list[Callback]) -> Callback:
+    """Return one callback that calls each of `callbacks`."""
+
+    def callback(event: Event) -> None:
+        for each in callbacks:
+            each(event)
+
+    return callback
 
 
 @final
-class MetricsFile:
-    """One JSON line an event. A run that goes on from update `n` first drops what came after its checkpoint at `n`.
+class JsonlCallback:
+    """Write one JSON line per event.
 
-    So the file of a run that was killed and went on is that of one that never was, times aside.
+    A run resumed at step `n` first drops the lines after step `n`. Times apart, the file of an interrupted run equals
+    that of an uninterrupted one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,24 +111,24 @@ class MetricsFile:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case Started(update=update):
-                if not self._rewind(update):
-                    self._write("started", event)
-            case Updated():
-                self._write("updated", event)
-            case Validated():
-                self._write("validated", event)
-            case RolledBack():
-                self._write("rolled_back", event)
-            case Chosen():
-                self._write("chosen", event)
-            case Saved() | Learnt():
+            case StartEvent(step=step):
+                if not self._rewind(step):
+                    self._write("start", event)
+            case LogEvent():
+                self._write("log", event)
+            case ValidationEvent():
+                self._write("validation", event)
+            case RollbackEvent():
+                self._write("rollback", event)
+            case SelectionEvent():
+                self._write("selection", event)
+            case SaveEvent() | EndEvent():
                 pass
             case _:
                 assert_never(event)
 
     def _write(self, name: str, event: Event) -> None:
-        fields = {key: _rounded(value) for key, value in dataclasses.asdict(event).items()}
+        fields = {key: _round(value) for key, value in dataclasses.asdict(event).items()}
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"event": name, **fields}) + "\n")
@@ -60,19 +137,19 @@ class MetricsFile:
         except OSError as error:
             raise refused(self.path, error) from error
 
-    def _rewind(self, update: int) -> bool:
-        """Drop the lines after `update`, those of the choice of weights, and torn ones; whether any line is left."""
+    def _rewind(self, step: int) -> bool:
+        """Drop incomplete lines, weight selections and lines after `step`; return whether any line is left."""
         if not self.path.exists():
             return False
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
-        kept = [line for line in lines if (reached := _update_of(line)) is not None and reached <= update]
+        kept = [line for line in lines if (reached := _step_of(line)) is not None and reached <= step]
         write_atomically(self.path, "".join(f"{line}\n" for line in kept))
         return bool(kept)
 
 
 @final
-class TensorBoard:
-    """Scalars for TensorBoard; the library is an extra. A run that goes on hides what came after its checkpoint."""
+class TensorBoardCallback:
+    """Write scalars for TensorBoard, an optional dependency. A resumed run hides what follows its checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -84,37 +161,37 @@ class TensorBoard:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case Started(update=update):
-                self._writer = self._open(self._folder, purge_step=update + 1 if update else None)
-            case Updated():
+            case StartEvent(step=step):
+                self._writer = self._open(self._folder, purge_step=step + 1 if step else None)
+            case LogEvent():
                 values = {"loss": event.loss, "learning_rate": event.learning_rate, "speed": event.tokens_per_second}
-                self._scalars("training", values, event.update)
-            case Validated():
-                self._scalars("validation", event.scores, event.update)
-            case Saved() | RolledBack() | Learnt():
+                self._scalars("training", values, event.step)
+            case ValidationEvent():
+                self._scalars("validation", event.scores, event.step)
+            case SaveEvent() | RollbackEvent() | EndEvent():
                 self._writer.flush()
-            case Chosen():
+            case SelectionEvent():
                 self._writer.close()
             case _:
                 assert_never(event)
 
-    def _scalars(self, group: str, values: Mapping[str, float], update: int) -> None:
+    def _scalars(self, group: str, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(f"{group}/{name}", value, update)
+            self._writer.add_scalar(f"{group}/{name}", value, step)
 
 
-def _update_of(line: str) -> int | None:
-    """The update that a line speaks of; None for one to be written again, or torn when the power went."""
+def _step_of(line: str) -> int | None:
+    """Return the step of a line; None for a weight selection, which is repeated, and for an incomplete line."""
     try:
-        read = json.loads(line)
-        return None if read["event"] == "chosen" else int(read.get("failed_update", read["update"]))
+        fields = json.loads(line)
+        return None if fields["event"] == "selection" else int(fields.get("failed_step", fields["step"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: _round(inner) for key, inner in value.items()}
     return value

@@ -1,114 +1,134 @@
-"""What may be chosen about training."""
+"""Training configuration."""
 
-from typing import Annotated, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dragoman.config import Config
-from dragoman.nn.lora import Lora
-from dragoman.training.optimizers import Adam, OptimiserConfig
-from dragoman.training.precision import PrecisionName
-from dragoman.training.schedules import InverseSquareRoot, Schedule
-from dragoman.training.translation_loss import Likelihood, ObjectiveConfig
-
-Compilation = Literal["graphs"] | bool
-"""Whether a network is compiled, and as what."""
-
-
-class Epochs(Config):
-    """Counted in passes over the corpus."""
-
-    kind: Literal["epochs"] = "epochs"
-    count: PositiveInt = Field(1, description="how many passes")
-
-
-class Updates(Config):
-    """Counted in optimiser steps."""
-
-    kind: Literal["updates"] = "updates"
-    count: PositiveInt = Field(1000, description="how many steps")
-
-
-Span = Annotated[Epochs | Updates, Field(discriminator="kind")]
+from dragoman.nn.lora import LoraConfig
+from dragoman.training.losses import CrossEntropyConfig, LossConfig
+from dragoman.training.optimizers import AdamConfig, OptimizerConfig
+from dragoman.training.precision import Precision
+from dragoman.training.schedules import InverseSqrtSchedule, ScheduleConfig
+from dragoman.training.step import CompileMode
 
 
 class TrainingConfig(Config):
-    """How the weights are learnt."""
+    """Training of a model; fields of translation are in `TranslationTrainingConfig`."""
 
     seed: NonNegativeInt = Field(
-        1, lt=2**63, description="of the first weights, of the order of the data and of dropout"
+        1, lt=2**63, description="seed of the initial weights, the order of the data and dropout"
     )
-    length: Span = Field(Epochs(count=30), description="when training ends")
+    max_epochs: PositiveInt | None = Field(
+        30,
+        description="passes over the corpus after which training ends; none where only max_steps is set; with both, "
+        "training ends at whichever comes first",
+    )
+    max_steps: PositiveInt | None = Field(None, description="optimizer steps after which training ends; none: no limit")
     batch_tokens: PositiveInt | Literal["auto"] = Field(
         4096,
         description=(
-            "budget of a batch: rows times the longer padded width; auto: as many as fit into memory, and at most what "
-            "suits the device"
+            "token budget of a batch: rows times the longer padded length; auto: as many as fit into memory, and at "
+            "most what suits the device"
         ),
     )
-    accumulate: PositiveInt = Field(1, description="batches an update")
-    workers: PositiveInt | Literal["auto"] = Field(
-        "auto", description="processes that share each batch; auto: one a GPU, or one a core where that is faster"
+    grad_accumulation: PositiveInt = Field(1, description="batches per optimizer step")
+    num_workers: PositiveInt | Literal["auto"] = Field(
+        "auto", description="processes that share each batch; auto: one per GPU, or one per core where that is faster"
     )
-    optimiser: OptimiserConfig = Adam()
-    schedule: Schedule = InverseSquareRoot()
+    optimizer: OptimizerConfig = AdamConfig()
+    schedule: ScheduleConfig = InverseSqrtSchedule()
     label_smoothing: float = Field(
-        0.0, ge=0.0, lt=1.0, description="share of the target spread over all words, or all labels"
+        0.0, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens, or all labels"
     )
-    clip: float | None = Field(1.0, gt=0.0, description="bound of the gradient's norm; none: no bound")
+    max_grad_norm: float | None = Field(1.0, gt=0.0, description="gradient clipping norm; none: no clipping")
     sharding: Literal["none", "full"] = Field(
-        "none", description="full: of weights and of the optimiser's memory each worker holds a share (FSDP2)"
+        "none", description="full: shard weights, gradients and optimizer state over the workers (FSDP2)"
     )
-    recompute: bool = Field(
-        False, description="whether blocks are computed again in the backward pass: less memory, more time"
+    gradient_checkpointing: bool = Field(
+        False, description="recompute the activations of blocks in the backward pass: less memory, more time"
     )
-    compile: Compilation = Field(
+    compile: CompileMode = Field(
         False,
-        description="whether torch.compile fuses the network's operations, on a GPU, at the cost of a minute; graphs: "
-        "what a shape of batch launches is also recorded and replayed (CUDA graphs), for running text",
+        description="true: fuse the model's operations with torch.compile, on GPUs, which takes about a minute at the "
+        "start; cuda_graphs: also record and replay the kernels of each batch shape, for language models",
     )
-    precision: PrecisionName = Field(
+    precision: Precision = Field(
         "auto",
         description=(
-            "of the forward and backward pass; auto: bfloat16 on GPUs that have it, and on such CPUs for the products "
-            "with the vocabulary and Muon's own; bfloat16: on such CPUs for those of linear maps too, on others float32"
+            "number format of the forward and backward pass; auto: bfloat16 on GPUs that support it, and on such CPUs "
+            "for the output layer and Muon; bfloat16: on such CPUs for all linear layers too, on others float32"
         ),
     )
-    interval: Span = Field(Epochs(count=1), description="how often to validate and write a checkpoint")
+    validate_every: PositiveInt | None = Field(
+        None, description="steps between two validations, each of which saves a checkpoint; none: use epochs"
+    )
+    validate_every_epochs: PositiveInt | None = Field(
+        1, description="epochs between two validations, each of which saves a checkpoint; none: use validate_every"
+    )
     patience: PositiveInt | None = Field(
-        None, description="end after so many validations without a better one; none: never"
+        None, description="end after this many validations without improvement; none: never"
     )
-    keep: PositiveInt = Field(5, description="how many checkpoints are kept and averaged at the end")
-    moving_average: float | None = Field(
-        None, gt=0.0, lt=1.0, description="decay of an exponential moving average of the weights; none: not kept"
+    keep_checkpoints: PositiveInt = Field(5, description="number of checkpoints kept, and averaged at the end")
+    ema_decay: float | None = Field(
+        None, gt=0.0, lt=1.0, description="decay of the exponential moving average of the weights; none: no average"
     )
-    report: PositiveInt = Field(50, description="updates between two lines of progress")
+    log_every: PositiveInt = Field(50, description="steps between two log lines")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_replace_default_epochs(cls, values: Any) -> Any:
+        """A limit or an interval in steps replaces the default one in epochs."""
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        for steps, epochs in (("max_steps", "max_epochs"), ("validate_every", "validate_every_epochs")):
+            if values.get(steps) is not None:
+                values.setdefault(epochs, None)
+        return values
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if self.max_steps is None and self.max_epochs is None:
+            raise ValueError("training.max_steps and training.max_epochs are none; set one of them")
+        if self.validate_every is None and self.validate_every_epochs is None:
+            raise ValueError("training.validate_every and training.validate_every_epochs are none; set one of them")
+        return self
+
+    def total_tokens(self, tokens_per_epoch: int) -> int:
+        """Return the number of tokens the model is trained on, padding included in steps."""
+        limits = []
+        if self.max_epochs is not None:
+            limits.append(self.max_epochs * tokens_per_epoch)
+        if self.max_steps is not None:
+            limits.append(self.max_steps * self.token_budget * self.grad_accumulation)
+        return min(limits)
 
     @property
-    def budget(self) -> int:
-        """The tokens of a batch, where they are known: `auto` is replaced before anything is learnt."""
-        assert self.batch_tokens != "auto", "a number is found before it is used"
+    def token_budget(self) -> int:
+        """`batch_tokens` as a number, once `auto` is resolved."""
+        assert self.batch_tokens != "auto", "automatic configuration resolves the budget first"
         return self.batch_tokens
 
 
-class TranslationTraining(TrainingConfig):
-    """How the weights are learnt, and how a translator is watched."""
+class TranslationTrainingConfig(TrainingConfig):
+    """Training and validation of a translation model."""
 
-    objective: ObjectiveConfig = Likelihood()
-    """What the loss is made of; validation always measures the likelihood."""
+    loss: LossConfig = CrossEntropyConfig()
+    """Training loss; validation always measures cross-entropy."""
 
-    adapters: Lora | None = None
-    """What alone is learnt where a run begins with another: changes that are added to its weights in the end."""
+    lora: LoraConfig | None = None
+    """Low-rank adapters: the only weights trained where a run is fine-tuned, merged into the model at the end."""
 
-    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="share of the target spread over all words")
-    translate: bool = Field(True, description="validate by BLEU of translations as well as by loss")
-    validation_beam: PositiveInt = Field(1, description="width of the search while validating in training")
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens")
+    validate_bleu: bool = Field(True, description="validate by BLEU of translations as well as by loss")
+    validation_beam_size: PositiveInt = Field(1, description="beam size of validation during training")
 
     @model_validator(mode="after")
-    def _has_effect(self) -> Self:
-        if self.validation_beam > 1 and not self.translate:
+    def _check_beam_size(self) -> Self:
+        if self.validation_beam_size > 1 and not self.validate_bleu:
             raise ValueError(
-                f"training.validation_beam = {self.validation_beam} has no effect with training.translate = false; "
-                "leave one of them out"
+                f"training.validation_beam_size = {self.validation_beam_size} has no effect with "
+                "training.validate_bleu = false; leave one of them out"
             )
         return self

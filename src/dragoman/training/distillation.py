@@ -1,14 +1,12 @@
-r"""Word-level distillation: at every place a student is to predict what a teacher does (Hinton et al., 2015).
+r"""Word-level distillation: the student predicts the teacher's distribution at every position (Hinton et al., 2015).
 
-With the teacher's distribution $q$, the student's $p$, both at temperature $T$, and the student's own loss $L$ of the
-target text (cross-entropy with label smoothing), a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and
-Rush, 2016, equation 3, with the entropy of $q$ taken off, so that a student who is his teacher costs nothing by it).
-Of several teachers, $q$ is the mean of their distributions (Hinton et al., 2015, section 1), or, where they take turns,
-that of one for each update. At a temperature of 1 the gradient is then that of the mean in expectation: it is linear in
-$q$.
+With the teacher's distribution $q$ and the student's $p$, both at temperature $T$, and the student's label-smoothed
+cross-entropy $L$, a token costs $(1-\lambda)\,L + \lambda\,T^2\,KL(q \| p)$ (Kim and Rush, 2016, equation 3, minus the
+entropy of $q$, so that a student equal to its teacher has no distillation loss). Several teachers either contribute the
+mean of their distributions (Hinton et al., 2015, section 1), or alternate at random from step to step. At a temperature
+of 1 the gradient is linear in $q$, so both have the same expected gradient.
 
-`distilled_cross_entropy` is the equation, and `distilled` the objective, which holds the logits of both a chunk at a
-time: those of the student by the road of every training where the temperature is 1, and by `chunks` otherwise.
+`distillation_cross_entropy` is the equation; `distillation_loss` computes it in chunks of logits.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,145 +21,166 @@ from torch import Tensor
 
 from dragoman.config import Config
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.ensemble import mean_probability
-from dragoman.nn.cpu_ops import LOGITS, core_for
-from dragoman.training.chunked_loss import LogitLoss, Logits, chunked_loss, smoothed_gradient
-from dragoman.training.losses import Loss, Taught, smoothed_cross_entropy, unembedding_loss
-from dragoman.training.precision import PrecisionName, large_products, rounded
-from dragoman.training.step import Learner, Objective, predicting
+from dragoman.models.ensemble import log_mean_probability
+from dragoman.nn.cpu_ops import LOGIT_DTYPES, cpu_ops_for
+from dragoman.training.chunked_loss import (
+    LogitLoss,
+    Logits,
+    Loss,
+    SoftTargets,
+    chunked_loss,
+    fused_linear_cross_entropy,
+    label_smoothed_cross_entropy,
+    label_smoothed_gradient,
+)
+from dragoman.training.precision import Precision, cast_rows, output_matmul_dtype
+from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
 from dragoman.typing import Float, Int
 
 TeacherLogits = Float[Tensor, "tokens vocabulary"]
 
 
-class WordDistillation(Config):
-    """At every place, predict what a teacher predicts there (Hinton et al., 2015), beside what the target text has."""
+class DistillationConfig(Config):
+    """Word-level distillation (Hinton et al., 2015): predict a teacher's distribution as well as the target text."""
 
-    kind: Literal["word_distillation"] = "word_distillation"
+    kind: Literal["distillation"] = "distillation"
     teacher: Path
-    """A finished run of translation, whose tokenizer this run takes."""
+    """Folder of a finished translation run, whose tokenizer this run uses."""
 
-    beside: tuple[Path, ...] = ()
-    """Further teachers of the same tokenizer: what is learnt from is the mean of the distributions of all."""
+    extra_teachers: tuple[Path, ...] = ()
+    """Further teachers with the same tokenizer; the student learns the mean of all distributions."""
 
-    in_turns: bool = Field(False, description="of several teachers, one is asked for each update, by chance")
-    weight: float = Field(0.5, gt=0.0, le=1.0, description="share of the teacher; the rest is the target text's")
-    temperature: float = Field(1.0, gt=0.0, description="both distributions are flattened by it before they are met")
+    alternate_teachers: bool = Field(False, description="choose one of several teachers at random for each step")
+    weight: float = Field(
+        0.5, gt=0.0, le=1.0, description="weight of the distillation loss; the rest is the target text's"
+    )
+    temperature: float = Field(1.0, gt=0.0, description="softmax temperature of both distributions")
 
     @model_validator(mode="after")
-    def _has_effect(self) -> Self:
-        if self.in_turns and not self.beside:
-            raise ValueError("in_turns = true has no effect with one teacher; leave it out, or name others by beside")
+    def _check_teachers(self) -> Self:
+        if self.alternate_teachers and not self.extra_teachers:
+            raise ValueError(
+                "alternate_teachers = true has no effect with one teacher; leave it out, or set extra_teachers"
+            )
         return self
 
     @property
-    def teachers(self) -> tuple[Path, ...]:
-        """All of them."""
-        return (self.teacher, *self.beside)
+    def all_teachers(self) -> tuple[Path, ...]:
+        return (self.teacher, *self.extra_teachers)
 
 
-def distilled_cross_entropy(
+def distillation_cross_entropy(
     logits: Float[Tensor, "tokens vocabulary"],
     teacher: TeacherLogits,
-    expected: Int[Tensor, " tokens"],
+    labels: Int[Tensor, " tokens"],
     *,
     smoothing: float,
     weight: float,
     temperature: float,
 ) -> Loss:
-    """The equation above, holding all logits of student and teacher."""
-    own = smoothed_cross_entropy(logits, expected, smoothing=smoothing)
+    """Compute the equation above from all logits of student and teacher."""
+    hard = label_smoothed_cross_entropy(logits, labels, smoothing=smoothing)
     log_p = (logits.float() / temperature).log_softmax(dim=-1)
     log_q = (teacher.float() / temperature).log_softmax(dim=-1)
     divergence = (log_q.exp() * (log_q - log_p)).sum()
-    objective = (1 - weight) * own.objective + weight * temperature**2 * divergence
-    return Loss(objective, own.negative_log_likelihood)
+    value = (1 - weight) * hard.value + weight * temperature**2 * divergence
+    return Loss(value, hard.negative_log_likelihood)
 
 
-def distilled(
+def distillation_loss(
     smoothing: float,
-    teachers: Sequence[Learner],
+    teachers: Sequence[TrainableSeq2Seq],
     *,
     weight: float,
     temperature: float,
-    in_turns: bool = False,
-    precision: PrecisionName = "float32",
-) -> Objective[Learner, Batch]:
-    """Every target position predicts the next symbol, and the distribution that the teachers have there in the mean.
+    alternate_teachers: bool = False,
+    precision: Precision = "float32",
+) -> LossFunction[TrainableSeq2Seq, Batch]:
+    """Predict every target token, and the mean distribution of the teachers at its position.
 
-    With `in_turns` it is that of one of them, which PyTorch's generator draws.
-    The teachers are in evaluation mode, on the device of the student, and share its vocabulary.
+    With `alternate_teachers`, PyTorch's generator draws one of them for each batch. The teachers are in evaluation
+    mode, on the device of the student, and share its vocabulary.
     """
 
-    def objective(model: Learner, batch: Batch) -> Loss:
-        hidden, expected = predicting(model, batch)
-        products = large_products(precision, hidden.device)
-        asked = [teachers[int(torch.randint(len(teachers), ()))]] if in_turns else teachers
-        predicted = [_what_it_predicts(teacher, batch, products) for teacher in asked]
-        below = model.unembedding
+    def loss(model: TrainableSeq2Seq, batch: Batch) -> Loss:
+        hidden, labels = target_states(model, batch)
+        matmul_dtype = output_matmul_dtype(precision, hidden.device)
+        used = [teachers[int(torch.randint(len(teachers), ()))]] if alternate_teachers else teachers
+        predictions = [_teacher_logits(teacher, batch, matmul_dtype) for teacher in used]
+        projection = model.unembedding
         if temperature == 1:
-            taught = Taught(weight, partial(_mean_distribution, predicted))
-            return unembedding_loss(
-                hidden, below.weight, below.bias, expected, smoothing=smoothing, taught=taught, products=products
+            soft_targets = SoftTargets(weight, partial(_mean_distribution, predictions))
+            return fused_linear_cross_entropy(
+                hidden,
+                projection.weight,
+                projection.bias,
+                labels,
+                smoothing=smoothing,
+                soft_targets=soft_targets,
+                matmul_dtype=matmul_dtype,
             )
 
-        def loss(logits: Logits, chunk: slice) -> LogitLoss:
-            theirs = [of_chunk(chunk).float() for of_chunk in predicted]
-            return step(logits, theirs[0] if len(theirs) == 1 else mean_probability(theirs), expected[chunk])
+        def chunk_loss(logits: Logits, chunk: slice) -> LogitLoss:
+            teacher_logits = [logits_of(chunk).float() for logits_of in predictions]
+            mean = teacher_logits[0] if len(teacher_logits) == 1 else log_mean_probability(teacher_logits)
+            return distillation_logit_loss(
+                logits, mean, labels[chunk], smoothing=smoothing, weight=weight, temperature=temperature
+            )
 
-        step = partial(distillation_of_logits, smoothing=smoothing, weight=weight, temperature=temperature)
-        return chunked_loss(hidden[None], below.weight, below.bias, loss, products=products)
+        return chunked_loss(hidden[None], projection.weight, projection.bias, chunk_loss, matmul_dtype=matmul_dtype)
 
-    return objective
-
-
-def _mean_distribution(predicted: Sequence[Callable[[slice], TeacherLogits]], chunk: slice) -> TeacherLogits:
-    """Of the probabilities of all teachers."""
-    share, mean = 1 / len(predicted), None
-    for of_chunk in predicted:
-        logits = of_chunk(chunk)
-        mean = torch.zeros(logits.shape, device=logits.device) if mean is None else mean
-        core = core_for(mean) if logits.dtype in LOGITS else None
-        if core is not None:
-            core.add_probabilities(logits, share, mean)
-        else:
-            mean.add_(logits.float().softmax(dim=-1), alpha=share)
-    assert mean is not None, "there is a teacher"
-    return mean
+    return loss
 
 
-@torch.no_grad()
-def _what_it_predicts(teacher: Learner, batch: Batch, products: torch.dtype) -> Callable[[slice], TeacherLogits]:
-    """A teacher's logits for a stretch of the target positions of a batch, in the format of products."""
-    hidden, _ = predicting(teacher, batch)
-    states, above = hidden.to(products), teacher.unembedding
-    table = above.weight.detach().to(products)
-    shift = None if above.bias is None else above.bias.detach().to(products)
-
-    def of_chunk(chunk: slice) -> TeacherLogits:
-        some = rounded(states[chunk], products)  # the last chunk may be of any number of rows
-        return F.linear(some, table, shift)[: chunk.stop - chunk.start]
-
-    return of_chunk
-
-
-def distillation_of_logits(
+def distillation_logit_loss(
     logits: Logits,
     teacher: TeacherLogits,
-    expected: Int[Tensor, " tokens"],
+    labels: Int[Tensor, " tokens"],
     *,
     smoothing: float,
     weight: float,
     temperature: float,
 ) -> LogitLoss:
-    r"""The equation with its gradient, of which $\lambda T (p - q)$ is new."""
+    r"""Compute the equation and its gradient, to which the divergence adds $\lambda T (p - q)$."""
     log_probs = logits.log_softmax(dim=-1)
-    nll = -log_probs.gather(2, expected[None, :, None]).sum()
+    nll = -log_probs.gather(2, labels[None, :, None]).sum()
     smoothed = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
-    gradient = (1 - weight) * smoothed_gradient(log_probs.exp(), expected, smoothing=smoothing)
-    flat = log_probs if temperature == 1 else (logits / temperature).log_softmax(dim=-1)
-    theirs = (teacher / temperature).log_softmax(dim=-1)
-    divergence = F.kl_div(flat[0], theirs, reduction="sum", log_target=True)
-    gradient += weight * temperature * (flat.exp() - theirs.exp())
-    objective = (1 - weight) * smoothed + weight * temperature**2 * divergence
-    return LogitLoss(objective, nll, gradient)
+    gradient = (1 - weight) * label_smoothed_gradient(log_probs.exp(), labels, smoothing=smoothing)
+    log_p = log_probs if temperature == 1 else (logits / temperature).log_softmax(dim=-1)
+    log_q = (teacher / temperature).log_softmax(dim=-1)
+    divergence = F.kl_div(log_p[0], log_q, reduction="sum", log_target=True)
+    gradient += weight * temperature * (log_p.exp() - log_q.exp())
+    value = (1 - weight) * smoothed + weight * temperature**2 * divergence
+    return LogitLoss(value, nll, gradient)
+
+
+@torch.no_grad()
+def _teacher_logits(
+    teacher: TrainableSeq2Seq, batch: Batch, matmul_dtype: torch.dtype
+) -> Callable[[slice], TeacherLogits]:
+    """Return a function from a range of target positions to the teacher's logits there, in `matmul_dtype`."""
+    hidden, _ = target_states(teacher, batch)
+    states, projection = hidden.to(matmul_dtype), teacher.unembedding
+    weight = projection.weight.detach().to(matmul_dtype)
+    bias = None if projection.bias is None else projection.bias.detach().to(matmul_dtype)
+
+    def logits_of(chunk: slice) -> TeacherLogits:
+        padded = cast_rows(states[chunk], matmul_dtype)  # the last chunk may have any number of rows
+        return F.linear(padded, weight, bias)[: chunk.stop - chunk.start]
+
+    return logits_of
+
+
+def _mean_distribution(predictions: Sequence[Callable[[slice], TeacherLogits]], chunk: slice) -> TeacherLogits:
+    """Average the probabilities of all teachers."""
+    share, mean = 1 / len(predictions), None
+    for logits_of in predictions:
+        logits = logits_of(chunk)
+        mean = torch.zeros(logits.shape, device=logits.device) if mean is None else mean
+        cpu_ops = cpu_ops_for(mean) if logits.dtype in LOGIT_DTYPES else None
+        if cpu_ops is not None:
+            cpu_ops.accumulate_softmax(logits, share, mean)
+        else:
+            mean.add_(logits.float().softmax(dim=-1), alpha=share)
+    assert mean is not None, "distillation needs a teacher"
+    return mean

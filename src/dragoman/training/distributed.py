@@ -1,7 +1,7 @@
-"""The workers of a training: processes that share every update and hold the same weights.
+"""Data-parallel workers: processes that share every step and hold the same weights.
 
-Each is handed the same batches and learns from its own rows of them; sums of losses and gradients are over all, so
-that an update is the same however many share it. One leads: it alone validates, writes and speaks.
+All workers get the same batches, and each computes its own rows. Sums of losses and gradients are over all workers, so
+a step does not depend on their number. The main worker alone validates, writes and reports.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ from torch import Tensor, nn
 
 from dragoman.errors import TrainingError
 
-LONGEST_WAIT: Final = timedelta(hours=6)
-"""The others wait for so long while the leader validates; that a worker was lost is noticed at once."""
-SECONDS_FOR_REASONS: Final = 2.0
+COLLECTIVE_TIMEOUT: Final = timedelta(hours=6)
+"""Limit for collective operations: workers wait this long for validation. A lost worker is detected at once."""
+FAILURE_REASON_SECONDS: Final = 2.0
 
 T = TypeVar("T")
 
 
 @runtime_checkable
-class Notes(Protocol):
-    """What all workers can write to and read, as PyTorch's stores are."""
+class KeyValueStore(Protocol):
+    """Store that all workers can read and write, such as PyTorch's."""
 
     def set(self, key: str, value: str) -> None: ...
 
@@ -37,156 +37,153 @@ class Notes(Protocol):
 
 
 class WorkerLostError(TrainingError):
-    """Another worker is gone."""
+    """Another worker has ended."""
 
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Team:
-    """The workers, of which this process has the number `rank`, from 0."""
+class WorkerGroup:
+    """Workers of a training; `rank` is the number of this process, from 0."""
 
     rank: int = 0
-    size: int = 1
-    notes: Notes | None = None
-    """What a worker that goes may leave its reason in; None for one that works alone."""
+    world_size: int = 1
+    store: KeyValueStore | None = None
+    """Store for failure reasons; None for a single worker."""
 
     @property
-    def leads(self) -> bool:
-        """Whether this one speaks for all."""
+    def is_main(self) -> bool:
+        """Whether this worker validates, writes and reports."""
         return self.rank == 0
 
-    def part(self, batch: T) -> tuple[T, float]:
-        """The rows of a batch that are this worker's, and 1; where there is no row for it, one row, and 0."""
-        own, counts = self.share(len(batch.rows))  # type: ignore[attr-defined]
-        return batch if self.size == 1 else _rows_of(batch, own), counts
+    def own_part(self, batch: T) -> tuple[T, float]:
+        """Return this worker's rows of a batch with weight 1, or, if there are too few, one row with weight 0."""
+        rows, weight = self.own_rows(len(batch.rows))  # type: ignore[attr-defined]
+        return batch if self.world_size == 1 else _select_rows(batch, rows), weight
 
-    def share(self, rows: int) -> tuple[slice, float]:
-        """Which of so many rows are this worker's, and 1; where there is none for it, the first, and 0.
+    def own_rows(self, count: int) -> tuple[slice, float]:
+        """Return this worker's rows of `count` with weight 1, or, if there are too few, the first row with weight 0.
 
-        Every worker computes something, because those that share the weights have to move in step. Rows are dealt
-        out in turn, for those beside each other are of like length.
+        Every worker computes something, because workers with sharded weights must move in step. Rows are dealt in turn,
+        because neighboring rows have similar lengths.
         """
-        if self.rank < rows:
-            return slice(self.rank, None, self.size), 1.0
+        if self.rank < count:
+            return slice(self.rank, None, self.world_size), 1.0
         return slice(0, 1), 0.0
 
-    def total(self, numbers: Tensor) -> Tensor:
-        """The sum of what each worker gives, in its place. Raises WorkerLostError."""
-        if self.size > 1:
-            with self._together():
+    def all_reduce(self, numbers: Tensor) -> Tensor:
+        """Sum a tensor over all workers, in place. Raises WorkerLostError."""
+        if self.world_size > 1:
+            with self._collective():
                 dist.all_reduce(numbers)
         return numbers
 
-    def add_up_gradients(self, model: nn.Module) -> None:
-        """Give every parameter the sum of its gradients over the workers. Raises WorkerLostError.
+    def all_reduce_gradients(self, model: nn.Module) -> None:
+        """Sum the gradients of every parameter over all workers. Raises WorkerLostError.
 
-        Where the workers hold shards, gradients are summed as they come.
+        Gradients of sharded parameters are already summed in the backward pass.
         """
-        found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        gradients = [gradient for gradient in found if not is_shard(gradient)]
-        if self.size == 1 or not gradients:
+        existing = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        gradients = [gradient for gradient in existing if not is_shard(gradient)]
+        if self.world_size == 1 or not gradients:
             return
-        joined = self.total(torch.cat([gradient.flatten() for gradient in gradients]))
-        parts = joined.split([gradient.numel() for gradient in gradients])
+        summed = self.all_reduce(torch.cat([gradient.flatten() for gradient in gradients]))
+        parts = summed.split([gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [part.view_as(one) for part, one in zip(parts, gradients, strict=True)])
 
-    def any(self, asked: bool) -> bool:
-        """Whether any worker says so. Raises WorkerLostError."""
-        return bool(self.total(torch.tensor(float(asked))) > 0) if self.size > 1 else asked
+    def any(self, condition: bool) -> bool:
+        """Return whether the condition holds for any worker. Raises WorkerLostError."""
+        return bool(self.all_reduce(torch.tensor(float(condition))) > 0) if self.world_size > 1 else condition
 
-    def agreed(self, value: T | None) -> T:
-        """The leader's value, which the others need not know. Raises WorkerLostError."""
-        said: list[Any] = [value]
-        if self.size > 1:
-            with self._together():
-                dist.broadcast_object_list(said, src=0, device=torch.device("cpu"))
-        return said[0]
+    def broadcast(self, value: T | None) -> T:
+        """Return the main worker's value; other workers may pass None. Raises WorkerLostError."""
+        values: list[Any] = [value]
+        if self.world_size > 1:
+            with self._collective():
+                dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+        return values[0]
 
-    def leave_note(self, sentence: str) -> None:
-        """Have the leader say why this worker goes."""
-        if self.notes is not None:
-            self.notes.set(_note_of(self.rank), sentence)
+    def report_failure(self, message: str) -> None:
+        """Store the reason why this worker ends, for the main worker to report."""
+        if self.store is not None:
+            self.store.set(_failure_key(self.rank), message)
 
     @contextmanager
-    def joining_shards(self) -> Iterator[None]:
-        """Turn into words that a worker was lost while PyTorch joined shards, amid whatever was computed.
-
-        Raises WorkerLostError; other failures stay what they are.
-        """
+    def detect_lost_workers(self) -> Iterator[None]:
+        """Raise WorkerLostError where PyTorch fails because a worker ended; other errors pass."""
         try:
             yield
         except RuntimeError as error:
-            if self.size > 1 and _is_of_transport(error):
-                raise WorkerLostError(self._reason()) from error
+            if self.world_size > 1 and _is_transport_error(error):
+                raise WorkerLostError(self._failure_reason()) from error
             raise
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
-        """Turn the failure of what workers do together into words."""
+    def _collective(self) -> Iterator[None]:
+        """Raise WorkerLostError where a collective operation fails."""
         try:
             yield
         except RuntimeError as error:
-            raise WorkerLostError(self._reason()) from error
+            raise WorkerLostError(self._failure_reason()) from error
 
-    def _reason(self) -> str:
-        """What a worker that is gone left as its reason, if it had time to."""
-        end = time.monotonic() + SECONDS_FOR_REASONS
-        while self.leads and self.notes is not None and time.monotonic() < end:
-            for rank in range(1, self.size):
-                if self.notes.check([_note_of(rank)]):
-                    return self.notes.get(_note_of(rank)).decode()
+    def _failure_reason(self) -> str:
+        """Return the reason that a lost worker stored, if it had time to."""
+        end = time.monotonic() + FAILURE_REASON_SECONDS
+        while self.is_main and self.store is not None and time.monotonic() < end:
+            for rank in range(1, self.world_size):
+                if self.store.check([_failure_key(rank)]):
+                    return self.store.get(_failure_key(rank)).decode()
             time.sleep(0.05)
         return "a worker was lost"
 
 
-ALONE: Final = Team()
-"""No other worker."""
+SINGLE_WORKER: Final = WorkerGroup()
+"""Group of one worker."""
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether this worker holds a shard of each parameter only."""
+    """Return whether this worker holds only a shard of each parameter."""
     return is_shard(next(model.parameters()))
 
 
-def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that shards are of, on the CPU; all workers have to ask."""
-    return {name: joined(tensor.detach()).cpu() for name, tensor in tensors.items()}
+def gather_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Gather sharded tensors on the CPU; all workers must call this."""
+    return {name: full_tensor(tensor.detach()).cpu() for name, tensor in tensors.items()}
 
 
-def joined(tensor: Any) -> Tensor:
-    """The tensor that it is a shard of, if it is one; all workers have to ask."""
+def full_tensor(tensor: Any) -> Tensor:
+    """Gather a tensor if it is a shard; all workers must call this."""
     return tensor.full_tensor() if is_shard(tensor) else tensor
 
 
-def sharded_like(tensor: Tensor, shard: Any) -> Tensor:
-    """This worker's shard of a tensor that all have, cut as another shard is; itself where that is none."""
+def shard_like(tensor: Tensor, shard: Any) -> Tensor:
+    """Return this worker's shard of a tensor, placed like another shard; the tensor itself if that is none."""
     if not is_shard(shard):
         return tensor
     from torch.distributed.tensor import DTensor, Replicate
 
-    everywhere = [Replicate()] * shard.device_mesh.ndim
-    return DTensor.from_local(tensor, shard.device_mesh, everywhere).redistribute(placements=shard.placements)
+    replicated = [Replicate()] * shard.device_mesh.ndim
+    return DTensor.from_local(tensor, shard.device_mesh, replicated).redistribute(placements=shard.placements)
 
 
 def is_shard(tensor: Tensor) -> bool:
-    """Whether it is one of PyTorch's distributed tensors, whose module takes long to import."""
+    """Return whether a tensor is a DTensor, whose module takes long to import."""
     return hasattr(tensor, "full_tensor")
 
 
-def _is_of_transport(error: RuntimeError) -> bool:
-    """Whether it is what carries tensors between workers that failed; gloo says so by the file it failed in alone."""
+def _is_transport_error(error: RuntimeError) -> bool:
+    """Return whether the communication between workers failed; gloo only names its source file."""
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
-def _note_of(rank: int) -> str:
-    return f"note/{rank}"
+def _failure_key(rank: int) -> str:
+    return f"failure/{rank}"
 
 
-def _rows_of(value: Any, rows: slice) -> Any:
-    """The same with some of the rows of everything in it."""
+def _select_rows(value: Any, rows: slice) -> Any:
+    """Select rows of all tensors and arrays of a batch."""
     if isinstance(value, Tensor | np.ndarray):
         return value[rows]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
-        return dataclasses.replace(value, **{name: _rows_of(getattr(value, name), rows) for name in names})
+        return dataclasses.replace(value, **{name: _select_rows(getattr(value, name), rows) for name in names})
     return value

@@ -1,9 +1,10 @@
-"""Weights, gradients and the optimiser's memory in shards, one a worker (FSDP2; Rajbhandari et al., 2020, stage 3).
+"""Sharded training (FSDP2; Rajbhandari et al., 2020, stage 3), and gradient checkpointing.
 
-A block's weights are whole only while it computes. The optimiser's memory is written by all workers, as PyTorch's
-distributed checkpoints of safetensors, and read by any number of them.
+Each worker holds a shard of weights, gradients and optimizer state; a block gathers its weights only while it computes.
+All workers write the optimizer state as PyTorch's distributed checkpoints in safetensors, which any number of workers
+can read.
 
-What of PyTorch this needs takes a second to import, so whoever may do without imports this module late.
+This module imports parts of PyTorch that take a second to load, so it is imported only when needed.
 """
 
 import warnings
@@ -23,83 +24,83 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.utils.checkpoint import checkpoint
 
 from dragoman.errors import ConfigError
-from dragoman.nn.blocks import CausalBlock, DecoderBlock, EncoderBlock
-from dragoman.training.compilation import ENTRANCES
-from dragoman.training.distributed import Team
-from dragoman.training.optimizers import Optimiser, optimiser_tensors, restore_optimiser
+from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock
+from dragoman.training.distributed import WorkerGroup
+from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer
+from dragoman.training.step import FORWARD_METHODS
 
-BLOCKS = (EncoderBlock, CausalBlock, DecoderBlock)
+BLOCKS = (EncoderBlock, DecoderOnlyBlock, DecoderBlock)
 
 
-def shard(model: nn.Module, team: Team, *, device: torch.device) -> None:
-    """Leave of every parameter the worker's shard. Raises ConfigError on a network that has no blocks to be sharded by.
+def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device) -> None:
+    """Replace every parameter by this worker's shard. Raises ConfigError on a model without Transformer blocks.
 
-    Sums over the workers are sums, because losses are divided by the predictions of all.
+    Gradients are summed over the workers, not averaged, because losses are divided by the predictions of all.
     """
     blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
     if not blocks:
-        raise ConfigError("training.sharding = full is for Transformers; leave it out")
+        raise ConfigError("training.sharding = full needs a Transformer; leave it out")
     if any(".cross_attention.score." in f".{name}" for name, _ in model.named_parameters()):
         raise ConfigError(
-            "training.sharding = full does not go with a score that has weights between decoder and encoder; "
+            "training.sharding = full does not support a cross-attention score with weights; "
             "leave it out, or choose model.attention.cross.score = scaled_dot"
         )
-    # What blocks return is a view, as it warns of, and nothing here changes such in place.
+    # Blocks return views, about which FSDP2 warns; they are not modified in place here.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module", category=UserWarning)
-    mesh = init_device_mesh(device.type, (team.size,))
+    mesh = init_device_mesh(device.type, (workers.world_size,))
     for block in blocks:
-        # The keys and values of the source are computed before the block they are for begins.
-        across = block.cross_attention if isinstance(block, DecoderBlock) else None
-        before = [] if across is None else [across.key, across.value]
-        for module in (*before, block):
+        # The keys and values of the source are computed before their block runs.
+        cross_attention = block.cross_attention if isinstance(block, DecoderBlock) else None
+        projections = [] if cross_attention is None else [cross_attention.key, cross_attention.value]
+        for module in (*projections, block):
             _shard(module, mesh)
     _shard(model, mesh)
-    for name in ENTRANCES:
+    for name in FORWARD_METHODS:
         if hasattr(model, name):
             register_fsdp_forward_method(model, name)
 
 
-def compute_again(model: nn.Module) -> None:
-    """Keep of every block only what goes into it, and compute the rest once more in the backward pass.
+def enable_gradient_checkpointing(model: nn.Module) -> None:
+    """Store only the inputs of every block and recompute the rest in the backward pass.
 
-    Raises ConfigError on a network that has no blocks.
+    Raises ConfigError on a model without Transformer blocks.
     """
     blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
     if not blocks:
-        raise ConfigError("training.recompute = true is for Transformers; leave it out")
+        raise ConfigError("training.gradient_checkpointing = true needs a Transformer; leave it out")
     for block in blocks:
-        block.forward = partial(_again, block, block.forward)  # type: ignore[method-assign]
+        block.forward = partial(_checkpointed, block, block.forward)  # type: ignore[method-assign]
 
 
-def write_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
-    """The optimiser's memory, each worker its own; all have to call this."""
+def write_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """Write the optimizer state, each worker its own shard; all workers must call this."""
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    save(optimiser_tensors(optimiser, model), storage_writer=writer)
+    save(optimizer_tensors(optimizer, model), storage_writer=writer)
 
 
-def read_shards(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
-    """The inverse of `write_shards`, for any number of workers, whether they hold shards or everything."""
+def read_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """Read the optimizer state that `write_shards` wrote, with any number of workers, sharded or not."""
     reader = HuggingFaceStorageReader(str(folder))
-    known = reader.read_metadata().state_dict_metadata
+    metadata = reader.read_metadata().state_dict_metadata
     parameters = dict(model.named_parameters())
     state: dict[str, Any] = {}
-    for key, facts in known.items():
-        like = parameters[key.rpartition("/")[0]]
-        shape = facts.size  # type: ignore[union-attr]
-        state[key] = torch.zeros_like(like) if shape == like.shape else torch.zeros(shape)
+    for key, entry in metadata.items():
+        parameter = parameters[key.rpartition("/")[0]]
+        shape = entry.size  # type: ignore[union-attr]
+        state[key] = torch.zeros_like(parameter) if shape == parameter.shape else torch.zeros(shape)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # one that there is no other worker
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch warns where there is a single worker
         load(state, storage_reader=reader, no_dist=not dist.is_initialized())
-    restore_optimiser(optimiser, model, state)
+    restore_optimizer(optimizer, model, state)
 
 
 def _shard(module: nn.Module, mesh: Any) -> None:
     fully_shard(module, mesh=mesh)
     module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
-    module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo knows no other
+    module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo supports no other reduction
 
 
-def _again(block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _checkpointed(block: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if not (block.training and torch.is_grad_enabled()):
-        return forward(*given, **named)
-    return checkpoint(forward, *given, use_reentrant=False, **named)
+        return forward(*args, **kwargs)
+    return checkpoint(forward, *args, use_reentrant=False, **kwargs)

@@ -1,224 +1,196 @@
-r"""Cross-entropy with label smoothing (Szegedy et al., 2016, section 7), summed over tokens.
+r"""Loss functions of all tasks: cross-entropies, summed over the predictions of a batch.
 
-For a word $y$ and smoothing $\epsilon$ over a vocabulary of $V$ words,
-$L = -(1-\epsilon)\log p_y - \frac{\epsilon}{V} \sum_v \log p_v$.
-
-`smoothed_cross_entropy` is the equation. `unembedding_loss` is the fast road for training: projection, loss and both
-gradients in chunks of rows, so that the logits of a batch are never held at once. The two agree by law. A distribution
-may be taught beside the word, which takes a share of the loss.
+Label smoothing $\epsilon$ spreads the target over all tokens or labels; of a question, over all positions of an answer.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Literal, Protocol, assert_never, runtime_checkable
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from pydantic import Field
+from torch import Tensor, nn
 
-from dragoman.nn.cpu_ops import LOGITS, core_for
-from dragoman.training.precision import ALIKE, rounded
-from dragoman.typing import Float, Int
+from dragoman.config import Config
+from dragoman.data.batching.packing import TextBatch
+from dragoman.data.batching.token_batches import Batch
+from dragoman.data.datasets.labeled import LabeledBatch
+from dragoman.data.datasets.qa import SpanBatch
+from dragoman.data.datasets.tagged import TaggedBatch
+from dragoman.models.task_heads import SpanLogits, answer_mask
+from dragoman.shapes import Lengths
+from dragoman.training.chunked_loss import (
+    Loss,
+    OutputProjection,
+    fused_linear_cross_entropy,
+    label_smoothed_cross_entropy,
+)
+from dragoman.training.distillation import DistillationConfig, distillation_loss
+from dragoman.training.precision import Precision, output_matmul_dtype
+from dragoman.training.r_drop import RDropConfig, r_drop_loss
+from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
+from dragoman.typing import Bool, Float, Int
 
-CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
+Tokens = Int[Tensor, "batch places"]
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Sums over tokens: what is minimised, and the plain negative log-likelihood beside it."""
+class CrossEntropyConfig(Config):
+    """Cross-entropy of the next target token."""
 
-    objective: Float[Tensor, ""]
-    negative_log_likelihood: Float[Tensor, ""]
+    kind: Literal["cross_entropy"] = "cross_entropy"
 
 
-@dataclass(frozen=True)
-class Taught:
-    r"""What tokens are to be like; of a share $\lambda$ the loss is $(1-\lambda) L + \lambda KL(q \| p)$."""
-
-    share: float
-    distribution: Callable[[slice], Float[Tensor, "tokens vocabulary"]]
+LossConfig = Annotated[CrossEntropyConfig | RDropConfig | DistillationConfig, Field(discriminator="kind")]
 
 
-def smoothed_cross_entropy(
-    logits: Float[Tensor, "tokens vocabulary"], expected: Int[Tensor, " tokens"], *, smoothing: float
+@runtime_checkable
+class TrainableDecoderOnly(Protocol):
+    """Decoder-only model trained by `causal_lm_loss`."""
+
+    unembedding: OutputProjection
+
+    def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]: ...
+
+
+@runtime_checkable
+class TrainableEncoderOnly(Protocol):
+    """Encoder-only model trained by `masked_lm_loss`."""
+
+    unembedding: OutputProjection
+
+    def hidden(self, tokens: Tokens, lengths: Lengths) -> Float[Tensor, "batch places size"]: ...
+
+    def mlm_hidden(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]: ...
+
+
+def build_translation_loss(
+    config: LossConfig, *, smoothing: float, precision: Precision, teachers: Sequence[TrainableSeq2Seq] = ()
+) -> LossFunction[TrainableSeq2Seq, Batch]:
+    """Build the loss of a batch of sentence pairs; distillation needs its `teachers`."""
+    match config:
+        case CrossEntropyConfig():
+            return cross_entropy_loss(smoothing, precision=precision)
+        case RDropConfig(weight=weight):
+            return r_drop_loss(smoothing, weight=weight, precision=precision)
+        case DistillationConfig(weight=weight, temperature=temperature, alternate_teachers=alternate):
+            assert teachers, "distillation needs a teacher"
+            return distillation_loss(
+                smoothing,
+                teachers,
+                weight=weight,
+                temperature=temperature,
+                alternate_teachers=alternate,
+                precision=precision,
+            )
+        case _:
+            assert_never(config)
+
+
+def cross_entropy_loss(smoothing: float, *, precision: Precision = "float32") -> LossFunction[TrainableSeq2Seq, Batch]:
+    r"""Return $-\sum_t \log p(y_t | y_{<t}, x)$ under teacher forcing, from the BOS to the EOS symbol."""
+
+    def loss(model: TrainableSeq2Seq, batch: Batch) -> Loss:
+        hidden, labels = target_states(model, batch)
+        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
+
+    return loss
+
+
+def causal_lm_loss(
+    smoothing: float = 0.0, *, precision: Precision = "float32"
+) -> LossFunction[TrainableDecoderOnly, TextBatch]:
+    r"""Return $-\sum_t \log p(x_{t+1} | x_{\le t})$ over the counted positions (Radford et al., 2018).
+
+    The model gets document ids only where a row holds several documents; otherwise its causal mask suffices.
+    """
+
+    def loss(model: TrainableDecoderOnly, batch: TextBatch) -> Loss:
+        hidden = model.hidden(batch.tokens, batch.document_ids if batch.has_multiple_documents else None)[
+            batch.loss_mask
+        ]
+        labels = batch.labels[batch.loss_mask]
+        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
+
+    return loss
+
+
+def masked_lm_loss(
+    smoothing: float = 0.0, *, precision: Precision = "float32"
+) -> LossFunction[TrainableEncoderOnly, TextBatch]:
+    """Predict the original token at every selected position (Devlin et al., 2019, section 3.1)."""
+
+    def loss(model: TrainableEncoderOnly, batch: TextBatch) -> Loss:
+        hidden = model.mlm_hidden(model.hidden(batch.tokens, batch.lengths)[batch.loss_mask])
+        labels = batch.labels[batch.loss_mask]
+        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
+
+    return loss
+
+
+def sequence_classification_loss(smoothing: float) -> LossFunction[nn.Module, LabeledBatch]:
+    """Predict one label per text; the sum is over texts."""
+
+    def loss(model: nn.Module, batch: LabeledBatch) -> Loss:
+        logits: Tensor = model(batch.tokens, batch.lengths)
+        return label_smoothed_cross_entropy(logits, batch.labels, smoothing=smoothing)
+
+    return loss
+
+
+def token_classification_loss(smoothing: float) -> LossFunction[nn.Module, TaggedBatch]:
+    """Predict the label of every word at its first token; the sum is over words."""
+
+    def loss(model: nn.Module, batch: TaggedBatch) -> Loss:
+        logits: Tensor = model(batch.tokens, batch.lengths)
+        labeled = batch.labels >= 0
+        return label_smoothed_cross_entropy(logits[labeled], batch.labels[labeled], smoothing=smoothing)
+
+    return loss
+
+
+def question_answering_loss(smoothing: float) -> LossFunction[nn.Module, SpanBatch]:
+    r"""Return $-\frac{1}{2}(\log p_{start} + \log p_{end})$ of the answer (Devlin et al., 2019, section 4.2).
+
+    The sum is over windows. In a window without the answer, start and end are position 0.
+    """
+
+    def loss(model: nn.Module, batch: SpanBatch) -> Loss:
+        logits: SpanLogits = model(batch.tokens, batch.lengths, batch.segments)
+        allowed = answer_mask(batch.lengths, batch.segments)
+        start = masked_cross_entropy(logits.starts, batch.starts, allowed, smoothing=smoothing)
+        end = masked_cross_entropy(logits.ends, batch.ends, allowed, smoothing=smoothing)
+        return Loss((start.value + end.value) / 2, (start.negative_log_likelihood + end.negative_log_likelihood) / 2)
+
+    return loss
+
+
+def masked_cross_entropy(
+    logits: Float[Tensor, "rows places"],
+    labels: Int[Tensor, " rows"],
+    allowed: Bool[Tensor, "rows places"],
+    *,
+    smoothing: float,
 ) -> Loss:
-    """The equation above, holding all logits."""
-    log_probs = logits.float().log_softmax(dim=-1)
-    nll = -log_probs.gather(1, expected[:, None]).sum()
-    uniform = -log_probs.mean(dim=-1).sum()
+    """Label-smoothed cross-entropy over the allowed positions of each row, which include the label."""
+    lowest = torch.finfo(torch.float32).min
+    log_probs = logits.float().masked_fill(~allowed, lowest).log_softmax(dim=-1)
+    nll = -log_probs.gather(1, labels[:, None]).sum()
+    uniform = -(log_probs.masked_fill(~allowed, 0).sum(dim=-1) / allowed.sum(dim=-1)).sum()
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def unembedding_loss(
+def _projected_loss(
     hidden: Float[Tensor, "tokens size"],
-    weight: Float[Tensor, "vocabulary size"],
-    bias: Float[Tensor, " vocabulary"] | None,
-    expected: Int[Tensor, " tokens"],
+    projection: OutputProjection,
+    labels: Int[Tensor, " tokens"],
     *,
     smoothing: float,
-    taught: Taught | None = None,
-    products: torch.dtype = torch.float32,
+    precision: Precision,
 ) -> Loss:
-    """The same from the hidden states: logits exist a chunk at a time, and gradients are made in the same pass.
-
-    `products` is the number format of the three large products; softmax and sums are in float32 whatever it is.
-    """
-    objective, nll = _UnembeddingLoss.apply(hidden, weight, bias, expected, smoothing, taught, products)  # type: ignore[no-untyped-call]
-    return Loss(objective, nll)
-
-
-def rows_of_chunks(vocabulary: int, products: torch.dtype, *, passes: int = 1) -> int:
-    """How many tokens have their logits at a time, where each is read in so many passes."""
-    rows = max(1, CHUNK_BYTES // (4 * vocabulary * passes))
-    return rows if products == torch.float32 or rows < ALIKE else rows - rows % ALIKE
-
-
-class _UnembeddingLoss(torch.autograd.Function):
-    r"""The gradient in the logits is $p - (1-\lambda)\,((1-\epsilon)\,e_y + \epsilon/V) - \lambda q$, with $q$ what is
-    taught; the constant is folded in at the end."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        expected: Tensor,
-        smoothing: float,
-        taught: Taught | None,
-        products: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad[:3])
-        sums = _ChunkSums.start(hidden, weight, bias, smoothing=smoothing, taught=taught, gradients=wanted)
-        small = hidden.to(products), weight.to(products), None if bias is None else bias.to(products)
-        rows = rows_of_chunks(len(weight), products)
-        for begin in range(0, hidden.shape[0], rows):
-            sums.add(slice(begin, begin + rows), *small, expected)
-        if wanted:
-            sums.fold_in_uniform(hidden, weight)
-            ctx.save_for_backward(sums.hidden_gradient, sums.weight_gradient, sums.bias_gradient)
-        ctx.mark_non_differentiable(sums.nll)
-        return sums.objective, sums.nll
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scale = gradients[0]
-        hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None, None, None
-
-
-@dataclass
-class _ChunkSums:
-    """Losses and gradients gathered chunk by chunk; a word weighs `certainty`, and all together weigh `uniform`."""
-
-    certainty: float
-    uniform: float
-    taught: Taught | None
-    weight_sum: Tensor
-    bias_sum: Tensor | float
-    objective: Tensor
-    nll: Tensor
-    hidden_gradient: Tensor | None
-    weight_gradient: Tensor | None
-    bias_gradient: Tensor | None
-
-    @classmethod
-    def start(
-        cls,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        *,
-        smoothing: float,
-        taught: Taught | None,
-        gradients: bool,
-    ) -> "_ChunkSums":
-        own = 1.0 if taught is None else 1 - taught.share
-        return cls(
-            certainty=own * (1 - smoothing),
-            uniform=own * smoothing,
-            taught=taught,
-            weight_sum=weight.float().sum(dim=0),
-            bias_sum=0.0 if bias is None else bias.float().sum(),
-            objective=hidden.new_zeros((), dtype=torch.float32),
-            nll=hidden.new_zeros((), dtype=torch.float32),
-            hidden_gradient=torch.empty_like(hidden) if gradients else None,
-            weight_gradient=torch.zeros_like(weight) if gradients else None,
-            bias_gradient=torch.zeros_like(bias) if gradients and bias is not None else None,
-        )
-
-    def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor) -> None:
-        rows, words = hidden[chunk], expected[chunk, None]
-        filled = rounded(rows, rows.dtype)
-        logits = F.linear(filled, weight, bias)
-        wanted = None if self.taught is None else self.taught.distribution(slice(chunk.start, chunk.start + len(rows)))
-        core = core_for(self.weight_sum) if logits.dtype in LOGITS else None
-        if core is not None:
-            self._add_by_core(core, chunk, logits, weight, filled, expected[chunk], wanted)
-            return
-        logits = logits[: len(rows)].float()
-        probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
-        likeliest = probs.amax(dim=-1, keepdim=True)  # at least 1/V, so its logarithm is exact enough
-        log_normaliser = logits.amax(dim=-1, keepdim=True) - likeliest.log()
-        chosen = logits.gather(1, words) - log_normaliser
-        self.nll -= chosen.sum()
-        # sum_v log p_v = sum_v z_v - V log Z: no further pass over the vocabulary.
-        mean_log_prob = (rows.float() @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normaliser[:, 0]
-        self.objective -= self.certainty * chosen.sum() + self.uniform * mean_log_prob.sum()
-        if wanted is not None:
-            self._add_divergence(wanted, torch.dot(wanted.flatten(), (logits - log_normaliser).flatten()))
-        if self.hidden_gradient is None or self.weight_gradient is None:
-            return
-        gradient = probs
-        gradient.scatter_add_(1, words, gradient.new_full(words.shape, -self.certainty))
-        if wanted is not None:
-            gradient.sub_(wanted, alpha=self.share)
-        if self.bias_gradient is not None:
-            self.bias_gradient += gradient.sum(dim=0)
-        gradient = rounded(gradient, weight.dtype)
-        self.hidden_gradient[chunk] = (gradient @ weight)[: len(rows)]
-        self.weight_gradient += gradient.t() @ filled
-
-    @property
-    def share(self) -> float:
-        """Of what is taught."""
-        return 0.0 if self.taught is None else self.taught.share
-
-    def _add_divergence(self, wanted: Tensor, mean_log_prob: Tensor | float) -> None:
-        r"""$KL(q \| p)$ of a stretch, from the mean of $\log p$ under $q$, summed."""
-        logarithms = wanted.clamp_min(torch.finfo(wanted.dtype).tiny).log_()  # 0 log 0 is 0
-        self.objective += self.share * (torch.dot(wanted.flatten(), logarithms.flatten()) - mean_log_prob)
-
-    def _add_by_core(
-        self,
-        core: Any,
-        chunk: slice,
-        logits: Tensor,
-        weight: Tensor,
-        filled: Tensor,
-        expected: Tensor,
-        wanted: Tensor | None,
-    ) -> None:
-        """The same in one pass over each row of logits, which becomes their gradient where it stands."""
-        count = len(expected)
-        nll, mean_log_prob, taught = core.losses(
-            logits[:count], expected, self.certainty, wanted, self.share, self.bias_gradient
-        )
-        self.nll += nll
-        self.objective += self.certainty * nll - self.uniform * mean_log_prob
-        if wanted is not None:
-            self._add_divergence(wanted, taught)
-        if self.hidden_gradient is None or self.weight_gradient is None:
-            return
-        logits[count:] = 0
-        self.hidden_gradient[chunk] = (logits @ weight)[:count]
-        self.weight_gradient += logits.t() @ filled
-
-    def fold_in_uniform(self, hidden: Tensor, weight: Tensor) -> None:
-        share = self.uniform / weight.shape[0]
-        assert self.hidden_gradient is not None
-        assert self.weight_gradient is not None
-        self.hidden_gradient -= share * self.weight_sum
-        self.weight_gradient -= share * hidden.sum(dim=0)
-        if self.bias_gradient is not None:
-            self.bias_gradient -= share * hidden.shape[0]
+    return fused_linear_cross_entropy(
+        hidden,
+        projection.weight,
+        projection.bias,
+        labels,
+        smoothing=smoothing,
+        matmul_dtype=output_matmul_dtype(precision, hidden.device),
+    )

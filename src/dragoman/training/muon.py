@@ -1,11 +1,11 @@
-r"""Muon (Jordan et al., 2024): momentum whose matrix is made orthogonal before it is a step.
+r"""Muon (Jordan et al., 2024): momentum whose matrix is orthogonalized before each step.
 
 The momentum $M$ of a matrix is replaced by the nearest semi-orthogonal matrix, $U V^\top$ of $M = U S V^\top$, so that
-all directions are learnt alike, the rare ones too. Newton and Schulz's iteration finds it nearly, by products alone.
-What is no matrix between hidden states, vectors, embeddings and the unembedding, is learnt by AdamW beside it.
+all directions are learned equally fast, rare ones too. The Newton-Schulz iteration approximates it by matrix products
+alone. AdamW trains the other parameters: vectors, embeddings and the output layer.
 
-An orthogonal step is scaled by $0.2 \sqrt{\max(n, m)}$ (Liu et al., 2025, equation 4), which makes its elements as
-large as AdamW's mostly are, so that one learning rate serves both.
+An orthogonal step is scaled by $0.2 \sqrt{\max(n, m)}$ (Liu et al., 2025, equation 4), which makes its elements about
+as large as AdamW's, so that one learning rate serves both.
 """
 
 import math
@@ -18,28 +18,31 @@ from torch.optim.adamw import adamw
 
 from dragoman.models.task_heads import Head
 from dragoman.nn.embedding import Unembedding
-from dragoman.nn.embedding_tables import tables
-from dragoman.training.distributed import ALONE, Team, is_shard, joined, sharded_like
+from dragoman.nn.embedding_tables import lookup_parameters
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor, is_shard, shard_like
 from dragoman.typing import Float
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the iteration: its fixed points lie around 1, and small singular values grow by 3.4445 each time."""
-STEPS = 5
-LIKE_ADAMW = 0.2
+"""Coefficients of the iteration: singular values converge to about 1, and small ones grow by 3.4445 each time."""
+ITERATIONS = 5
+ADAMW_RMS = 0.2
+"""Typical root mean square of an AdamW step, in learning rates."""
 
 Matrices = Float[Tensor, "*count rows columns"]
 
 
-def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dtype = torch.float32) -> Matrices:
-    r"""Nearly $U V^\top$: from $X = M / \|M\|_F$ on, so often $X \leftarrow a X + b (XX^\top) X + c (XX^\top)^2 X$.
+def orthogonalize(
+    matrices: Matrices, *, steps: int = ITERATIONS, matmul_dtype: torch.dtype = torch.float32
+) -> Matrices:
+    r"""Approximate $U V^\top$: from $X = M / \|M\|_F$, repeat $X \leftarrow a X + b (XX^\top) X + c (XX^\top)^2 X$.
 
-    Singular values come to lie between 0.7 and 1.2, but for those that were almost 0; a matrix of zeros stays one.
-    `products` is the number format of the iteration, which bears that of bfloat16.
+    Singular values end between 0.7 and 1.2, except those close to 0; a matrix of zeros stays zero. `matmul_dtype` is
+    the number format of the iteration, for which bfloat16 is precise enough.
     """
     a, b, c = COEFFICIENTS
     wide = matrices.shape[-2] <= matrices.shape[-1]
     x = matrices if wide else matrices.mT
-    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(products).view(-1, *x.shape[-2:])
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(matmul_dtype).view(-1, *x.shape[-2:])
     for _ in range(steps):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)  # sums within products
@@ -48,10 +51,11 @@ def orthogonalised(matrices: Matrices, *, steps: int = STEPS, products: torch.dt
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices between hidden states, in order, those of the heads of a score together: all but tables and what
-    maps to words, labels or places of an answer.
+    """Return the matrices between hidden states, in order: all but embedding tables and the output layers of heads.
+
+    The stacked matrices of an attention score count as matrices.
     """
-    others = tables(model)
+    others = lookup_parameters(model)
     for module in model.modules():
         if isinstance(module, Unembedding):
             others.add(id(module.weight))
@@ -62,7 +66,7 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 
 @final
 class MuonWithAdamW(torch.optim.Optimizer):
-    """Muon for `matrices`; for the `rest` AdamW (Loshchilov and Hutter, 2019) without decay; one learning rate."""
+    """Muon for `matrices`, AdamW (Loshchilov and Hutter, 2019) without decay for `rest`; one learning rate."""
 
     def __init__(
         self,
@@ -74,60 +78,60 @@ class MuonWithAdamW(torch.optim.Optimizer):
         weight_decay: float,
         betas: tuple[float, float],
         eps: float,
-        products: torch.dtype = torch.float32,
-        team: Team = ALONE,
+        matmul_dtype: torch.dtype = torch.float32,
+        workers: WorkerGroup = SINGLE_WORKER,
     ) -> None:
-        """`products` is the number format that matrices are made orthogonal in; of these each worker does its share."""
-        self.products, self.team = products, team
+        """`matmul_dtype` is the number format of the iteration, whose matrices are distributed over `workers`."""
+        self.matmul_dtype, self.workers = matmul_dtype, workers
         groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
         common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
         super().__init__([group for group in groups if group["params"]], common)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One update of all parameters that have a gradient."""
-        assert closure is None, "the loss is computed before"
+        """Update all parameters that have a gradient."""
+        assert closure is None, "the loss is computed before the step"
         for group in self.param_groups:
-            learnt = [parameter for parameter in group["params"] if parameter.grad is not None]
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             if group["muon"]:
-                self._orthogonal(learnt, group)
+                self._muon_step(parameters, group)
             else:
-                self._adaptive(learnt, group)
+                self._adamw_step(parameters, group)
 
-    def _orthogonal(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """Nesterov's look ahead along the momentum, made orthogonal, for all matrices of a shape at once.
+    def _muon_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Orthogonalize the Nesterov momentum of all matrices of the same shape at once, and step.
 
-        A step follows from the whole matrix: where workers hold shards, each joins them, one matrix at a time. Nothing
-        moves before all workers have done their part, so that one that is lost leaves an update undone.
+        A sharded matrix is gathered by every worker, one at a time. No parameter changes before all workers have
+        finished, so that a lost worker leaves the whole step undone.
         """
-        alike: dict[object, list[nn.Parameter]] = {}
+        by_shape: dict[object, list[nn.Parameter]] = {}
         for parameter in parameters:
-            alike.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
+            by_shape.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
         decay, steps = group["momentum"], list[tuple[nn.Parameter, Tensor]]()
-        for some in alike.values():
-            ahead = [joined(_added(one.grad, self._momentum(one, decay), decay)) for one in some]
-            made = self._made_orthogonal(torch.stack(ahead))
-            steps += [(one, sharded_like(step, one)) for one, step in zip(some, made, strict=True)]
+        for same_shape in by_shape.values():
+            nesterov = [full_tensor(_accumulate(one.grad, self._momentum(one, decay), decay)) for one in same_shape]
+            orthogonal = self._orthogonalize(torch.stack(nesterov))
+            steps += [(one, shard_like(step, one)) for one, step in zip(same_shape, orthogonal, strict=True)]
         for parameter, step in steps:
             self.state[parameter]["momentum"] = self._momentum(parameter, decay)
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            parameter.add_(step, alpha=-group["lr"] * LIKE_ADAMW * math.sqrt(max(parameter.shape[-2:])))
+            parameter.add_(step, alpha=-group["lr"] * ADAMW_RMS * math.sqrt(max(parameter.shape[-2:])))
 
-    def _made_orthogonal(self, matrices: Matrices) -> Matrices:
-        """By each worker some of them, where they are as many as workers. Raises WorkerLostError."""
-        if self.team.size == 1 or len(matrices) < self.team.size:
-            return orthogonalised(matrices, products=self.products)
-        mine, steps = slice(self.team.rank, None, self.team.size), torch.zeros_like(matrices)
-        steps[mine] = orthogonalised(matrices[mine], products=self.products)
-        return self.team.total(steps)
+    def _orthogonalize(self, matrices: Matrices) -> Matrices:
+        """Distribute the matrices over the workers if there are enough. Raises WorkerLostError."""
+        if self.workers.world_size == 1 or len(matrices) < self.workers.world_size:
+            return orthogonalize(matrices, matmul_dtype=self.matmul_dtype)
+        own, steps = slice(self.workers.rank, None, self.workers.world_size), torch.zeros_like(matrices)
+        steps[own] = orthogonalize(matrices[own], matmul_dtype=self.matmul_dtype)
+        return self.workers.all_reduce(steps)
 
     def _momentum(self, parameter: nn.Parameter, decay: float) -> Tensor:
-        """With the newest gradient."""
+        """Return the momentum including the current gradient."""
         before = self.state.get(parameter, {}).get("momentum")
-        return _added(parameter.grad, torch.zeros_like(parameter) if before is None else before, decay)
+        return _accumulate(parameter.grad, torch.zeros_like(parameter) if before is None else before, decay)
 
-    def _adaptive(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """Algorithm 2 of Loshchilov and Hutter, where nothing decays, in one pass over each parameter."""
+    def _adamw_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Algorithm 2 of Loshchilov and Hutter without decay, in one pass over each parameter."""
         states = [self._moments(parameter) for parameter in parameters]
         beta, gamma = group["betas"]
         adamw(
@@ -155,7 +159,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
         return state
 
 
-def _added(gradient: Tensor | None, momentum: Tensor, decay: float) -> Tensor:
-    """The gradient, and of the momentum what is left."""
-    assert gradient is not None, "what has none is not learnt"
+def _accumulate(gradient: Tensor | None, momentum: Tensor, decay: float) -> Tensor:
+    """Return the gradient plus the decayed momentum."""
+    assert gradient is not None, "parameters without a gradient are left out"
     return torch.add(gradient, momentum, alpha=decay)

@@ -1,7 +1,12 @@
-"""The rule of an update: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) or Muon (Jordan, 2024)."""
+"""Optimizers: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) and Muon (Jordan, 2024).
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, assert_never
+PyTorch's optimizers import its compiler when they are built and at every step, only to disable it. That import takes
+over a second and 60 MB, so the methods are called unwrapped here.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, assert_never
 
 import torch
 from pydantic import Field
@@ -9,127 +14,160 @@ from torch import Tensor, nn
 
 from dragoman.config import Config
 from dragoman.errors import RunError
-from dragoman.models.weights import placed_like
-from dragoman.nn.embedding_tables import tables
-from dragoman.training import adam
-from dragoman.training.distributed import ALONE, Team
+from dragoman.models.weights import place_like
+from dragoman.nn.embedding_tables import lookup_parameters
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 
-Rate = Annotated[float, Field(gt=0.0, description="peak of the learning rate")]
+LearningRate = Annotated[float, Field(gt=0.0, description="peak learning rate")]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
-Betas = Annotated[tuple[Beta, Beta], Field(description="decay of the averages of gradient and squared gradient")]
+Betas = Annotated[
+    tuple[Beta, Beta], Field(description="decay rates of the moving averages of gradient and squared gradient")
+]
 Epsilon = Annotated[float, Field(gt=0.0, description="added to the root of the squared gradient")]
 
 
-class Adam(Config):
-    """Adam; the second moment's decay of 0.98 is the Transformer's."""
+class AdamConfig(Config):
+    """Adam, with the second decay rate of the Transformer, 0.98."""
 
     kind: Literal["adam"] = "adam"
-    learning_rate: Rate = 0.001
+    learning_rate: LearningRate = 0.001
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
 
 
-class AdamW(Config):
-    """Adam with decoupled weight decay on matrices; biases, norms, embeddings and other tables do not decay."""
+class AdamWConfig(Config):
+    """Adam with decoupled weight decay of matrices; biases, norms, embeddings and other tables do not decay."""
 
     kind: Literal["adamw"] = "adamw"
-    learning_rate: Rate = 0.001
+    learning_rate: LearningRate = 0.001
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
-    weight_decay: float = Field(0.01, ge=0.0, description="decay of matrices, times the learning rate")
+    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
 
 
-class Muon(Config):
-    """Muon for the matrices between hidden states; for embeddings, unembedding and vectors AdamW without decay."""
+class MuonConfig(Config):
+    """Muon for matrices between hidden states; AdamW without decay for embeddings, output layer and vectors."""
 
     kind: Literal["muon"] = "muon"
-    learning_rate: Rate = 0.001
-    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay of the sum of gradients that is made orthogonal")
-    weight_decay: float = Field(0.01, ge=0.0, description="decay of matrices, times the learning rate")
+    learning_rate: LearningRate = 0.001
+    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay rate of the momentum")
+    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
 
 
-OptimiserConfig = Annotated[Adam | AdamW | Muon, Field(discriminator="kind")]
-Optimiser = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
+OptimizerConfig = Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")]
+Optimizer = torch.optim.Adam | torch.optim.AdamW | MuonWithAdamW
+
+_ADAM_STEP: Final = inspect.unwrap(torch.optim.Adam.step)
+"""Step of Adam and of AdamW, without the wrapper that imports the compiler."""
 
 
-def build_optimiser(
-    config: OptimiserConfig, model: nn.Module, *, products: torch.dtype = torch.float32, team: Team = ALONE
-) -> Optimiser:
-    """The optimiser of all parameters of `model`, fused where the device can.
+class _Adam(torch.optim.Adam):
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        return _ADAM_STEP(self, closure)
 
-    `products` is the number format of Muon's iteration, whose matrices are shared out among the team.
+
+class _AdamW(torch.optim.AdamW):
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        return _ADAM_STEP(self, closure)
+
+
+def build_optimizer(
+    config: OptimizerConfig,
+    model: nn.Module,
+    *,
+    matmul_dtype: torch.dtype = torch.float32,
+    workers: WorkerGroup = SINGLE_WORKER,
+) -> Optimizer:
+    """Build the optimizer of all parameters of a model, fused where the device supports it.
+
+    `matmul_dtype` is the number format of Muon's iteration, whose matrices are distributed over the workers.
     """
-    adam.keep_the_compiler_out()
+    bypass_compiler()
     match config:
-        case Adam():
-            return adam.Adam(
+        case AdamConfig():
+            return _Adam(
                 model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
             )
-        case AdamW():
-            return adam.AdamW(
+        case AdamWConfig():
+            return _AdamW(
                 _decay_groups(model, config.weight_decay),
                 lr=config.learning_rate,
                 betas=config.betas,
                 eps=config.epsilon,
                 fused=True,
             )
-        case Muon():
+        case MuonConfig():
             matrices = hidden_matrices(model)
-            chosen = {id(matrix) for matrix in matrices}
+            matrix_ids = {id(matrix) for matrix in matrices}
             return MuonWithAdamW(
                 matrices,
-                [parameter for parameter in model.parameters() if id(parameter) not in chosen],
+                [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids],
                 lr=config.learning_rate,
                 momentum=config.momentum,
                 weight_decay=config.weight_decay,
                 betas=config.betas,
                 eps=config.epsilon,
-                products=products,
-                team=team,
+                matmul_dtype=matmul_dtype,
+                workers=workers,
             )
         case _:
             assert_never(config)
 
 
-def set_learning_rate(optimiser: Optimiser, rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = rate
+def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
 
 
-def optimiser_tensors(optimiser: Optimiser, model: nn.Module) -> dict[str, Tensor]:
-    """The optimiser's memory of every parameter by name, empty before the first update."""
+def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """Return the state of every parameter by name; empty before the first step."""
     return {
         f"{name}/{part}": value
         for name, parameter in model.named_parameters()
-        for part, value in optimiser.state.get(parameter, {}).items()
+        for part, value in optimizer.state.get(parameter, {}).items()
     }
 
 
-def restore_optimiser(optimiser: Optimiser, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse of `optimiser_tensors`. Raises RunError where the memory is not of what is learnt by Muon now."""
-    optimiser.state.clear()
+def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Restore the state that `optimizer_tensors` returned. Raises RunError if Muon trained other parameters then."""
+    optimizer.state.clear()
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
         parts = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         if parts:
-            optimiser.state[parameter] = {
-                part: value.to(parameter.device, copy=True) if part == "step" else placed_like(value, parameter).clone()
+            optimizer.state[parameter] = {
+                part: value.to(parameter.device, copy=True) if part == "step" else place_like(value, parameter).clone()
                 for part, value in parts.items()
             }
-    for group in optimiser.param_groups if isinstance(optimiser, MuonWithAdamW) else ():
+    for group in optimizer.param_groups if isinstance(optimizer, MuonWithAdamW) else ():
         needed = "momentum" if group["muon"] else "step"
-        if any(needed not in optimiser.state.get(parameter, {needed: None}) for parameter in group["params"]):
+        if any(needed not in optimizer.state.get(parameter, {needed: None}) for parameter in group["params"]):
             raise RunError(
-                "the checkpoint was written by a version that learnt other parameters by Muon; train anew with this one"
+                "the checkpoint is from a version that trained other parameters with Muon; train again with this one"
             )
 
 
+def bypass_compiler() -> None:
+    """Make the methods of PyTorch's optimizers skip the import of the compiler.
+
+    Their wrappers read the attribute set here before they import it (`torch/_compile.py`). A version of PyTorch that
+    does not read it imports the compiler as before.
+    """
+    methods = torch.optim.Optimizer
+    for method in (methods.add_param_group, methods.zero_grad, methods.state_dict, methods.load_state_dict):
+        unwrapped = inspect.unwrap(method)
+        if unwrapped is not method:
+            unwrapped.__dynamo_disable = unwrapped
+
+
 def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
-    looked_up = tables(model)
-    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in looked_up]
-    chosen = {id(p) for p in decayed}
-    rest = [p for p in model.parameters() if id(p) not in chosen]
+    table_ids = lookup_parameters(model)
+    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in table_ids]
+    decayed_ids = {id(p) for p in decayed}
+    rest = [p for p in model.parameters() if id(p) not in decayed_ids]
     return [{"params": decayed, "weight_decay": decay}, {"params": rest, "weight_decay": 0.0}]

@@ -1,10 +1,9 @@
-"""The number format of the forward and backward pass; weights and optimiser stay in float32.
+"""Number formats of the forward and backward pass; weights and optimizer state stay in float32.
 
-PyTorch's autocast keeps activations in bfloat16 too, which costs a CPU as much as it gains. Here a CPU takes bfloat16
-into products of matrices alone: what goes in and comes out is rounded, sums are in float32, and everything between
-products stays in float32. With `auto` these are the products with the vocabulary, with `bfloat16` those of linear maps
-too. A CPU without the instructions multiplies bfloat16 many times slower than float32, so that there float32 it is,
-whatever is asked for.
+PyTorch's autocast also keeps activations in bfloat16, which costs a CPU as much as it gains. On a CPU, only matrix
+products use bfloat16: their inputs and outputs are rounded, sums are in float32, and everything else stays in float32.
+With `auto` this applies to the output layer, with `bfloat16` to all linear layers. CPUs without bfloat16 instructions
+multiply bfloat16 many times slower than float32, so they always use float32.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -15,34 +14,34 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dragoman.nn.cpu_ops import core_for
+from dragoman.nn.cpu_ops import cpu_ops_for
 from dragoman.typing import Float
 
-SMALLEST: Final = 64 * 64
-"""Weights of a linear map below which rounding them takes longer than it gains."""
-ALIKE: Final = 64
-"""Rows of products in bfloat16 are filled up to multiples of it. oneDNN compiles a kernel for every number of rows that
-it has not met, which takes longer than the product, and keeps the kernels of a thousand."""
-PrecisionName = Literal["auto", "float32", "bfloat16"]
+MIN_WEIGHTS: Final = 64 * 64
+"""Size of a weight matrix below which rounding takes longer than it saves."""
+ROW_MULTIPLE: Final = 64
+"""The rows of bfloat16 products are padded to a multiple of this. oneDNN compiles one kernel per number of rows, which
+takes longer than the product, and caches a thousand kernels."""
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
-def autocast(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
-    """On GPUs bfloat16, with `auto` on those that have it; for CPUs there is `linear_maps`."""
-    match name:
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Return PyTorch's autocast to bfloat16 on GPUs; for CPUs see `bfloat16_linear_layers`."""
+    match precision:
         case "float32":
             return nullcontext()
         case "bfloat16":
             return nullcontext() if device.type == "cpu" else torch.autocast(device.type, dtype=torch.bfloat16)
         case "auto":
-            pays = device.type == "cuda" and torch.cuda.is_bf16_supported()
-            return torch.autocast("cuda", dtype=torch.bfloat16) if pays else nullcontext()
+            supported = device.type == "cuda" and torch.cuda.is_bf16_supported()
+            return torch.autocast("cuda", dtype=torch.bfloat16) if supported else nullcontext()
         case _:
-            assert_never(name)
+            assert_never(precision)
 
 
-def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """The format of the products with the vocabulary."""
-    match name:
+def output_matmul_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """Return the number format of the products of the output layer."""
+    match precision:
         case "float32":
             return torch.float32
         case "bfloat16":
@@ -51,93 +50,97 @@ def large_products(name: PrecisionName, device: torch.device) -> torch.dtype:
             native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
             return torch.bfloat16 if native else torch.float32
         case _:
-            assert_never(name)
+            assert_never(precision)
 
 
 def lacks_bfloat16(device: torch.device) -> bool:
-    """Whether this is a CPU that has no instructions for bfloat16."""
+    """Return whether the device is a CPU without bfloat16 instructions."""
     return device.type == "cpu" and not _cpu_has_bfloat16(device)
 
 
-def linear_maps(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
-    """Around the forward and backward pass: with `bfloat16`, linear maps multiply in it on a CPU that can."""
-    return _LinearMaps() if name == "bfloat16" and _cpu_has_bfloat16(device) else nullcontext()
+def bfloat16_linear_layers(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Return a context for forward and backward pass, in which linear layers use bfloat16 on a CPU that supports it."""
+    return _Bfloat16LinearMode() if precision == "bfloat16" and _cpu_has_bfloat16(device) else nullcontext()
 
 
 @final
-class _LinearMaps(TorchFunctionMode):
-    """Inside, float32 linear maps that are large enough have their products in bfloat16, those of teachers too."""
+class _Bfloat16LinearMode(TorchFunctionMode):
+    """Replace large float32 linear layers by `Bfloat16Linear`, those of teachers too."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is F.linear:
-            x, weight, bias = _given(*args, **(kwargs or {}))
-            if x.dtype == weight.dtype == torch.float32 and weight.numel() >= SMALLEST:
-                return RoundedLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            x, weight, bias = _linear_arguments(*args, **(kwargs or {}))
+            if x.dtype == weight.dtype == torch.float32 and weight.numel() >= MIN_WEIGHTS:
+                return Bfloat16Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _given(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:  # noqa: A002
-    """The arguments of `F.linear`, by their names there."""
+def _linear_arguments(
+    input: Tensor,  # noqa: A002
+    weight: Tensor,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Bind the arguments of `F.linear`, positional or by name."""
     return input, weight, bias
 
 
-class RoundedLinear(torch.autograd.Function):
-    r"""$W x + b$ and its gradients with factors rounded to bfloat16; the bias and its gradient are not."""
+class Bfloat16Linear(torch.autograd.Function):
+    r"""$W x + b$ and its gradients with factors rounded to bfloat16; the bias and its gradient are not rounded."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        rows, small_weight = x.detach().flatten(0, -2), weight.detach().to(torch.bfloat16)
-        small = filled_up(rows, torch.bfloat16)
-        ctx.save_for_backward(small, small_weight)
+        rows, rounded_weight = x.detach().flatten(0, -2), weight.detach().to(torch.bfloat16)
+        padded = pad_rows(rows, torch.bfloat16)
+        ctx.save_for_backward(padded, rounded_weight)
         ctx.shape = x.shape
-        mapped = widened(F.linear(small, small_weight), len(rows), None if bias is None else bias.detach())
-        return mapped.view(*x.shape[:-1], len(weight))
+        output = unpad_rows(F.linear(padded, rounded_weight), len(rows), None if bias is None else bias.detach())
+        return output.view(*x.shape[:-1], len(weight))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         gradient = gradients[0].flatten(0, -2)
-        sums = gradient.new_zeros(gradient.shape[1]) if ctx.needs_input_grad[2] else None
-        small = filled_up(gradient, torch.bfloat16, sums)
-        for_x = widened(small @ weight, len(gradient)).view(ctx.shape) if ctx.needs_input_grad[0] else None
-        return for_x, (small.t() @ x).float() if ctx.needs_input_grad[1] else None, sums
+        bias_gradient = gradient.new_zeros(gradient.shape[1]) if ctx.needs_input_grad[2] else None
+        padded = pad_rows(gradient, torch.bfloat16, bias_gradient)
+        x_gradient = unpad_rows(padded @ weight, len(gradient)).view(ctx.shape) if ctx.needs_input_grad[0] else None
+        return x_gradient, (padded.t() @ x).float() if ctx.needs_input_grad[1] else None, bias_gradient
 
 
-def rounded(rows: Float[Tensor, "*passes rows size"], kind: torch.dtype) -> Float[Tensor, "*passes more size"]:
-    """The rows as products of a number format take them: of a smaller one `filled_up`."""
-    return rows.to(kind) if kind == torch.float32 else filled_up(rows, kind)
+def cast_rows(rows: Float[Tensor, "*passes rows size"], dtype: torch.dtype) -> Float[Tensor, "*passes more size"]:
+    """Cast rows for a matrix product; formats smaller than float32 are also padded by `pad_rows`."""
+    return rows.to(dtype) if dtype == torch.float32 else pad_rows(rows, dtype)
 
 
-def filled_up(
-    rows: Float[Tensor, "*passes rows size"], kind: torch.dtype, sums: Float[Tensor, " size"] | None = None
+def pad_rows(
+    rows: Float[Tensor, "*passes rows size"], dtype: torch.dtype, sums: Float[Tensor, " size"] | None = None
 ) -> Float[Tensor, "*passes more size"]:
-    """The rows in another number format, and rows of zeros after them up to a multiple of `ALIKE`.
+    """Cast rows and append rows of zeros up to a multiple of `ROW_MULTIPLE`.
 
-    What is given as `sums` has the sums of the rows, as they were, added to it.
+    Add the sum of the rows, before rounding, to `sums`.
     """
     count = rows.shape[-2]
-    filled = rows.new_empty((*rows.shape[:-2], -(-count // ALIKE) * ALIKE, rows.shape[-1]), dtype=kind)
-    core = core_for(rows) if rows.ndim == 2 and kind == torch.bfloat16 else None
-    if core is not None:
-        core.narrow(rows.detach().contiguous(), filled, sums)
-        return filled
-    filled[..., :count, :] = rows
-    filled[..., count:, :] = 0
+    padded = rows.new_empty((*rows.shape[:-2], -(-count // ROW_MULTIPLE) * ROW_MULTIPLE, rows.shape[-1]), dtype=dtype)
+    cpu_ops = cpu_ops_for(rows) if rows.ndim == 2 and dtype == torch.bfloat16 else None
+    if cpu_ops is not None:
+        cpu_ops.to_bfloat16(rows.detach().contiguous(), padded, sums)
+        return padded
+    padded[..., :count, :] = rows
+    padded[..., count:, :] = 0
     if sums is not None:
         sums += rows.sum(dim=tuple(range(rows.ndim - 1)))
-    return filled
+    return padded
 
 
-def widened(
+def unpad_rows(
     product: Float[Tensor, "more size"], count: int, bias: Float[Tensor, " size"] | None = None
 ) -> Float[Tensor, "rows size"]:
-    """The first rows of a product in float32, plus the bias."""
-    mapped = product.new_empty((count, product.shape[1]), dtype=torch.float32)
-    if core := core_for(mapped):
-        core.widen(product, bias, mapped)
-        return mapped
-    mapped.copy_(product[:count])
-    return mapped if bias is None else mapped.add_(bias)
+    """Return the first rows of a product in float32, plus the bias."""
+    output = product.new_empty((count, product.shape[1]), dtype=torch.float32)
+    if cpu_ops := cpu_ops_for(output):
+        cpu_ops.to_float32(product, bias, output)
+        return output
+    output.copy_(product[:count])
+    return output if bias is None else output.add_(bias)
 
 
 def _cpu_has_bfloat16(device: torch.device) -> bool:

@@ -1,6 +1,6 @@
-"""How the learning rate moves: pure functions from the number of an update to a factor of the peak rate.
+"""Learning rate schedules: functions from the step to a factor of the peak learning rate.
 
-Updates are counted from 1. Every schedule climbs linearly to 1 over `warmup` updates.
+Steps are counted from 1. Every schedule rises linearly to 1 over `warmup` steps.
 """
 
 import math
@@ -10,75 +10,78 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dragoman.config import Config
 
-Warmup = Annotated[NonNegativeInt, Field(description="updates of linear climb to the peak rate")]
-Floor = Annotated[float, Field(ge=0.0, lt=1.0, description="factor at the end")]
+Warmup = Annotated[NonNegativeInt, Field(description="steps of linear increase to the peak learning rate")]
+MinLrRatio = Annotated[float, Field(ge=0.0, lt=1.0, description="final factor of the peak learning rate")]
 
 
-class Constant(Config):
-    """The peak rate to the end."""
+class ConstantSchedule(Config):
+    """Constant learning rate after the warmup."""
 
     kind: Literal["constant"] = "constant"
     warmup: Warmup = 0
 
 
-class InverseSquareRoot(Config):
-    """Falls with the root of the update (Vaswani et al., 2017, section 5.3)."""
+class InverseSqrtSchedule(Config):
+    """Decay with the inverse square root of the step (Vaswani et al., 2017, section 5.3)."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    warmup: Annotated[PositiveInt, Field(description="updates of linear climb to the peak rate")] = 1000
+    warmup: Annotated[PositiveInt, Field(description="steps of linear increase to the peak learning rate")] = 1000
 
 
-class Cosine(Config):
-    """Half a cosine from the peak to the floor (Loshchilov and Hutter, 2017)."""
+class CosineSchedule(Config):
+    """Half a cosine from the peak to the minimum (Loshchilov and Hutter, 2017)."""
 
     kind: Literal["cosine"] = "cosine"
     warmup: Warmup = 1000
-    floor: Floor = 0.0
+    min_lr_ratio: MinLrRatio = 0.0
 
 
-class Linear(Config):
-    """A straight line from the peak to the floor."""
+class LinearSchedule(Config):
+    """Linear decay from the peak to the minimum."""
 
     kind: Literal["linear"] = "linear"
     warmup: Warmup = 1000
-    floor: Floor = 0.0
+    min_lr_ratio: MinLrRatio = 0.0
 
 
-class WarmupStableDecay(Config):
-    """The peak rate, then a straight fall over the last share of the training (Hu et al., 2024)."""
+class WarmupStableDecaySchedule(Config):
+    """Constant learning rate, then linear decay in the last part of the training (Hu et al., 2024)."""
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
     warmup: Warmup = 1000
-    decay: float = Field(0.2, gt=0.0, le=1.0, description="share of all updates that the fall takes")
-    floor: Floor = 0.0
+    decay_ratio: float = Field(0.2, gt=0.0, le=1.0, description="fraction of all steps that decay")
+    min_lr_ratio: MinLrRatio = 0.0
 
 
-Schedule = Annotated[Constant | InverseSquareRoot | Cosine | Linear | WarmupStableDecay, Field(discriminator="kind")]
+ScheduleConfig = Annotated[
+    ConstantSchedule | InverseSqrtSchedule | CosineSchedule | LinearSchedule | WarmupStableDecaySchedule,
+    Field(discriminator="kind"),
+]
 
 
-def factor(schedule: Schedule, update: int, *, total: int) -> float:
-    """The factor of the peak rate at `update` of `total`; from `total` on it stays where it ended."""
-    update = min(update, total) if not isinstance(schedule, InverseSquareRoot) else update
-    if update < schedule.warmup:
-        return update / schedule.warmup
+def learning_rate_factor(schedule: ScheduleConfig, step: int, *, total_steps: int) -> float:
+    """Return the factor of the peak learning rate; after `total_steps` it stays at its final value."""
+    step = min(step, total_steps) if not isinstance(schedule, InverseSqrtSchedule) else step
+    if step < schedule.warmup:
+        return step / schedule.warmup
     match schedule:
-        case Constant():
+        case ConstantSchedule():
             return 1.0
-        case InverseSquareRoot(warmup=warmup):
-            return math.sqrt(warmup / update)
-        case Cosine(warmup=warmup, floor=floor):
-            return floor + (1 - floor) * (1 + math.cos(math.pi * _share(update, warmup, total))) / 2
-        case Linear(warmup=warmup, floor=floor):
-            return 1 - (1 - floor) * _share(update, warmup, total)
-        case WarmupStableDecay(decay=decay, floor=floor, warmup=warmup):
-            begin = max(warmup, round(total * (1 - decay)))
-            return 1 - (1 - floor) * _share(update, begin, total)
+        case InverseSqrtSchedule(warmup=warmup):
+            return math.sqrt(warmup / step)
+        case CosineSchedule(warmup=warmup, min_lr_ratio=minimum):
+            return minimum + (1 - minimum) * (1 + math.cos(math.pi * _fraction(step, warmup, total_steps))) / 2
+        case LinearSchedule(warmup=warmup, min_lr_ratio=minimum):
+            return 1 - (1 - minimum) * _fraction(step, warmup, total_steps)
+        case WarmupStableDecaySchedule(decay_ratio=decay, min_lr_ratio=minimum, warmup=warmup):
+            begin = max(warmup, round(total_steps * (1 - decay)))
+            return 1 - (1 - minimum) * _fraction(step, begin, total_steps)
         case _:
             assert_never(schedule)
 
 
-def _share(update: int, begin: int, end: int) -> float:
-    """How much of the way from `begin` to `end` is done, within 0 and 1."""
-    if update >= end:
+def _fraction(step: int, begin: int, end: int) -> float:
+    """Return the position of a step between `begin` and `end`, clamped to 0 and 1."""
+    if step >= end:
         return 1.0
-    return (update - begin) / (end - begin) if update > begin else 0.0
+    return (step - begin) / (end - begin) if step > begin else 0.0

@@ -1,9 +1,14 @@
-"""One update: forward, backward and a step of the optimiser over one or more batches."""
+"""One training step: forward and backward pass over one or more batches, then an optimizer step.
 
+Step `n` of a run draws random numbers from `(seed, n)`, so that resuming needs no stored random state.
+"""
+
+import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,67 +16,66 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.protocols import ReadsTrees
+from dragoman.errors import ConfigError
+from dragoman.models.protocols import SupportsTrees
 from dragoman.models.source_trees import with_trees
-from dragoman.nn.dropout import rows_known_by
+from dragoman.nn.dropout import dropout_keys
 from dragoman.shapes import Lengths, SourceIds, TargetIds
-from dragoman.training.distributed import ALONE, Team, whole
-from dragoman.training.losses import Loss, unembedding_loss
-from dragoman.training.optimizers import Optimiser
-from dragoman.training.precision import PrecisionName, autocast, large_products, linear_maps
-from dragoman.training.seeding import seeded
+from dragoman.training.chunked_loss import Loss, OutputProjection
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, gather_tensors
+from dragoman.training.optimizers import Optimizer
+from dragoman.training.precision import Precision, autocast, bfloat16_linear_layers
 from dragoman.typing import Float, Int
+
+CompileMode = Literal["cuda_graphs"] | bool
+"""Whether `torch.compile` compiles the model, and whether CUDA graphs replay its kernels."""
+
+FORWARD_METHODS: Final = ("hidden", "mlm_hidden")
+"""Methods by which losses call a model; a model with neither is called by `forward`."""
+
+_INDEX_BITS: Final = 40
+"""Bits of a dropout key that hold the index of an example in its dataset."""
 
 
 @runtime_checkable
-class Examples(Protocol):
-    """What an update must know of a batch, whatever it is that is learnt from it."""
+class TrainingBatch(Protocol):
+    """Batch of any task."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The index of each example in its store."""
+        """Index of each example in its dataset."""
         ...
 
     @property
     def target_count(self) -> int:
-        """How many predictions the loss of the batch is the sum over: tokens, or examples."""
+        """Number of predictions that the loss of the batch sums over: tokens, or examples."""
         ...
 
     def to(self, device: torch.device) -> Self:
-        """The batch with its tensors on a device."""
+        """Move the tensors to a device."""
         ...
 
 
-_INDEX_BITS: Final = 40
-"""Of the index of an example in its store."""
-B = TypeVar("B", bound=Examples)
+B = TypeVar("B", bound=TrainingBatch)
 N = TypeVar("N")
-Objective = Callable[[N, B], Loss]
-"""The loss of a batch, summed over its predictions, from a network that offers what this objective needs."""
+LossFunction = Callable[[N, B], Loss]
+"""Loss of a model on a batch, summed over its predictions."""
 
 
 @runtime_checkable
-class Learner(Protocol):
-    """What a network must offer to be trained by teacher forcing."""
+class TrainableSeq2Seq(Protocol):
+    """Encoder-decoder model trained by teacher forcing."""
 
-    unembedding: "Projection"
+    unembedding: OutputProjection
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
     ) -> Float[Tensor, "batch target size"]: ...
 
 
-@runtime_checkable
-class Projection(Protocol):
-    """The last linear map, whose product with a batch is never held at once."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-
 @dataclass(frozen=True)
-class Step:
-    """Sums over the predictions of one update."""
+class StepResult:
+    """Sums over the predictions of one step."""
 
     loss: float
     negative_log_likelihood: float
@@ -79,76 +83,115 @@ class Step:
     gradient_norm: float
 
     @property
-    def finite(self) -> bool:
+    def is_finite(self) -> bool:
         return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
-def teacher_forced(smoothing: float, *, precision: PrecisionName = "float32") -> Objective[Learner, Batch]:
-    """Every target position predicts the next symbol, from the begin symbol to the end symbol."""
-
-    def objective(model: Learner, batch: Batch) -> Loss:
-        hidden, expected = predicting(model, batch)
-        projection = model.unembedding
-        return unembedding_loss(
-            hidden,
-            projection.weight,
-            projection.bias,
-            expected,
-            smoothing=smoothing,
-            products=large_products(precision, hidden.device),
-        )
-
-    return objective
-
-
-def predicting(model: Learner, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
-    """The hidden states of all target positions, padding left out, and the symbol that each is to predict."""
-    told = batch.structure if isinstance(model, ReadsTrees) and model.structural else None  # a teacher may need none
-    reader = model if told is None else with_trees(model, told)
+def target_states(model: TrainableSeq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
+    """Return the hidden states of all target positions, without padding, and their labels."""
+    # A teacher may not need the dependency trees that its student needs.
+    trees = batch.source_features if isinstance(model, SupportsTrees) and model.structural else None
+    reader = model if trees is None else with_trees(model, trees)
     hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
-    places = torch.arange(batch.target.shape[1], device=hidden.device)
-    real = places < batch.target_lengths[:, None]
-    return hidden[real], batch.expected[real]
+    positions = torch.arange(batch.target.shape[1], device=hidden.device)
+    is_token = positions < batch.target_lengths[:, None]
+    return hidden[is_token], batch.labels[is_token]
 
 
 def compute_gradients(
     model: nn.Module,
     batches: Sequence[B],
-    objective: Objective[Any, B],
+    loss_function: LossFunction[Any, B],
     *,
     seeds: tuple[int, ...],
-    precision: PrecisionName,
-    team: Team = ALONE,
+    precision: Precision,
+    workers: WorkerGroup = SINGLE_WORKER,
 ) -> tuple[float, float, int]:
-    """Gradients of the mean loss over all predictions of the update, however they are split into batches and workers.
+    """Compute gradients of the mean loss over all predictions of the step, however batches and workers split them.
 
-    Every worker of the team is handed the same batches. Returns the sums of the objective and of the negative
-    log-likelihood, and the number of predictions.
+    Every worker passes the same batches. Return the sums of the loss and of the negative log-likelihood, and the number
+    of predictions.
     """
     count = sum(batch.target_count for batch in batches)
-    device = device_of(model)
-    # On a CPU what dropout takes follows from the example; elsewhere every part of an update needs chance of its own.
-    own = () if device.type == "cpu" else (team.rank,)
+    device = model_device(model)
+    # On a CPU, dropout masks follow from the example; elsewhere every part of a step needs random numbers of its own.
+    rank = () if device.type == "cpu" else (workers.rank,)
     sums = torch.zeros(2, dtype=torch.float64)
-    for number, (batch, keys) in enumerate(zip(batches, _keys(batches), strict=True)):
-        part, counts = team.part(batch)
-        mine, _ = team.share(len(keys))
-        apart = own and (*own, number)
-        with seeded(*seeds, *apart, device=device), rows_known_by(keys[mine]), linear_maps(precision, device):
+    for number, (batch, keys) in enumerate(zip(batches, _dropout_keys(batches), strict=True)):
+        part, weight = workers.own_part(batch)
+        rows, _ = workers.own_rows(len(keys))
+        own_seed = rank and (*rank, number)
+        with (
+            seeded_rng(*seeds, *own_seed, device=device),
+            dropout_keys(keys[rows]),
+            bfloat16_linear_layers(precision, device),
+        ):
             with autocast(precision, device):
-                loss = objective(model, part.to(device))
-            (loss.objective * (counts / count)).backward()
-        if counts:
-            sums += torch.stack([loss.objective.detach(), loss.negative_log_likelihood]).cpu().double()
-    team.add_up_gradients(model)
-    objective_sum, nll_sum = team.total(sums).tolist()
-    return objective_sum, nll_sum, count
+                loss = loss_function(model, part.to(device))
+            (loss.value * (weight / count)).backward()
+        if weight:
+            sums += torch.stack([loss.value.detach(), loss.negative_log_likelihood]).cpu().double()
+    workers.all_reduce_gradients(model)
+    loss_sum, nll_sum = workers.all_reduce(sums).tolist()
+    return loss_sum, nll_sum, count
 
 
-def _keys(batches: Sequence[Examples]) -> list[Int[Tensor, " rows"]]:
-    """What dropout knows each example of an update by: its index, and how often that has stood in the update before.
+def apply_gradients(model: nn.Module, optimizer: Optimizer, *, max_grad_norm: float | None) -> float:
+    """Clip gradients and step, unless a gradient is not finite. Return the gradient norm before clipping."""
+    parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    clipped = nn.utils.clip_grad_norm_(parameters, math.inf if max_grad_norm is None else max_grad_norm)
+    norm = float(gather_tensors({"norm": clipped})["norm"])
+    if math.isfinite(norm):
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return norm
 
-    An example that is learnt from twice is to lose something else each time.
+
+def model_device(model: nn.Module) -> torch.device:
+    """Return the device of the parameters."""
+    return next(model.parameters()).device
+
+
+def check_compilable(device: torch.device, *, mode: CompileMode = True) -> None:
+    """Raise ConfigError if the device does not support the mode: CPUs none, devices other than CUDA no CUDA graphs."""
+    value = "cuda_graphs" if mode == "cuda_graphs" else "true"
+    if device.type == "cpu":
+        raise ConfigError(f"training.compile = {value} needs a GPU; set it to false on a CPU")
+    if mode == "cuda_graphs" and device.type != "cuda":
+        raise ConfigError(f"training.compile = cuda_graphs needs CUDA, and the device is {device.type}; set it to true")
+
+
+def compile_model(model: nn.Module, *, device: torch.device, mode: CompileMode = True) -> None:
+    """Compile the model's forward methods with `torch.compile`, at their first call and once for all shapes.
+
+    CUDA graphs are recorded per batch shape, so they suit tasks with few shapes, such as language modeling. Compilation
+    is for GPUs only: on a CPU, dropout depends on each example in code that the compiler cannot trace.
+    """
+    check_compilable(device, mode=mode)
+    options = {"mode": "reduce-overhead"} if mode == "cuda_graphs" else {"dynamic": True}
+    for name in [name for name in FORWARD_METHODS if hasattr(model, name)] or ["forward"]:
+        setattr(model, name, torch.compile(getattr(model, name), **options))
+
+
+def derive_seed(*numbers: int) -> int:
+    """Hash numbers to a 63-bit seed that is the same on every machine."""
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+@contextmanager
+def seeded_rng(*numbers: int, device: torch.device) -> Iterator[None]:
+    """Seed PyTorch with `derive_seed(*numbers)` inside the context and restore its generators afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(derive_seed(*numbers))
+        yield
+
+
+def _dropout_keys(batches: Sequence[TrainingBatch]) -> list[Int[Tensor, " rows"]]:
+    """Combine the index of each example with its number of earlier occurrences in the step.
+
+    An example that occurs twice then gets different dropout masks.
     """
     counts = [len(batch.rows) for batch in batches]
     rows = torch.as_tensor(np.concatenate([batch.rows for batch in batches]))
@@ -157,19 +200,3 @@ def _keys(batches: Sequence[Examples]) -> list[Int[Tensor, " rows"]]:
     before = torch.empty_like(rows)
     before[order] = torch.arange(len(rows)) - first
     return list((rows + (before << _INDEX_BITS)).split(counts))
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Where the network lives."""
-    return next(model.parameters()).device
-
-
-def apply_gradients(model: nn.Module, optimiser: Optimiser, *, clip: float | None) -> float:
-    """Clip and step, unless the gradient is not finite; returns its norm before clipping."""
-    parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
-    clipped = nn.utils.clip_grad_norm_(parameters, math.inf if clip is None else clip)
-    norm = float(whole({"norm": clipped})["norm"])
-    if math.isfinite(norm):
-        optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
-    return norm

@@ -1,7 +1,7 @@
-"""The loop: update, report, validate, keep, until the end.
+"""Training loop: step, log, validate, save, until the end.
 
-The loop knows neither search nor scores of strings; `validate` is handed in. What moves during a run lies in `Run`,
-what stays lies in `TrainingConfig`.
+`TrainingState` holds what changes during a run, `TrainingConfig` what does not. The validator is a parameter, so that
+the loop does not depend on decoding or metrics.
 """
 
 import math
@@ -9,360 +9,371 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, assert_never
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching.epochs import Stream
+from dragoman.data.batching.epochs import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
-from dragoman.models.weights import placed_like, set_weights
-from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums, moved_average
-from dragoman.training.config import Epochs, Span, TrainingConfig, Updates
-from dragoman.training.distributed import ALONE, Team, WorkerLostError, is_sharded, whole
-from dragoman.training.events import Observer, RolledBack, Saved, Started, Updated, Validated
-from dragoman.training.optimizers import Optimiser, optimiser_tensors, restore_optimiser, set_learning_rate
-from dragoman.training.schedules import factor
-from dragoman.training.step import B, Objective, Step, apply_gradients, compute_gradients, device_of
+from dragoman.models.weights import place_like, set_weights
+from dragoman.training.callbacks import Callback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
+from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress, update_ema
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError, gather_tensors, is_sharded
+from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from dragoman.training.schedules import learning_rate_factor
+from dragoman.training.step import B, LossFunction, StepResult, apply_gradients, compute_gradients, model_device
 
-MOST_ROLLBACKS = 3
+MAX_ROLLBACKS = 3
 
 
 @dataclass(frozen=True)
-class Judge:
-    """How a training is validated: scores by name, and the one that decides."""
+class Validator:
+    """Function that scores a model on the validation set, and the metric that decides."""
 
     validate: Callable[[nn.Module], Mapping[str, float]]
-    deciding: str
+    metric: str
     higher_is_better: bool
 
-    def better(self, scores: Mapping[str, float], best: Mapping[str, float] | None) -> bool:
-        """Whether `scores` are better than the best so far; what is not a number is never better."""
-        new = scores[self.deciding]
+    def is_better(self, scores: Mapping[str, float], best: Mapping[str, float] | None) -> bool:
+        """Return whether `scores` are better than the best so far; NaN is never better."""
+        new = scores[self.metric]
         if math.isnan(new):
             return False
-        if best is None or math.isnan(best[self.deciding]):
+        if best is None or math.isnan(best[self.metric]):
             return True
-        return new > best[self.deciding] if self.higher_is_better else new < best[self.deciding]
+        return new > best[self.metric] if self.higher_is_better else new < best[self.metric]
 
 
 class InterruptionError(DragomanError):
-    """A person or the machine asked for an end; the checkpoint at `update` is on disk."""
+    """Training was interrupted; the checkpoint of `step` is on disk."""
 
-    def __init__(self, update: int) -> None:
-        super().__init__(f"stopped after update {update}; everything is saved")
-        self.update = update
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped after step {step}; everything is saved")
+        self.step = step
 
 
-def _numbered(rows: Sequence[int]) -> str:
+def _describe_rows(rows: Sequence[int]) -> str:
     return f"examples {', '.join(map(str, rows[:5]))}{', …' if len(rows) > 5 else ''}"
 
 
 @dataclass
-class Run(Generic[B]):
-    """What moves; `name` says in words which examples the rows of a batch are."""
+class TrainingState(Generic[B]):
+    """State of a run; `describe_rows` names the examples of a batch for messages."""
 
     model: nn.Module
-    optimiser: Optimiser
-    stream: Stream[B]
-    checkpoints: Checkpoints
+    optimizer: Optimizer
+    stream: BatchStream[B]
+    checkpoints: CheckpointStore
     progress: Progress
-    average: dict[str, Tensor] | None = None
-    name: Callable[[Sequence[int]], str] = _numbered
-    judged: nn.Module | None = None
-    """The network that is looked at, where `model` is in shards."""
+    ema: dict[str, Tensor] | None = None
+    describe_rows: Callable[[Sequence[int]], str] = _describe_rows
+    validation_model: nn.Module | None = None
+    """Unsharded copy of a sharded model, for validation."""
 
 
-def total_updates(length: Span, stream: Stream[Any], accumulate: int) -> int:
-    """The length of a training in updates; for epochs, as many as the epoch where the stream stands has in each.
+def total_steps(config: TrainingConfig, stream: BatchStream[Any]) -> int:
+    """Return the number of steps of a training, assuming that all epochs have as many batches as the current one.
 
-    Raises ConfigError where there are not enough batches for one.
+    Raises ConfigError if there are fewer batches than one step needs.
     """
-    match length:
-        case Updates(count=count):
-            return count
-        case Epochs(count=count):
-            batches = count * stream.batches_per_epoch()
-            if batches < accumulate:
-                raise ConfigError(
-                    f"training.accumulate = {accumulate:,} batches make an update, and this training has {batches:,}; "
-                    "lower it, or training.batch_tokens"
-                )
-            return -(-batches // accumulate)
-        case _:
-            assert_never(length)
+    limits = [] if config.max_steps is None else [config.max_steps]
+    if config.max_epochs is not None:
+        batches = config.max_epochs * stream.batches_per_epoch()
+        if batches < config.grad_accumulation:
+            raise ConfigError(
+                f"training.grad_accumulation = {config.grad_accumulation:,} batches per step, and this training has "
+                f"{batches:,}; lower it, or training.batch_tokens"
+            )
+        limits.append(-(-batches // config.grad_accumulation))
+    return min(limits)
 
 
 def train(
-    run: Run[B],
+    state: TrainingState[B],
     config: TrainingConfig,
     *,
-    objective: Objective[Any, B],
-    judge: Judge,
-    observe: Observer,
+    loss_function: LossFunction[Any, B],
+    validator: Validator,
+    callback: Callback,
     device: torch.device,
     interrupted: Callable[[], bool] = lambda: False,
-    team: Team = ALONE,
+    workers: WorkerGroup = SINGLE_WORKER,
 ) -> Progress:
-    """Train until the end or until `interrupted`; goes on from the latest checkpoint where there is one.
+    """Train until the end or until `interrupted` returns true, from the latest checkpoint if there is one.
 
-    All workers of a team call this; the one that leads is heard, judges and writes, so `observe` and `judge` are its
-    own. Raises InterruptionError after saving, TrainingError where the loss stays not finite, and WorkerLostError.
+    Every worker calls this; only the main worker's `callback` and `validator` are used. Raises InterruptionError after
+    saving, TrainingError if the loss stays infinite or NaN, and WorkerLostError.
     """
-    total = total_updates(config.length, run.stream, config.accumulate)  # before the stream moves to where it was
-    _begin(run, config, team)
-    parameters = sum(parameter.numel() for parameter in run.model.parameters())
-    observe(Started(run.progress.update, total, parameters, str(device)))
+    total = total_steps(config, state.stream)  # before resuming moves the stream
+    _restore_or_start(state, config, workers)
+    num_parameters = sum(parameter.numel() for parameter in state.model.parameters())
+    callback(StartEvent(state.progress.step, total, num_parameters, str(device)))
     try:
-        with team.joining_shards():
-            _go_on(run, config, objective, judge, observe, interrupted, total=total, team=team)
+        with workers.detect_lost_workers():
+            _train_loop(state, config, loss_function, validator, callback, interrupted, total=total, workers=workers)
     except WorkerLostError:
-        if team.leads and not is_sharded(run.model):
-            _save(run, observe)  # nothing of an update is applied before all workers have done their part
+        if workers.is_main and not is_sharded(state.model):
+            _save(state, callback)  # a step changes nothing before all workers have finished their part
         raise
     finally:
-        run.checkpoints.finish()
-    return run.progress
+        state.checkpoints.finish()
+    return state.progress
 
 
-def _go_on(
-    run: Run[B],
+def _train_loop(
+    state: TrainingState[B],
     config: TrainingConfig,
-    objective: Objective[Any, B],
-    judge: Judge,
-    observe: Observer,
+    loss_function: LossFunction[Any, B],
+    validator: Validator,
+    callback: Callback,
     interrupted: Callable[[], bool],
     *,
     total: int,
-    team: Team,
+    workers: WorkerGroup,
 ) -> None:
-    clock = _Clock(run.progress.seconds)
-    while not _ended(run.progress, config, total):
-        began, epoch = clock.seconds, run.stream.position["epoch"]
-        batches = [next(run.stream) for _ in range(config.accumulate)]
-        rate = _rate(config, run.progress, total)
-        step = _update(run, config, batches, objective, rate=rate, team=team)
-        if not step.finite:
-            _roll_back(run, batches, observe, team)
+    clock = _Clock(state.progress.seconds)
+    while not _is_finished(state.progress, config):
+        began, epoch = clock.seconds, state.stream.position["epoch"]
+        batches = [next(state.stream) for _ in range(config.grad_accumulation)]
+        learning_rate = _learning_rate(config, state.progress, total)
+        result = _step(state, config, batches, loss_function, learning_rate=learning_rate, workers=workers)
+        if not result.is_finite:
+            _roll_back(state, batches, callback, workers)
             continue
-        clock.worked(step.tokens, since=began)
-        _advance(run, step, clock)
-        ended = _ended(run.progress, config, total)
-        if ended or run.progress.update % config.report == 0:
-            _report(run, observe, clock, epoch=epoch, rate=rate, gradient_norm=step.gradient_norm)
-        validated = ended or _due(config.interval, run, epoch)
+        clock.add_step(result.tokens, since=began)
+        _advance(state, result, clock)
+        finished = _is_finished(state.progress, config)
+        if finished or state.progress.step % config.log_every == 0:
+            _log(state, callback, clock, epoch=epoch, learning_rate=learning_rate, gradient_norm=result.gradient_norm)
+        validated = finished or _is_validation_due(config, state, epoch)
         if validated:
-            _validate_and_keep(run, judge, observe, clock, team=team)
-        if team.any(interrupted()):
+            _validate_and_save(state, validator, callback, clock, workers=workers)
+        if workers.any(interrupted()):
             if not validated:
-                _save(run, observe, team)
-            raise InterruptionError(run.progress.update)
+                _save(state, callback, workers)
+            raise InterruptionError(state.progress.step)
 
 
-def _begin(run: Run[Any], config: TrainingConfig, team: Team) -> None:
-    """Go on from the latest checkpoint, or write the first one, so that there is always one to go back to."""
-    latest = _latest(run, team)
+def _restore_or_start(state: TrainingState[Any], config: TrainingConfig, workers: WorkerGroup) -> None:
+    """Restore the latest checkpoint, or write the first one, so that a rollback always finds one."""
+    latest = _latest_checkpoint(state, workers)
     if latest is not None:
-        _restore(run, latest)
+        _restore(state, latest)
         return
-    if config.moving_average is not None:
-        run.average = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
-    run.progress = run.progress.but(position=run.stream.position)
-    _write(run, team)
+    if config.ema_decay is not None:
+        state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
+    state.progress = state.progress.replace(position=state.stream.position)
+    _write_checkpoint(state, workers)
 
 
-def _latest(run: Run[Any], team: Team) -> Checkpoint | None:
-    """The newest checkpoint, by the leader's word: it alone knows when what it writes is there."""
-    update = team.agreed(max(run.checkpoints.updates(), default=-1) if team.leads else None)
-    return run.checkpoints.load(update) if update >= 0 else None
+def _latest_checkpoint(state: TrainingState[Any], workers: WorkerGroup) -> Checkpoint | None:
+    """Load the newest checkpoint; only the main worker knows when its asynchronous write has finished."""
+    step = workers.broadcast(max(state.checkpoints.steps(), default=-1) if workers.is_main else None)
+    return state.checkpoints.load(step) if step >= 0 else None
 
 
-def _restore(run: Run[Any], checkpoint: Checkpoint) -> None:
-    set_weights(run.model, checkpoint.model, where=str(run.checkpoints.folder))
-    shards = run.checkpoints.shards(checkpoint.progress.update)
+def _restore(state: TrainingState[Any], checkpoint: Checkpoint) -> None:
+    set_weights(state.model, checkpoint.model, where=str(state.checkpoints.folder))
+    shards = state.checkpoints.shards(checkpoint.progress.step)
     if shards is None:
-        restore_optimiser(run.optimiser, run.model, checkpoint.optimiser)
+        restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
     else:
         from dragoman.training.fsdp import read_shards
 
-        read_shards(shards, run.model, run.optimiser)
-    if checkpoint.average is not None:
-        places = dict(run.model.named_parameters())
-        run.average = {name: placed_like(tensor, places[name]) for name, tensor in checkpoint.average.items()}
-    run.progress = checkpoint.progress
-    run.stream.seek(checkpoint.progress.position)
+        read_shards(shards, state.model, state.optimizer)
+    if checkpoint.ema is not None:
+        parameters = dict(state.model.named_parameters())
+        state.ema = {name: place_like(tensor, parameters[name]) for name, tensor in checkpoint.ema.items()}
+    state.progress = checkpoint.progress
+    state.stream.seek(checkpoint.progress.position)
 
 
-def _snapshot(run: Run[Any]) -> Checkpoint:
-    """All there is to be written, whole, except the optimiser's memory where that is in shards."""
-    tensors = {} if is_sharded(run.model) else optimiser_tensors(run.optimiser, run.model)
-    average = None if run.average is None else whole(run.average)
-    return Checkpoint(run.progress, whole(dict(run.model.named_parameters())), tensors, average)
+def _snapshot(state: TrainingState[Any]) -> Checkpoint:
+    """Gather the state of the training, except a sharded optimizer state."""
+    tensors = {} if is_sharded(state.model) else optimizer_tensors(state.optimizer, state.model)
+    ema = None if state.ema is None else gather_tensors(state.ema)
+    return Checkpoint(state.progress, gather_tensors(dict(state.model.named_parameters())), tensors, ema)
 
 
-def _write(run: Run[Any], team: Team) -> None:
-    """Write a checkpoint: the leader, and where there are shards, all workers beside it."""
-    if not is_sharded(run.model):
-        if team.leads:
-            run.checkpoints.save(_snapshot(run))
+def _write_checkpoint(state: TrainingState[Any], workers: WorkerGroup) -> None:
+    """Write a checkpoint on the main worker; every worker writes its shard of a sharded optimizer state."""
+    if not is_sharded(state.model):
+        if workers.is_main:
+            state.checkpoints.save(_snapshot(state))
         return
     from dragoman.training.fsdp import write_shards
 
-    def beside(folder: Path | None) -> None:
-        write_shards(Path(team.agreed(None if folder is None else str(folder))), run.model, run.optimiser)
+    def write_own_shard(folder: Path | None) -> None:
+        shared_folder = Path(workers.broadcast(None if folder is None else str(folder)))
+        write_shards(shared_folder, state.model, state.optimizer)
 
-    snapshot = _snapshot(run)
-    if team.leads:
-        run.checkpoints.save(snapshot, write_shards=beside)
+    snapshot = _snapshot(state)
+    if workers.is_main:
+        state.checkpoints.save(snapshot, write_shards=write_own_shard)
     else:
-        beside(None)
+        write_own_shard(None)
 
 
-def _update(
-    run: Run[B], config: TrainingConfig, batches: list[B], objective: Objective[Any, B], *, rate: float, team: Team
-) -> Step:
-    run.model.train()
-    set_learning_rate(run.optimiser, rate)
-    seeds = (config.seed, run.progress.update + 1)
+def _step(
+    state: TrainingState[B],
+    config: TrainingConfig,
+    batches: list[B],
+    loss_function: LossFunction[Any, B],
+    *,
+    learning_rate: float,
+    workers: WorkerGroup,
+) -> StepResult:
+    state.model.train()
+    set_learning_rate(state.optimizer, learning_rate)
+    seeds = (config.seed, state.progress.step + 1)
     try:
         loss, nll, tokens = compute_gradients(
-            run.model, batches, objective, seeds=seeds, precision=config.precision, team=team
+            state.model, batches, loss_function, seeds=seeds, precision=config.precision, workers=workers
         )
     except torch.OutOfMemoryError as error:
         raise TrainingError(
-            f"update {seeds[1]}: the memory of {device_of(run.model)} is too small for a batch of "
-            f"{config.budget:,} tokens; train anew with a lower training.batch_tokens, and raise "
-            "training.accumulate to keep the updates as large"
+            f"step {seeds[1]}: the memory of {model_device(state.model)} is too small for a batch of "
+            f"{config.token_budget:,} tokens; train again with a lower training.batch_tokens, and raise "
+            "training.grad_accumulation to keep the steps as large"
         ) from error
-    norm = apply_gradients(run.model, run.optimiser, clip=config.clip)
-    step = Step(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
-    if run.average is not None and config.moving_average is not None and step.finite:
-        now = {name: parameter.detach() for name, parameter in run.model.named_parameters()}
-        run.average = moved_average(run.average, now, decay=config.moving_average)
-    return step
+    norm = apply_gradients(state.model, state.optimizer, max_grad_norm=config.max_grad_norm)
+    result = StepResult(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
+    if state.ema is not None and config.ema_decay is not None and result.is_finite:
+        weights = {name: parameter.detach() for name, parameter in state.model.named_parameters()}
+        state.ema = update_ema(state.ema, weights, decay=config.ema_decay)
+    return result
 
 
-def _advance(run: Run[Any], step: Step, clock: "_Clock") -> None:
-    progress, sums = run.progress, run.progress.since_report
-    run.progress = progress.but(
-        update=progress.update + 1,
-        tokens=progress.tokens + step.tokens,
-        position=run.stream.position,
+def _advance(state: TrainingState[Any], result: StepResult, clock: "_Clock") -> None:
+    progress, sums = state.progress, state.progress.since_log
+    state.progress = progress.replace(
+        step=progress.step + 1,
+        tokens=progress.tokens + result.tokens,
+        position=state.stream.position,
         seconds=clock.seconds,
-        since_report=Sums(
-            loss=sums.loss + step.loss,
-            negative_log_likelihood=sums.negative_log_likelihood + step.negative_log_likelihood,
-            tokens=sums.tokens + step.tokens,
+        since_log=LossSums(
+            loss=sums.loss + result.loss,
+            negative_log_likelihood=sums.negative_log_likelihood + result.negative_log_likelihood,
+            tokens=sums.tokens + result.tokens,
         ),
     )
 
 
-def _rate(config: TrainingConfig, progress: Progress, total: int) -> float:
-    peak = config.optimiser.learning_rate * progress.rate_scale
-    return peak * factor(config.schedule, progress.update + 1, total=total)
+def _learning_rate(config: TrainingConfig, progress: Progress, total: int) -> float:
+    peak = config.optimizer.learning_rate * progress.learning_rate_scale
+    return peak * learning_rate_factor(config.schedule, progress.step + 1, total_steps=total)
 
 
-def _roll_back(run: Run[B], batches: list[B], observe: Observer, team: Team) -> None:
-    """Back to the latest checkpoint with half the learning rate, at most three times."""
-    failed, scale, count = run.progress.update + 1, run.progress.rate_scale / 2, run.progress.rollbacks + 1
+def _roll_back(state: TrainingState[B], batches: list[B], callback: Callback, workers: WorkerGroup) -> None:
+    """Restore the latest checkpoint with half the learning rate, at most `MAX_ROLLBACKS` times."""
+    failed = state.progress.step + 1
+    scale, count = state.progress.learning_rate_scale / 2, state.progress.rollbacks + 1
     rows = tuple(row for batch in batches for row in batch.rows.tolist())
-    examples = run.name(rows)
-    if count > MOST_ROLLBACKS:
+    examples = state.describe_rows(rows)
+    if count > MAX_ROLLBACKS:
         raise TrainingError(
-            f"update {failed}: the loss is not finite, and going back with half the learning rate {MOST_ROLLBACKS} "
-            f"times did not help. Look at the texts of its batch ({examples}), or train anew with a lower "
-            "training.optimiser.learning_rate, a longer training.schedule.warmup or a lower training.clip"
+            f"step {failed}: the loss is not finite, and {MAX_ROLLBACKS} rollbacks with half the learning rate did "
+            f"not help. Check the texts of its batch ({examples}), or train again with a lower "
+            "training.optimizer.learning_rate, a longer training.schedule.warmup or a lower training.max_grad_norm"
         )
-    checkpoint = _latest(run, team)
-    assert checkpoint is not None, "the first checkpoint is written before the first update"
-    _restore(run, replace(checkpoint, progress=checkpoint.progress.but(rate_scale=scale, rollbacks=count)))
-    observe(RolledBack(failed, rows, examples, run.progress.update, scale))
+    checkpoint = _latest_checkpoint(state, workers)
+    assert checkpoint is not None, "the first checkpoint is written before the first step"
+    progress = checkpoint.progress.replace(learning_rate_scale=scale, rollbacks=count)
+    _restore(state, replace(checkpoint, progress=progress))
+    callback(RollbackEvent(failed, rows, examples, state.progress.step, scale))
 
 
-def _due(interval: Span, run: Run[Any], epoch_before: int) -> bool:
-    match interval:
-        case Updates(count=count):
-            return run.progress.update % count == 0
-        case Epochs(count=count):
-            epoch = run.stream.position["epoch"]
-            return epoch // count > epoch_before // count
-        case _:
-            assert_never(interval)
-
-
-def _ended(progress: Progress, config: TrainingConfig, total: int) -> bool:
-    if config.patience is not None and progress.waited >= config.patience:
+def _is_validation_due(config: TrainingConfig, state: TrainingState[Any], epoch_before: int) -> bool:
+    if config.validate_every is not None and state.progress.step % config.validate_every == 0:
         return True
-    if isinstance(config.length, Epochs):
-        return int(progress.position["epoch"]) >= config.length.count
-    return progress.update >= total
+    epochs = config.validate_every_epochs
+    return epochs is not None and state.stream.position["epoch"] // epochs > epoch_before // epochs
 
 
-def _report(
-    run: Run[Any], observe: Observer, clock: "_Clock", *, epoch: int, rate: float, gradient_norm: float
+def _is_finished(progress: Progress, config: TrainingConfig) -> bool:
+    if config.patience is not None and progress.stale_validations >= config.patience:
+        return True
+    if config.max_epochs is not None and int(progress.position["epoch"]) >= config.max_epochs:
+        return True
+    return config.max_steps is not None and progress.step >= config.max_steps
+
+
+def _log(
+    state: TrainingState[Any],
+    callback: Callback,
+    clock: "_Clock",
+    *,
+    epoch: int,
+    learning_rate: float,
+    gradient_norm: float,
 ) -> None:
-    sums = run.progress.since_report
-    event = Updated(
-        update=run.progress.update,
+    sums = state.progress.since_log
+    event = LogEvent(
+        step=state.progress.step,
         epoch=epoch,
         loss=sums.loss / sums.tokens,
         negative_log_likelihood=sums.negative_log_likelihood / sums.tokens,
         gradient_norm=gradient_norm,
-        learning_rate=rate,
+        learning_rate=learning_rate,
         tokens_per_second=clock.speed(),
         seconds=clock.seconds,
     )
-    observe(event)
-    run.progress = run.progress.but(since_report=Sums())
+    callback(event)
+    state.progress = state.progress.replace(since_log=LossSums())
 
 
-def _validate_and_keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", *, team: Team) -> None:
-    model, scores = _to_be_judged(run), None
-    if team.leads:
+def _validate_and_save(
+    state: TrainingState[Any], validator: Validator, callback: Callback, clock: "_Clock", *, workers: WorkerGroup
+) -> None:
+    model, scores = _validation_model(state), None
+    if workers.is_main:
         with torch.inference_mode():
-            scores = dict(judge.validate(model))
-        _keep(run, judge, observe, clock, scores)
-        if not is_sharded(run.model):
-            _save(run, observe, team)  # before others are told, who may be lost
-    told = team.agreed(scores)
-    if not team.leads:
-        _keep(run, judge, observe, clock, told)
-    if is_sharded(run.model):
-        _save(run, observe, team)
+            scores = dict(validator.validate(model))
+        _record_validation(state, validator, callback, clock, scores)
+        if not is_sharded(state.model):
+            _save(state, callback, workers)  # before the broadcast, which fails if a worker is lost
+    shared_scores = workers.broadcast(scores)
+    if not workers.is_main:
+        _record_validation(state, validator, callback, clock, shared_scores)
+    if is_sharded(state.model):
+        _save(state, callback, workers)
 
 
-def _keep(run: Run[Any], judge: Judge, observe: Observer, clock: "_Clock", scores: Mapping[str, float]) -> None:
-    """Note what was found by validation."""
-    progress = run.progress
-    improved = judge.better(scores, progress.best.scores if progress.best else None)
-    run.progress = progress.but(
-        best=Best(update=progress.update, scores=scores) if improved else progress.best,
-        waited=0 if improved else progress.waited + 1,
-        regular=(*progress.regular, progress.update)[-run.checkpoints.keep :],
+def _record_validation(
+    state: TrainingState[Any], validator: Validator, callback: Callback, clock: "_Clock", scores: Mapping[str, float]
+) -> None:
+    progress = state.progress
+    improved = validator.is_better(scores, progress.best.scores if progress.best else None)
+    state.progress = progress.replace(
+        best=BestValidation(step=progress.step, scores=scores) if improved else progress.best,
+        stale_validations=0 if improved else progress.stale_validations + 1,
+        recent=(*progress.recent, progress.step)[-state.checkpoints.keep :],
         seconds=clock.seconds,
     )
-    observe(Validated(progress.update, int(progress.position["epoch"]), scores, improved, clock.seconds))
+    callback(ValidationEvent(progress.step, int(progress.position["epoch"]), scores, improved, clock.seconds))
 
 
-def _to_be_judged(run: Run[Any]) -> nn.Module:
-    """The network with the weights as they are, whole where this worker judges; all workers have to ask."""
-    run.model.eval()
-    if not is_sharded(run.model):
-        return run.model
-    weights = whole(dict(run.model.named_parameters()))
-    if run.judged is None:
-        return run.model
-    set_weights(run.judged, weights)
-    return run.judged.eval()
+def _validation_model(state: TrainingState[Any]) -> nn.Module:
+    """Return the model in evaluation mode, unsharded on the main worker; all workers must call this."""
+    state.model.eval()
+    if not is_sharded(state.model):
+        return state.model
+    weights = gather_tensors(dict(state.model.named_parameters()))
+    if state.validation_model is None:
+        return state.model
+    set_weights(state.validation_model, weights)
+    return state.validation_model.eval()
 
 
-def _save(run: Run[Any], observe: Observer, team: Team = ALONE) -> None:
-    _write(run, team)
-    observe(Saved(run.progress.update))
+def _save(state: TrainingState[Any], callback: Callback, workers: WorkerGroup = SINGLE_WORKER) -> None:
+    _write_checkpoint(state, workers)
+    callback(SaveEvent(state.progress.step))
 
 
 class _Clock:
-    """The seconds of the whole run over all its sittings, and the speed of the updates since the last report."""
+    """Seconds of the whole run, resumed runs included, and speed of the steps since the last log."""
 
     def __init__(self, seconds_before: float) -> None:
         self._began = time.perf_counter() - seconds_before
@@ -372,13 +383,13 @@ class _Clock:
     def seconds(self) -> float:
         return time.perf_counter() - self._began
 
-    def worked(self, tokens: int, *, since: float) -> None:
-        """An update is over that began at `since`; what lies between updates counts against no speed."""
+    def add_step(self, tokens: int, *, since: float) -> None:
+        """Count a step that began at `since`; time between steps does not affect the speed."""
         self._tokens += tokens
         self._working += self.seconds - since
 
     def speed(self) -> float:
-        """Tokens a second since this was last asked."""
+        """Return the tokens per second since the last call."""
         speed = self._tokens / self._working
         self._tokens, self._working = 0, 0.0
         return speed

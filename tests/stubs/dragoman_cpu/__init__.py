@@ -1,6 +1,6 @@
-"""A stand-in for the compiled core, with its interface: a network that copies its source, whatever its weights say.
+"""Stand-in for the CPU library, with its interface: a model that copies its source, whatever its weights are.
 
-It holds the bridge to the core to its contract where the core is not installed, and needs nothing but numpy.
+It tests the callers of the library without the library, and needs NumPy only.
 """
 
 from __future__ import annotations
@@ -11,116 +11,93 @@ from typing import Any
 
 import numpy as np
 
+API_VERSION = 2
 END = 3
-SURE = 0.9
-"""The probability of the token that is copied; the others share the rest, and an early end is all but impossible."""
+COPY_PROB = 0.9
+"""Probability of the copied token; the other tokens share the rest, and an early end is nearly impossible."""
 
 
-def accepts(config: Mapping[str, Any]) -> str | None:
-    if config["kind"] != "transformer":
-        return f"models of kind {config['kind']} are not for the compiled core"
-    return None if config["norm"] == "layer" else "this norm is not for the compiled core"
+def unsupported_reason(config: Mapping[str, Any]) -> str | None:
+    if config["kind"] != "encoder_decoder":
+        return f"the CPU library does not run models of kind {config['kind']}"
+    return None if config["norm"] == "layer" else "the CPU library does not support this norm"
 
 
 @dataclass(frozen=True)
 class Memory:
     rows: tuple[tuple[int, ...], ...]
-    candidates: tuple[tuple[int, ...], ...]
+    shortlists: tuple[tuple[int, ...], ...]
 
-    def keep(self, rows: Sequence[int]) -> Memory:
-        return Memory(tuple(self.rows[row] for row in rows), tuple(self.candidates[row] for row in rows))
+    def select(self, rows: Sequence[int]) -> Memory:
+        return Memory(tuple(self.rows[row] for row in rows), tuple(self.shortlists[row] for row in rows))
 
-    def join(self, other: Memory) -> Memory:
-        return Memory(self.rows + other.rows, self.candidates + other.candidates)
+    def concat(self, other: Memory) -> Memory:
+        return Memory(self.rows + other.rows, self.shortlists + other.shortlists)
 
 
 @dataclass(frozen=True)
 class State:
-    ages: tuple[int, ...]
-    beam: int
+    lengths: tuple[int, ...]
+    beam_size: int
 
-    def select(self, parents: np.ndarray) -> State:
-        assert parents.shape[0] == len(self.ages)
-        assert parents.max() < self.beam
-        return State(self.ages, parents.shape[1])
+    def reorder(self, parents: np.ndarray) -> State:
+        assert parents.shape[0] == len(self.lengths)
+        assert parents.max() < self.beam_size
+        return State(self.lengths, parents.shape[1])
 
-    def keep(self, rows: Sequence[int]) -> State:
-        return State(tuple(self.ages[row] for row in rows), self.beam)
+    def select(self, rows: Sequence[int]) -> State:
+        return State(tuple(self.lengths[row] for row in rows), self.beam_size)
 
-    def back(self, places: Sequence[int]) -> State:
-        return State(tuple(age - place for age, place in zip(self.ages, places, strict=True)), self.beam)
-
-    def join(self, other: State) -> State:
-        assert self.beam == other.beam
-        return State(self.ages + other.ages, self.beam)
+    def concat(self, other: State) -> State:
+        assert self.beam_size == other.beam_size
+        return State(self.lengths + other.lengths, self.beam_size)
 
 
 class Model:
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, np.ndarray], *, compute: str) -> None:
-        if config["size"] != weights["decoder_norm.weight"].shape[0]:
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, np.ndarray], *, compute_type: str) -> None:
+        if config["d_model"] != weights["decoder_norm.weight"].shape[0]:
             raise ValueError("weights: decoder_norm.weight is of another size")
         self.vocabulary = config["target_vocabulary"]
         assert all(array.dtype in (np.float32, np.uint16, np.int8) for array in weights.values())
         if any(array.dtype == np.int8 for array in weights.values()):
-            assert compute == "int8"
+            assert compute_type == "int8"
 
-    def encode(self, ids: np.ndarray, lengths: np.ndarray, *, candidates: Sequence[np.ndarray] | None = None) -> Memory:
+    def encode(self, ids: np.ndarray, lengths: np.ndarray, *, shortlists: Sequence[np.ndarray] | None = None) -> Memory:
         rows = tuple(tuple(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True))
-        every = [np.arange(self.vocabulary)] * len(rows) if candidates is None else candidates
-        assert len(every) == len(rows)
-        return Memory(rows, tuple(tuple(some.tolist()) for some in every))
+        lists = [np.arange(self.vocabulary)] * len(rows) if shortlists is None else shortlists
+        assert len(lists) == len(rows)
+        return Memory(rows, tuple(tuple(tokens.tolist()) for tokens in lists))
 
-    def start(self, memory: Memory, beam: int) -> State:
-        return State((0,) * len(memory.rows), beam)
+    def start(self, memory: Memory, beam_size: int) -> State:
+        return State((0,) * len(memory.rows), beam_size)
 
     def step(self, tokens: np.ndarray, memory: Memory, state: State) -> tuple[np.ndarray, State]:
         assert tokens.dtype == np.int32
         assert tokens.flags.c_contiguous
-        assert tokens.shape == (len(memory.rows), state.beam) == (len(state.ages), state.beam)
-        logits = np.full((*tokens.shape, self.vocabulary), np.log((1 - SURE) / (self.vocabulary - 1)), np.float32)
+        assert tokens.shape == (len(memory.rows), state.beam_size) == (len(state.lengths), state.beam_size)
+        logits = np.full((*tokens.shape, self.vocabulary), np.log((1 - COPY_PROB) / (self.vocabulary - 1)), np.float32)
         logits[..., END] = -20
-        for row, (source, age) in enumerate(zip(memory.rows, state.ages, strict=True)):
-            logits[row, :, source[age] if age < len(source) else END] = np.log(SURE)
+        for row, (source, length) in enumerate(zip(memory.rows, state.lengths, strict=True)):
+            logits[row, :, source[length] if length < len(source) else END] = np.log(COPY_PROB)
         logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        return logits, State(tuple(age + 1 for age in state.ages), state.beam)
+        return logits, State(tuple(length + 1 for length in state.lengths), state.beam_size)
 
-    def best(
-        self, tokens: np.ndarray, memory: Memory, state: State, k: int, forbidden: Sequence[int] = ()
+    def top_k(
+        self, tokens: np.ndarray, memory: Memory, state: State, k: int, suppress_tokens: Sequence[int] = ()
     ) -> tuple[np.ndarray, np.ndarray, State]:
-        if not 1 <= k <= self.vocabulary - len(set(forbidden)):
-            raise ValueError(f"k = {k} is not for this vocabulary")
-        logits, after = self.step(tokens, memory, state)
-        for row, some in zip(logits, memory.candidates, strict=True):
-            row[:, np.setdiff1d(np.arange(self.vocabulary), some)] = -np.inf
+        if not 1 <= k <= self.vocabulary - len(set(suppress_tokens)):
+            raise ValueError(f"k = {k} exceeds the vocabulary")
+        logits, next_state = self.step(tokens, memory, state)
+        for row, shortlist in zip(logits, memory.shortlists, strict=True):
+            row[:, np.setdiff1d(np.arange(self.vocabulary), shortlist)] = -np.inf
             row -= np.log(np.exp(row).sum(axis=-1, keepdims=True))
-        logits[..., list(forbidden)] = -np.inf
+        logits[..., list(suppress_tokens)] = -np.inf
         ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k].astype(np.int32)
-        return np.take_along_axis(logits, ids, axis=-1), ids, after
-
-    def follow(
-        self,
-        tokens: np.ndarray,
-        lengths: Sequence[int],
-        memory: Memory,
-        state: State,
-        k: int,
-        forbidden: Sequence[int] = (),
-    ) -> tuple[np.ndarray, np.ndarray, State]:
-        assert tokens.dtype == np.int32
-        found = []
-        for row, length in enumerate(lengths):
-            one, now = memory.keep([row]), state.keep([row])
-            for place in range(length):
-                given = np.ascontiguousarray(tokens[row : row + 1, place : place + 1])
-                log_probs, ids, now = self.best(given, one, now, k, forbidden)
-                found.append((log_probs[0, 0], ids[0, 0]))
-        log_probs, ids = (np.stack(column) for column in zip(*found, strict=True))
-        ages = tuple(age + int(length) for age, length in zip(state.ages, lengths, strict=True))
-        return log_probs, ids, State(ages, 1)
+        return np.take_along_axis(logits, ids, axis=-1), ids, next_state
 
 
-class Learning:
-    """Nothing is trained by a stand-in: there is none to be had, and PyTorch is alone."""
+class CpuOps:
+    """Missing operations: `CpuOps(...)` returns None, so that training uses PyTorch."""
 
     def __new__(cls, _instruction_set: str | None) -> None:
         return None

@@ -1,4 +1,4 @@
-"""How every ending of a verb becomes an exit code and a message."""
+"""Exit codes and error messages of the command line."""
 
 import errno
 
@@ -15,15 +15,15 @@ from dragoman.errors import ConfigError
         (
             OSError(errno.ENOSPC, "No space left on device", "runs/x"),
             2,
-            "dragoman: runs/x: no space is left; free some, or write to another disk\n",
+            "dragoman: runs/x: no space is left. Free some space",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "dragoman: the disk: no space is left"),
         (
             PermissionError(errno.EACCES, "Permission denied", "/root/x"),
             2,
-            "dragoman: /root/x: Permission denied; check the path and its permissions\n",
+            "dragoman: /root/x: Permission denied. Check the path",
         ),
-        (KeyError("lost"), 1, "dragoman: unexpected KeyError: 'lost'\nThis is a fault of dragoman"),
+        (KeyError("lost"), 1, "dragoman: unexpected KeyError: 'lost'\nThis is an error in dragoman"),
         (OSError("no file is named"), 1, "dragoman: unexpected OSError: no file is named\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
@@ -32,7 +32,7 @@ def test_errors_become_codes_and_one_message(error, code, message, monkeypatch, 
     def failing(*_arguments: object, **_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(main, "command", lambda _verbs: failing)
+    monkeypatch.setattr(main, "build_command", lambda _verb: failing)
     assert main.run(["demo"], debug=False) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -44,7 +44,7 @@ def test_debug_adds_the_traceback(monkeypatch, capsys):
     def failing(*_arguments: object, **_options: object) -> None:
         raise ConfigError("wrong")
 
-    monkeypatch.setattr(main, "command", lambda _verbs: failing)
+    monkeypatch.setattr(main, "build_command", lambda _verb: failing)
     assert main.run([], debug=True) == 2
     assert "Traceback" in capsys.readouterr().err
 

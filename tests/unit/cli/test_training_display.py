@@ -7,21 +7,21 @@ from rich.console import Console
 
 from dragoman.cli import training_display
 from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
-from dragoman.runs.choices import Choice
-from dragoman.training.events import Chosen, Event, Learnt, RolledBack, Saved, Started, Updated, Validated
+from dragoman.runs.auto_config import Choice
+from dragoman.training.callbacks import EndEvent, Event, LogEvent, RollbackEvent, SaveEvent, SelectionEvent, StartEvent, ValidationEvent
 
 EVENTS: list[Event] = [
-    Started(0, total=40, parameters=12345, device="cpu"),
-    Updated(10, 0, 2.5, 2.0, 1.0, 0.001, 4321.0, 1.0),
-    Validated(15, 1, {"loss": 2.0, "bleu": 33.333}, improved=True, seconds=2.0),
-    Saved(15),
-    Updated(20, 1, 2.25, 2.0, 1.0, 0.001, 4000.0, 3.0),
-    RolledBack(23, (5, 7), "lines 6, 8 of the training corpus", 15, 0.5),
-    Updated(20, 1, 2.125, 2.0, 1.0, 0.001, 4000.0, 4.0),
-    Validated(30, 2, {"loss": 2.5, "bleu": 30.0}, improved=False, seconds=5.0),
-    Updated(40, 2, 2.0, 2.0, 1.0, 0.001, 4000.0, 6.0),
-    Learnt(40),
-    Chosen(40, "best", {"last": {"loss": 2.5, "bleu": 30.0}, "best": {"loss": 2.0, "bleu": 33.5}}),
+    StartEvent(0, total_steps=40, num_parameters=12345, device="cpu"),
+    LogEvent(10, 0, 2.5, 2.0, 1.0, 0.001, 4321.0, 1.0),
+    ValidationEvent(15, 1, {"loss": 2.0, "bleu": 33.333}, improved=True, seconds=2.0),
+    SaveEvent(15),
+    LogEvent(20, 1, 2.25, 2.0, 1.0, 0.001, 4000.0, 3.0),
+    RollbackEvent(23, (5, 7), "lines 6, 8 of the training corpus", 15, 0.5),
+    LogEvent(20, 1, 2.125, 2.0, 1.0, 0.001, 4000.0, 4.0),
+    ValidationEvent(30, 2, {"loss": 2.5, "bleu": 30.0}, improved=False, seconds=5.0),
+    LogEvent(40, 2, 2.0, 2.0, 1.0, 0.001, 4000.0, 6.0),
+    EndEvent(40),
+    SelectionEvent(40, "best", {"last": {"loss": 2.5, "bleu": 30.0}, "best": {"loss": 2.0, "bleu": 33.5}}),
 ]
 
 
@@ -94,20 +94,20 @@ def _now(display: TrainingDisplay) -> str:
 
 def test_the_only_candidate_is_not_worth_a_word(shown):
     stream = shown(terminal=False)
-    watch([EVENTS[0], Chosen(40, "last", {"last": {"loss": 2.5}})])
+    watch([EVENTS[0], SelectionEvent(40, "last", {"last": {"loss": 2.5}})])
     assert "which weights" not in stream.getvalue()
 
 
 def test_going_on_says_from_where(shown):
     stream = shown(terminal=False)
-    watch([Started(1500, total=4000, parameters=7, device="cpu")])
+    watch([StartEvent(1500, total_steps=4000, num_parameters=7, device="cpu")])
     assert stream.getvalue() == "going on after update 1,500: 7 parameters, 4,000 updates\n"
 
 
 def test_choices_stand_with_their_reasons(shown):
     stream = shown(terminal=False)
     choices = [
-        Choice("tokenizer.vocabulary", 9600, "a third"),
+        Choice("tokenizer.vocab_size", 9600, "a third"),
         Choice("training.length", {"count": 30, "kind": "epochs"}, "it is small"),
         Choice("preset", "tiny", "29,000 pairs"),
     ]
@@ -115,7 +115,7 @@ def test_choices_stand_with_their_reasons(shown):
     rows = [line.split() for line in stream.getvalue().splitlines()]
     assert rows[0] == ["device:", "cpu", "(2", "threads)"]
     assert rows[3:] == [
-        ["tokenizer.vocabulary", "9,600", "a", "third"],
+        ["tokenizer.vocab_size", "9,600", "a", "third"],
         ["training.length", "30", "epochs", "it", "is", "small"],
         ["preset", "tiny", "29,000", "pairs"],
     ]

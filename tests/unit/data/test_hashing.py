@@ -5,25 +5,25 @@ import random
 
 import pytest
 
-from dragoman.data.hashing import KeySet, file_fingerprint, text_key
+from dragoman.data.hashing import HashSet, file_fingerprint, text_hash
 from dragoman.errors import DataError
 
 
 def test_a_key_is_that_of_the_text_whatever_its_spaces():
-    assert text_key(" a  dog\u00a0", "x") == text_key("a dog", "x")
-    keys = [text_key("a dog", "x"), text_key("a", "dog x"), text_key("a dog x"), text_key("A dog", "x")]
-    assert len({*keys, text_key("a dog", "x", seed=1), text_key("a dog", "x", seed=-1)}) == 6
+    assert text_hash(" a  dog\u00a0", "x") == text_hash("a dog", "x")
+    keys = [text_hash("a dog", "x"), text_hash("a", "dog x"), text_hash("a dog x"), text_hash("A dog", "x")]
+    assert len({*keys, text_hash("a dog", "x", seed=1), text_hash("a dog", "x", seed=-1)}) == 6
     assert all(0 <= key < 2**64 for key in keys)
 
 
 def test_the_key_is_the_same_on_every_machine():
-    assert text_key("Two dogs", "Zwei Hunde") == int.from_bytes(
+    assert text_hash("Two dogs", "Zwei Hunde") == int.from_bytes(
         hashlib.blake2b(b"Two dogs\tZwei Hunde", digest_size=8, salt=bytes(8)).digest(), "little"
     )
 
 
 def test_a_key_set_behaves_like_a_set():
-    generator, keys, twin = random.Random(7), KeySet(), set()
+    generator, keys, twin = random.Random(7), HashSet(), set()
     for _ in range(20_000):
         # Few values, many with the same low bits, so that keys meet and places collide.
         key = generator.choice([generator.randrange(1, 3000), generator.randrange(1, 500) << 40])
@@ -34,7 +34,7 @@ def test_a_key_set_behaves_like_a_set():
 
 
 def test_zero_and_the_greatest_key_can_be_held():
-    keys = KeySet([0, 2**64 - 1])
+    keys = HashSet([0, 2**64 - 1])
     assert 0 in keys
     assert 2**64 - 1 in keys
     assert len(keys) == 2

@@ -1,6 +1,6 @@
 """The held-out part of a corpus."""
 
-from dragoman.data.heldout_split import key_of, size_of_held_out, threshold
+from dragoman.data.heldout_split import default_valid_size, split_hash, split_threshold
 from dragoman.data.readers import Example
 
 
@@ -9,8 +9,8 @@ def corpus(size: int) -> list[Example]:
 
 
 def held_out(examples: list[Example], *, size: int, seed: int) -> set[str]:
-    last = threshold(examples, size=size, seed=seed)
-    return {example.source for example in examples if key_of(example, seed=seed) <= last}
+    last = split_threshold(examples, size=size, seed=seed)
+    return {example.source for example in examples if split_hash(example, seed=seed) <= last}
 
 
 def test_as_many_sources_are_held_out_as_asked():
@@ -33,4 +33,4 @@ def test_copies_of_a_source_are_on_one_side_and_count_once():
 
 
 def test_the_usual_size():
-    assert [size_of_held_out(n) for n in (8, 100, 29_000, 40_000, 10**7)] == [1, 5, 1450, 2000, 2000]
+    assert [default_valid_size(n) for n in (8, 100, 29_000, 40_000, 10**7)] == [1, 5, 1450, 2000, 2000]

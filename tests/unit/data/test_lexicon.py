@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.lexicon import ROUNDS, learn_lexicon, sampled
+from dragoman.data.lexicon import ITERATIONS, sample_evenly, train_lexicon
 
 SOURCES, TARGETS = 5, 7
 PAIRS = st.lists(
@@ -23,7 +23,7 @@ PAIRS = st.lists(
 def by_the_book(pairs) -> dict[tuple[int, int], float]:
     """Model 1 as it is told in words, with dictionaries."""
     table = {(s, t): 1.0 for source, target in pairs for s in [*source, SOURCES] for t in target}
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         counts = defaultdict(float)
         for source, target in pairs:
             for t in target:
@@ -39,11 +39,11 @@ def by_the_book(pairs) -> dict[tuple[int, int], float]:
 
 @given(PAIRS)
 def test_probabilities_are_those_of_the_definition(pairs):
-    found = learn_lexicon(pairs, source_size=SOURCES, target_size=TARGETS)
+    found = train_lexicon(pairs, source_size=SOURCES, target_size=TARGETS)
     columns = zip(found.source.tolist(), found.target.tolist(), found.probability.tolist(), strict=True)
     table = {(s, t): p for s, t, p in columns}
     assert table == pytest.approx(by_the_book(pairs))
-    best = found.best(2)
+    best = found.top_k(2)
     for source in range(SOURCES):
         theirs = sorted((-p, t) for (s, t), p in table.items() if s == source)
         assert best[1][best[0] == source].tolist() == [t for _, t in theirs[:2]]
@@ -51,13 +51,13 @@ def test_probabilities_are_those_of_the_definition(pairs):
 
 def test_words_that_keep_each_other_company_are_told_apart():
     pairs = [([0, 1], [0, 1]), ([0, 2], [0, 2]), ([1, 2], [2, 1]), ([0], [0])] * 3
-    source, target = learn_lexicon(pairs, source_size=3, target_size=3).best(1)
+    source, target = train_lexicon(pairs, source_size=3, target_size=3).top_k(1)
     np.testing.assert_array_equal(source, target)
 
 
 @pytest.mark.parametrize(("count", "kept"), [(0, 0), (5, 5), (10, 10), (11, 6), (20, 10), (37, 10), (41, 6)])
 def test_a_sample_is_even(count, kept):
-    found = sampled(((str(number), "") for number in range(count)), most=10)
+    found = sample_evenly(((str(number), "") for number in range(count)), most=10)
     numbers = [int(number) for number, _ in found]
     assert len(numbers) == kept
     assert len({*np.diff(numbers)}) <= 1

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from dragoman.config import parse
-from dragoman.data.masking import Masking, cut, hide, masked_in_order, masked_stream
-from dragoman.data.tokenizers import BEGIN, END, PAD
+from dragoman.data.masking import MaskingConfig, mask_tokens, masked_lm_in_order, masked_lm_stream, split_long_texts
+from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
 from tests.running import one_epoch, ragged
 
 VOCABULARY = 104
 MASK = VOCABULARY
 TEXTS = [[4 + (n * k) % 100 for k in range(1 + n * 7 % 23)] for n in range(211)]
-PLAIN = Masking()
-SETTINGS = {"vocabulary": VOCABULARY, "context": 25, "masking": PLAIN, "budget": 500}
+PLAIN = MaskingConfig()
+SETTINGS = {"vocab_size": VOCABULARY, "context_length": 25, "masking": PLAIN, "budget": 500}
 
 
 def test_a_text_stands_between_begin_and_end():
@@ -23,51 +23,51 @@ def test_a_text_stands_between_begin_and_end():
     draws[0] = [[0, 0.9, 0.1, 0.5, 0], [0, 0.5, 0, 0, 0]]
     draws[1] = [[0, 0, 0, 0, 0], [0, 0.85, 0, 0, 0]]
     draws[2] = 0.999
-    batch = hide(ragged([[11, 12, 13], [21]]), np.array([0, 1]), draws, masking=PLAIN, vocabulary=VOCABULARY)
-    assert batch.expected.tolist() == [[BEGIN, 11, 12, 13, END], [BEGIN, 21, END, PAD, PAD]]
-    assert batch.tokens.tolist() == [[BEGIN, 11, MASK, 13, END], [BEGIN, VOCABULARY - 1, END, PAD, PAD]]
-    assert batch.counted.int().tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
-    assert batch.documents.tolist() == [[0] * 5, [0, 0, 0, -1, -1]]
+    batch = mask_tokens(ragged([[11, 12, 13], [21]]), np.array([0, 1]), draws, masking=PLAIN, vocab_size=VOCABULARY)
+    assert batch.labels.tolist() == [[BOS, 11, 12, 13, EOS], [BOS, 21, EOS, PAD, PAD]]
+    assert batch.tokens.tolist() == [[BOS, 11, MASK, 13, EOS], [BOS, VOCABULARY - 1, EOS, PAD, PAD]]
+    assert batch.loss_mask.int().tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
+    assert batch.document_ids.tolist() == [[0] * 5, [0, 0, 0, -1, -1]]
     assert batch.lengths.tolist() == [5, 3]
     assert batch.target_count == 2
 
 
 def test_of_every_text_a_share_is_chosen_and_one_word_at_least():
-    for batch in masked_in_order(ragged(TEXTS), **SETTINGS):
+    for batch in masked_lm_in_order(ragged(TEXTS), **SETTINGS):
         ids = batch.lengths - 2
         expected = [max(1, round(0.15 * length)) for length in ids.tolist()]
-        assert batch.counted.sum(dim=1).tolist() == expected
+        assert batch.loss_mask.sum(dim=1).tolist() == expected
 
 
 def test_the_chosen_are_hidden_replaced_or_kept_by_their_shares():
     texts = ragged([[4 + n % 100 for n in range(2000)]] * 20)
-    [batch] = masked_in_order(texts, vocabulary=VOCABULARY, context=2002, masking=PLAIN, budget=10**6)
-    chosen = batch.tokens[batch.counted]
+    [batch] = masked_lm_in_order(texts, vocab_size=VOCABULARY, context_length=2002, masking=PLAIN, budget=10**6)
+    chosen = batch.tokens[batch.loss_mask]
     count = len(chosen)
     assert count == 20 * 300
     hidden = int((chosen == MASK).sum())
-    same = int((chosen == batch.expected[batch.counted]).sum())
+    same = int((chosen == batch.labels[batch.loss_mask]).sum())
     # Five standard deviations; one random word in a hundred happens to be the right one.
     assert abs(hidden / count - 0.8) < 5 * (0.8 * 0.2 / count) ** 0.5
     assert abs(same / count - 0.101) < 5 * (0.101 * 0.899 / count) ** 0.5
-    random = chosen[(chosen != MASK) & (chosen != batch.expected[batch.counted])]
+    random = chosen[(chosen != MASK) & (chosen != batch.labels[batch.loss_mask])]
     assert int(random.min()) == 4
     assert int(random.max()) == VOCABULARY - 1
-    places = batch.counted.nonzero()[:, 1].double()
+    places = batch.loss_mask.nonzero()[:, 1].double()
     assert abs(float(places.mean()) - 1000.5) < 5 * 2000 / (12 * count) ** 0.5
-    assert batch.tokens[~batch.counted].equal(batch.expected[~batch.counted])
+    assert batch.tokens[~batch.loss_mask].equal(batch.labels[~batch.loss_mask])
 
 
 @pytest.mark.parametrize(("masked", "random", "seen"), [(1, 0, {MASK}), (0, 0, {7}), (0, 1, set(range(4, 104)))])
 def test_shares_may_be_all_or_nothing(masked, random, seen):
-    settings = SETTINGS | {"masking": Masking(masked=masked, random=random)}
-    batches = masked_in_order(ragged([[7] * 20] * 999), **settings)
-    assert {index for batch in batches for index in batch.tokens[batch.counted].tolist()} == seen
+    settings = SETTINGS | {"masking": MaskingConfig(mask_share=masked, random_share=random)}
+    batches = masked_lm_in_order(ragged([[7] * 20] * 999), **settings)
+    assert {index for batch in batches for index in batch.tokens[batch.loss_mask].tolist()} == seen
 
 
 def test_texts_are_cut_into_like_pieces():
     texts = ragged([list(range(4, 12)), [], [50], list(range(60, 71))])
-    pieces = cut(texts, longest=5)
+    pieces = split_long_texts(texts, longest=5)
     assert [pieces.texts.row(n).tolist() for n in range(len(pieces.texts))] == [
         [4, 5, 6, 7],
         [8, 9, 10, 11],
@@ -80,24 +80,24 @@ def test_texts_are_cut_into_like_pieces():
 
 
 def test_an_epoch_has_every_text_once_and_the_next_hides_other_words():
-    stream = masked_stream(ragged(TEXTS), seed=1, **SETTINGS)
+    stream = masked_lm_stream(ragged(TEXTS), seed=1, **SETTINGS)
     epochs = [one_epoch(stream) for _ in range(2)]
     hidden = []
     for epoch in epochs:
         assert sorted(row for batch in epoch for row in batch.rows.tolist()) == list(range(211))
         assert all(batch.tokens.numel() <= 500 for batch in epoch)
-        rows = [(row, places) for batch in epoch for row, places in zip(batch.rows, batch.counted, strict=True)]
+        rows = [(row, places) for batch in epoch for row, places in zip(batch.rows, batch.loss_mask, strict=True)]
         hidden.append({int(row): places.nonzero().tolist() for row, places in rows})
     assert sum(hidden[0][row] == hidden[1][row] for row in range(211)) < 70  # those of few words may be alike
 
 
 def test_rows_are_those_of_the_texts_that_were_given():
-    settings = SETTINGS | {"context": 6}
-    batches = list(masked_in_order(ragged(TEXTS), **settings))
+    settings = SETTINGS | {"context_length": 6}
+    batches = list(masked_lm_in_order(ragged(TEXTS), **settings))
     count = [0] * len(TEXTS)
     for batch in batches:
         assert batch.tokens.shape[1] <= 6
-        for row, ids, length in zip(batch.rows, batch.expected.tolist(), batch.lengths.tolist(), strict=True):
+        for row, ids, length in zip(batch.rows, batch.labels.tolist(), batch.lengths.tolist(), strict=True):
             text = "".join(map(chr, TEXTS[row]))
             assert "".join(map(chr, ids[1 : length - 1])) in text
             count[row] += length - 2
@@ -108,23 +108,23 @@ def test_a_stream_goes_on_where_another_stood():
     def numbers(stream, count: int) -> list:
         return [[batch.rows.tolist(), batch.tokens.tolist()] for batch in (next(stream) for _ in range(count))]
 
-    whole = numbers(masked_stream(ragged(TEXTS), seed=1, **SETTINGS), 25)
+    whole = numbers(masked_lm_stream(ragged(TEXTS), seed=1, **SETTINGS), 25)
     for taken in (1, 6, 7, 13):
-        stream, other = (masked_stream(ragged(TEXTS), seed=1, **SETTINGS) for _ in range(2))
+        stream, other = (masked_lm_stream(ragged(TEXTS), seed=1, **SETTINGS) for _ in range(2))
         numbers(stream, taken)
         other.seek(json.loads(json.dumps(stream.position)))
         assert numbers(other, 8) == whole[taken : taken + 8]
-    assert numbers(masked_stream(ragged(TEXTS), seed=2, **SETTINGS), 1) != whole[:1]
+    assert numbers(masked_lm_stream(ragged(TEXTS), seed=2, **SETTINGS), 1) != whole[:1]
 
 
 def test_batches_of_an_epoch_have_draws_of_their_own():
-    stream = masked_stream(ragged([[9] * 20] * 40), seed=1, **(SETTINGS | {"budget": 22, "context": 22}))
+    stream = masked_lm_stream(ragged([[9] * 20] * 40), seed=1, **(SETTINGS | {"budget": 22, "context_length": 22}))
     assert len({tuple(next(stream).tokens[0].tolist()) for _ in range(40)}) > 35
 
 
 def test_validation_is_the_same_whatever_the_batches():
     def by_row(budget: int) -> dict[int, list[int]]:
-        batches = masked_in_order(ragged(TEXTS), **(SETTINGS | {"budget": budget}))
+        batches = masked_lm_in_order(ragged(TEXTS), **(SETTINGS | {"budget": budget}))
         rows = [pair for batch in batches for pair in zip(batch.rows, batch.tokens.tolist(), strict=True)]
         return {int(row): [index for index in tokens if index != PAD] for row, tokens in rows}
 
@@ -132,12 +132,12 @@ def test_validation_is_the_same_whatever_the_batches():
 
 
 def test_settings_that_cannot_be_obeyed_are_refused():
-    with pytest.raises(ConfigError, match=r"masked = 0\.8 and random = 0\.3 are more than 1 together"):
-        parse(Masking, {"random": 0.3})
-    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 24 holds no text of data\.context = 25 tokens"):
-        masked_stream(ragged(TEXTS), seed=1, **(SETTINGS | {"budget": 24}))
+    with pytest.raises(ConfigError, match=r"mask_share = 0\.8 and random_share = 0\.3 are more than 1 together"):
+        parse(MaskingConfig, {"random_share": 0.3})
+    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 24 holds no text of data\.context_length = 25 tokens"):
+        masked_lm_stream(ragged(TEXTS), seed=1, **(SETTINGS | {"budget": 24}))
 
 
 def test_a_corpus_without_words_is_refused():
     with pytest.raises(DataError, match="no example to make batches of"):
-        masked_stream(ragged([[], []]), seed=1, **SETTINGS)
+        masked_lm_stream(ragged([[], []]), seed=1, **SETTINGS)

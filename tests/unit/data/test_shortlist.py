@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dragoman.data.shortlist import Shortlist, ShortlistSettings, learn_shortlist
-from dragoman.data.tokenizers import Bpe, Tokenizer, Words
+from dragoman.data.shortlist import Shortlist, ShortlistConfig, build_shortlist
+from dragoman.data.tokenizers import BpeConfig, Tokenizer, WordConfig
 from dragoman.errors import DataError
 
 PAIRS = [
@@ -17,35 +17,35 @@ PAIRS = [
 
 
 def words_for(shortlist: Shortlist, tokenizer: Tokenizer, text: str) -> set[str]:
-    ids = shortlist.candidates(tokenizer.source.encode(text))
+    ids = shortlist.tokens_for(tokenizer.source.encode(text))
     assert ids.tolist() == sorted({*ids.tolist()})
-    return {token.removeprefix("▁") for token in tokenizer.target.tokens(ids) if not token.startswith("<")}
+    return {token.removeprefix("▁") for token in tokenizer.target.ids_to_tokens(ids) if not token.startswith("<")}
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_words_and_their_translations(shared):
-    tokenizer = Tokenizer.train(lambda: PAIRS, Words(shared=shared))
-    shortlist, pairs = learn_shortlist(PAIRS, tokenizer, ShortlistSettings(frequent=1, each=1))
+    tokenizer = Tokenizer.train(lambda: PAIRS, WordConfig(shared=shared))
+    shortlist, pairs = build_shortlist(PAIRS, tokenizer, ShortlistConfig(frequent=1, per_token=1))
     assert pairs == len(PAIRS)
     copied = {"sits", "cat"} if shared else set()
     assert words_for(shortlist, tokenizer, "cat sits") == {"Katze", "sitzt"} | copied
     assert "Anna" in words_for(shortlist, tokenizer, "Anna")
     assert words_for(shortlist, tokenizer, "") == {"sitzt"}
     assert {0, 1, 2, 3} <= {*shortlist.always.tolist()}
-    assert shortlist.fits(source=len(tokenizer.source), target=len(tokenizer.target))
-    assert not shortlist.fits(source=len(tokenizer.source), target=5)
-    assert not shortlist.fits(source=len(tokenizer.source) + 1, target=len(tokenizer.target))
+    assert shortlist.matches_vocabs(source=len(tokenizer.source), target=len(tokenizer.target))
+    assert not shortlist.matches_vocabs(source=len(tokenizer.source), target=5)
+    assert not shortlist.matches_vocabs(source=len(tokenizer.source) + 1, target=len(tokenizer.target))
 
 
 def test_bytes_can_always_be_written():
-    tokenizer = Tokenizer.train(lambda: PAIRS, Bpe(shared=True, vocabulary=300, byte_fallback=True))
-    shortlist, _ = learn_shortlist(PAIRS, tokenizer, ShortlistSettings(frequent=0, each=1))
-    assert {*tokenizer.target.encode("猫")} <= {*shortlist.candidates(tokenizer.source.encode("a cat")).tolist()}
+    tokenizer = Tokenizer.train(lambda: PAIRS, BpeConfig(shared=True, vocab_size=300, byte_fallback=True))
+    shortlist, _ = build_shortlist(PAIRS, tokenizer, ShortlistConfig(frequent=0, per_token=1))
+    assert {*tokenizer.target.encode("猫")} <= {*shortlist.tokens_for(tokenizer.source.encode("a cat")).tolist()}
 
 
 def test_it_is_kept_and_what_is_none_is_refused(tmp_path):
-    tokenizer = Tokenizer.train(lambda: PAIRS, Words())
-    shortlist, _ = learn_shortlist(PAIRS, tokenizer, ShortlistSettings())
+    tokenizer = Tokenizer.train(lambda: PAIRS, WordConfig())
+    shortlist, _ = build_shortlist(PAIRS, tokenizer, ShortlistConfig())
     path = tmp_path / "shortlist.safetensors"
     shortlist.save(path)
     again = Shortlist.load(path)
@@ -59,4 +59,4 @@ def test_it_is_kept_and_what_is_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="lists do not fit each other"):
         Shortlist(shortlist.always, shortlist.values, shortlist.lengths[:-1] * 0)
     with pytest.raises(DataError, match="no pairs of texts"):
-        learn_shortlist([], tokenizer, ShortlistSettings())
+        build_shortlist([], tokenizer, ShortlistConfig())

@@ -5,30 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.readers import Labelled, Repairs, read_labelled
-from dragoman.data.readers.labeled import LabelledLines
-from dragoman.data.splits import Keys, read_parts
+from dragoman.data.readers import LabeledText, ReadWarnings, read_labeled
+from dragoman.data.readers.labeled import LabeledLines
+from dragoman.data.splits import SplitKeys, read_splits
 from dragoman.errors import DataError
 
-KEYS = Keys(together=lambda one: one.text, same=lambda one: one.text)
+KEYS = SplitKeys(group=lambda one: one.text, content=lambda one: one.text)
 
 
 @dataclass
 class Corpora:
-    train: LabelledLines
-    valid: LabelledLines | None = None
-    test: LabelledLines | None = None
-    held_out: int | None = None
-    leaks: bool = True
+    train: LabeledLines
+    valid: LabeledLines | None = None
+    test: LabeledLines | None = None
+    valid_size: int | None = None
+    remove_leaks: bool = True
 
 
-def corpus(folder: Path, name: str, texts: list[str]) -> LabelledLines:
+def corpus(folder: Path, name: str, texts: list[str]) -> LabeledLines:
     (folder / name).write_text("".join(f"{n % 2} {text}\n" for n, text in enumerate(texts)), encoding="utf-8")
-    return LabelledLines(path=folder / name)
+    return LabeledLines(path=folder / name)
 
 
 def read(corpora: Corpora, *, seed: int = 1):
-    return read_parts(corpora, read_labelled, KEYS, seed=seed)
+    return read_splits(corpora, read_labeled, KEYS, seed=seed)
 
 
 def texts(part) -> list[str]:
@@ -40,7 +40,7 @@ def test_parts_that_are_given_are_taken(tmp_path):
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x", "y"])
     parts = read(Corpora(train, valid, test))
     assert (texts(parts.train), texts(parts.valid)) == ([f"t{n}" for n in range(11)], ["v"])
-    assert parts.test == [Labelled("x", "0", 1), Labelled("y", "1", 2)]
+    assert parts.test == [LabeledText("x", "0", 1), LabeledText("y", "1", 2)]
     assert parts.notes == ()
     assert [Path(name).name for name in parts.fingerprints] == ["train", "valid", "test"]
 
@@ -54,7 +54,7 @@ def test_a_part_is_held_out_where_none_is_given(tmp_path):
     assert len(parts.train) + len(parts.valid) == 101
     assert texts(read(Corpora(train)).valid) == texts(parts.valid)
     assert texts(read(Corpora(train), seed=2).valid) != texts(parts.valid)
-    assert len(set(texts(read(Corpora(train, held_out=17)).valid))) == 17
+    assert len(set(texts(read(Corpora(train, valid_size=17)).valid))) == 17
 
 
 def test_what_is_held_out_does_not_depend_on_case_or_order(tmp_path):
@@ -67,7 +67,7 @@ def test_what_is_held_out_does_not_depend_on_case_or_order(tmp_path):
 def test_leaks_are_removed_or_told(tmp_path):
     train = corpus(tmp_path, "train", [*(f"t{n}" for n in range(11)), "v", "x  y"])
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x y"])
-    removed, kept = (read(Corpora(train, valid, test, leaks=leaks)) for leaks in (True, False))
+    removed, kept = (read(Corpora(train, valid, test, remove_leaks=leaks)) for leaks in (True, False))
     assert texts(removed.train) == [f"t{n}" for n in range(11)]
     assert removed.notes == (f"{train.path}: training examples that stand in the validation or test text: 2, removed",)
     assert len(kept.train) == 13
@@ -77,20 +77,20 @@ def test_leaks_are_removed_or_told(tmp_path):
 def test_what_is_tested_is_not_held_out_to_choose_by(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(40)])
     test = corpus(tmp_path, "test", [f"t{n}" for n in range(20)])
-    parts = read(Corpora(train, test=test, held_out=7))
+    parts = read(Corpora(train, test=test, valid_size=7))
     assert len(parts.valid) == 7
     assert not set(texts(parts.valid)) & set(texts(parts.test))
     assert set(texts(parts.train)) | set(texts(parts.valid)) == {f"t{n}" for n in range(20, 40)}
     [note] = parts.notes
     assert note.endswith("20, removed")
-    kept = read(Corpora(train, test=test, held_out=7, leaks=False))
+    kept = read(Corpora(train, test=test, valid_size=7, remove_leaks=False))
     assert len(kept.train) + len(kept.valid) == 40
 
 
 def test_what_was_mended_is_told(tmp_path):
     path = tmp_path / "train"
     path.write_bytes(b"".join(b"0 t%d\r\n\r\n" % n for n in range(31)))
-    parts = read(Corpora(LabelledLines(path=path)))
+    parts = read(Corpora(LabeledLines(path=path)))
     assert parts.notes == (f"{path}: 62 x Windows line end (CRLF) read as LF (first: line 1)",)
 
 
@@ -108,17 +108,17 @@ def test_what_leaves_nothing_is_refused(tmp_path, names, held_out, message):
     files = {"train": [f"t{n}" for n in range(11)], "empty": []}
     train, valid, test = (None if name is None else corpus(tmp_path, name, files[name]) for name in names)
     with pytest.raises(DataError, match=message):
-        read(Corpora(train, valid, test, held_out=held_out))
+        read(Corpora(train, valid, test, valid_size=held_out))
 
 
 def test_the_reader_is_given_one_book_of_repairs(tmp_path):
-    seen: list[Repairs] = []
+    seen: list[ReadWarnings] = []
 
-    def reading(one: LabelledLines, repairs: Repairs) -> list[Labelled]:
+    def reading(one: LabeledLines, repairs: ReadWarnings) -> list[LabeledText]:
         seen.append(repairs)
-        return list(read_labelled(one, repairs))
+        return list(read_labeled(one, repairs))
 
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(11)])
-    read_parts(Corpora(train, corpus(tmp_path, "valid", ["v"])), reading, KEYS, seed=1)
+    read_splits(Corpora(train, corpus(tmp_path, "valid", ["v"])), reading, KEYS, seed=1)
     assert len(seen) == 2
     assert seen[0] is seen[1]

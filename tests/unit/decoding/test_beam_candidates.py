@@ -1,4 +1,4 @@
-"""One step of a search."""
+"""Candidates of one search step."""
 
 import math
 
@@ -9,24 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dragoman.decoding.beam_candidates import Continuations, begin, best_continuations, forbidden, going_on
-from dragoman.decoding.log_softmax import largest
-from dragoman.decoding.torch_stepper import best_of
+from dragoman.decoding.beam_candidates import (
+    BeamCandidates,
+    best_candidates,
+    initial_candidates,
+    suppressed_tokens,
+    unfinished_indices,
+)
+from dragoman.decoding.logits_processors import exact_top_k
+from dragoman.decoding.torch_stepper import top_k_tokens
 from dragoman.errors import RunError
 from tests.fakes import SYMBOLS
 
 SO_FAR = np.array([[0.0, -1.0]], dtype=np.float32)
 
 
-def continuations(logits: torch.Tensor, so_far: np.ndarray, *, width: int, forbidden: tuple = ()) -> Continuations:
-    return best_continuations(*best_of(logits, width=width, forbidden=forbidden), so_far, width=width)
+def continuations(logits: torch.Tensor, so_far: np.ndarray, *, width: int, suppressed: tuple = ()) -> BeamCandidates:
+    return best_candidates(*top_k_tokens(logits, k=width, suppress_tokens=suppressed), so_far, width=width)
 
 
 def logits_of(probabilities: list[list[float]]) -> torch.Tensor:
     return torch.tensor([probabilities]).log()
 
 
-def test_the_best_pairs_of_parent_and_token_come_first():
+def test_best_pairs_come_first():
     logits = logits_of([[0.1, 0.2, 0.3, 0.4], [0.01, 0.01, 0.01, 0.97]])
     best = continuations(logits, SO_FAR, width=5)
     pairs = list(zip(best.parents[0].tolist(), best.tokens[0].tolist(), strict=True))
@@ -35,7 +41,7 @@ def test_the_best_pairs_of_parent_and_token_come_first():
     assert best.token_log_probs[0, 1].item() == pytest.approx(math.log(0.97), abs=1e-6)
 
 
-def test_equals_go_by_the_lower_token_and_then_by_the_lower_parent():
+def test_ties_break_by_token_then_parent():
     best = continuations(torch.zeros(1, 2, 5), np.zeros((1, 2), dtype=np.float32), width=6)
     pairs = list(zip(best.tokens[0].tolist(), best.parents[0].tolist(), strict=True))
     assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
@@ -46,8 +52,8 @@ def test_equals_go_by_the_lower_token_and_then_by_the_lower_parent():
     tokens=arrays(np.int32, (7, 2, 3), elements=st.integers(0, 3)),
     width=st.integers(1, 6),
 )
-def test_the_order_is_that_of_a_sort_by_total_token_and_parent(totals, tokens, width):
-    best = best_continuations(totals, tokens, np.zeros((7, 2), dtype=np.float32), width=width)
+def test_order_equals_a_sort_by_score_token_and_parent(totals, tokens, width):
+    best = best_candidates(totals, tokens, np.zeros((7, 2), dtype=np.float32), width=width)
     for row in range(7):
         candidates = [
             (-totals[row, parent, place], tokens[row, parent, place], parent) for parent in (0, 1) for place in range(3)
@@ -56,29 +62,29 @@ def test_the_order_is_that_of_a_sort_by_total_token_and_parent(totals, tokens, w
         assert list(found) == sorted(candidates)[:width]
 
 
-def test_forbidden_tokens_keep_their_share_of_the_probability():
+def test_suppressed_tokens_keep_their_probability():
     logits = logits_of([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
-    best = continuations(logits, np.array([[0.0, -math.inf]], dtype=np.float32), width=2, forbidden=(0,))
+    best = continuations(logits, np.array([[0.0, -math.inf]], dtype=np.float32), width=2, suppressed=(0,))
     assert best.tokens.tolist() == [[1, 2]]
     assert best.token_log_probs[0].tolist() == pytest.approx([math.log(0.3), math.log(0.2)])
 
 
 @pytest.mark.parametrize("damage", [math.nan, math.inf])
-def test_logits_that_are_no_numbers_are_named(damage):
+def test_non_finite_logits_raise_an_error(damage):
     logits = torch.zeros(3, 2, 5)
     logits[1, 1, 2] = damage
     for width in (1, 4):
         with pytest.raises(RunError, match="not finite numbers"):
-            best_of(logits, width=width, forbidden=[2])
+            top_k_tokens(logits, k=width, suppress_tokens=[2])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 100])
-def test_the_largest_are_those_that_a_stable_sort_puts_first(count):
+def test_exact_top_k_equals_a_stable_sort(count):
     generator = torch.Generator().manual_seed(0)
     values = torch.randint(0, 4, (5, 3, 97), generator=generator).float()
     values[0, 0] = -math.inf
     values[0, 0, 11] = 0.0
-    top, places = largest(values, count)
+    top, places = exact_top_k(values, count)
     order = values.argsort(dim=-1, descending=True, stable=True)[..., :count]
     torch.testing.assert_close(top.sort(descending=True).values, values.gather(2, order))
     possible = top > -math.inf
@@ -91,17 +97,17 @@ def test_the_largest_are_those_that_a_stable_sort_puts_first(count):
 
 
 @pytest.mark.parametrize(
-    ("age", "minimum", "allow_unknown", "expected"),
+    ("length", "minimum", "allow_unk", "expected"),
     [(0, 0, True, {0, 2}), (1, 2, True, {0, 2, 3}), (2, 2, True, {0, 2}), (0, 1, False, {0, 1, 2, 3})],
 )
-def test_what_may_not_follow(age, minimum, allow_unknown, expected):
-    found = forbidden(age, minimum_length=minimum, allow_unknown=allow_unknown, symbols=SYMBOLS)
+def test_suppressed_tokens(length, minimum, allow_unk, expected):
+    found = suppressed_tokens(length, min_length=minimum, allow_unk=allow_unk)
     assert set(found) == expected
 
 
-def test_hypotheses_that_end_do_not_go_on():
-    first = begin(np.array([SYMBOLS.begin]), 2)
+def test_finished_candidates_do_not_continue():
+    first = initial_candidates(np.array([SYMBOLS.bos]), 2)
     logits = logits_of([[0.0, 0.1, 0.0, 0.6, 0.3], [0.0, 0.1, 0.0, 0.6, 0.3]])
     best = continuations(logits, first.log_probs, width=4)
     assert best.tokens[0, :3].tolist() == [3, 4, 1]
-    assert best.take(going_on(best, beam=2, end=SYMBOLS.end)).tokens.tolist() == [[4, 1]]
+    assert best.take(unfinished_indices(best, beam_size=2)).tokens.tolist() == [[4, 1]]

@@ -1,54 +1,51 @@
-"""What may be asked of a search, and what is refused."""
+"""Decoding configuration: derived values and refused combinations."""
 
 import pytest
 
 from dragoman.config import parse
-from dragoman.decoding import Average, Gnmt, LengthLimit, Raw, SearchSettings
+from dragoman.decoding import DecodingConfig, LengthPenalty
 from dragoman.errors import ConfigError
 
 
 @pytest.mark.parametrize(
-    ("limit", "source_length", "expected"),
-    [
-        (LengthLimit(factor=2.0, offset=20, absolute=2000), 7, 34),
-        (LengthLimit(factor=1.5, offset=0, absolute=2000), 7, 10),
-        (LengthLimit(factor=2.0, offset=20, absolute=31), 7, 31),
-        (LengthLimit(factor=0.0, offset=0, absolute=5), 7, 1),
-        (LengthLimit(factor=0.0, offset=13, absolute=50), 1000, 13),
-    ],
+    ("ratio", "offset", "most", "source_length", "expected"),
+    [(2.0, 20, 2000, 7, 34), (1.5, 0, 2000, 7, 10), (2.0, 20, 31, 7, 31), (0.0, 0, 5, 7, 1), (0.0, 13, 50, 1000, 13)],
 )
-def test_the_limit_follows_the_source_up_to_the_absolute_bound(limit, source_length, expected):
-    assert limit.of(source_length) == expected
+def test_output_limit_follows_the_source_up_to_max_length(ratio, offset, most, source_length, expected):
+    config = DecodingConfig(max_length_ratio=ratio, max_length_offset=offset, max_length=most)
+    assert config.output_limit(source_length) == expected
 
 
-def test_a_minimum_is_never_above_the_limit():
-    settings = SearchSettings(minimum_length=11, maximum_length=LengthLimit(factor=1.0, offset=0))
-    assert settings.limit(3) == 11
-    assert settings.limit(13) == 13
+def test_output_limit_is_at_least_min_length():
+    config = DecodingConfig(min_length=11, max_length_ratio=1.0, max_length_offset=0)
+    assert config.output_limit(3) == 11
+    assert config.output_limit(13) == 13
 
 
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"beam": 2, "best": 3}, "best = 3 is more than a beam of 2 can return; raise beam to 3"),
-        ({"beam": 0}, "beam = 0: input should be greater than 0"),
-        ({"minimum_length": 2001}, "minimum_length = 2001 is above maximum_length.absolute = 2000"),
-        ({"beem": 5}, "beem: no such key. Did you mean beam?"),
+        ({"beam_size": 2, "n_best": 3}, "n_best = 3 is more than a beam of 2 returns; raise beam_size to 3"),
+        ({"beam_size": 0}, "beam_size = 0: input should be greater than 0"),
+        ({"min_length": 2001}, "min_length = 2001 is above max_length = 2000"),
+        ({"beem_size": 5}, "beem_size: no such key. Did you mean beam_size?"),
+        ({"length_penalty_kind": "none", "length_penalty": 1.0}, "length_penalty = 1.0 has no effect"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(tree, message):
+def test_invalid_options_are_refused(tree, message):
     with pytest.raises(ConfigError) as caught:
-        parse(SearchSettings, tree)
+        parse(DecodingConfig, tree)
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("tree", "expected"),
     [
-        ({"kind": "average"}, Average(alpha=1.0)),
-        ({"kind": "gnmt"}, Gnmt(alpha=0.6)),
-        ({"kind": "raw"}, Raw()),
+        ({}, LengthPenalty("average", 1.0)),
+        ({"length_penalty": 1.4}, LengthPenalty("average", 1.4)),
+        ({"length_penalty_kind": "gnmt"}, LengthPenalty("gnmt", 0.6)),
+        ({"length_penalty_kind": "none"}, LengthPenalty("none", 0.0)),
     ],
 )
-def test_the_normalisation_is_chosen_by_its_kind(tree, expected):
-    assert parse(SearchSettings, {"normalisation": tree}).normalisation == expected
+def test_default_exponent_depends_on_the_kind(tree, expected):
+    assert parse(DecodingConfig, tree).penalty == expected

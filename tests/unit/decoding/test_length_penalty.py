@@ -3,34 +3,42 @@
 import numpy as np
 import pytest
 
-from dragoman.decoding import Average, Gnmt, Raw
-from dragoman.decoding.length_penalty import attainable, normalised, penalty
+from dragoman.decoding import LengthPenalty
+from dragoman.decoding.length_penalty import best_possible_score, length_divisor, normalize_by_length
+
+PENALTIES = [
+    LengthPenalty(),
+    LengthPenalty("average", -0.5),
+    LengthPenalty("gnmt", 0.6),
+    LengthPenalty("gnmt", -2.0),
+    LengthPenalty("none"),
+]
 
 
 @pytest.mark.parametrize(
-    ("normalisation", "expected"),
+    ("penalty", "expected"),
     [
-        (Average(), [1.0, 2.0, 7.0]),
-        (Average(alpha=0.5), [1.0, 2**0.5, 7**0.5]),
-        (Gnmt(alpha=1.0), [1.0, 7 / 6, 2.0]),
-        (Gnmt(alpha=0.6), [1.0, (7 / 6) ** 0.6, 2**0.6]),
-        (Raw(), [1.0, 1.0, 1.0]),
+        (LengthPenalty(), [1.0, 2.0, 7.0]),
+        (LengthPenalty("average", 0.5), [1.0, 2**0.5, 7**0.5]),
+        (LengthPenalty("gnmt", 1.0), [1.0, 7 / 6, 2.0]),
+        (LengthPenalty("gnmt", 0.6), [1.0, (7 / 6) ** 0.6, 2**0.6]),
+        (LengthPenalty("none"), [1.0, 1.0, 1.0]),
     ],
 )
-def test_what_log_probabilities_are_divided_by(normalisation, expected):
-    np.testing.assert_allclose(penalty(np.array([1, 2, 7]), normalisation), expected, rtol=1e-6)
+def test_length_divisor_by_kind(penalty, expected):
+    np.testing.assert_allclose(length_divisor(np.array([1, 2, 7]), penalty), expected, rtol=1e-6)
 
 
-def test_a_hypothesis_of_no_symbols_has_a_score():
-    score = normalised(np.array([0.0]), np.array([0]), Average())
+def test_empty_hypothesis_has_a_score():
+    score = normalize_by_length(np.array([0.0]), np.array([0]), LengthPenalty())
     assert score.tolist() == [0.0]
 
 
-@pytest.mark.parametrize("normalisation", [Average(), Average(alpha=-0.5), Gnmt(), Gnmt(alpha=-2.0), Raw()])
-def test_no_end_is_better_than_the_bound(normalisation):
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_bound_is_the_best_score_of_any_length(penalty):
     open_ = np.array([-3.0, -0.25, 0.0], dtype=np.float32)
     lengths = np.arange(4, 14)
-    bound = attainable(open_, shortest=np.full((3,), 4), longest=np.full((3,), 13), normalisation=normalisation)
-    ends = np.stack([normalised(open_, np.full((3,), int(n)), normalisation) for n in lengths])
+    bound = best_possible_score(open_, shortest=np.full((3,), 4), longest=np.full((3,), 13), penalty=penalty)
+    ends = np.stack([normalize_by_length(open_, np.full((3,), int(n)), penalty) for n in lengths])
     assert (ends <= bound).all()
     assert (ends == bound).any(axis=0).all()

@@ -1,4 +1,4 @@
-"""What is drawn, and what may be asked of drawing."""
+"""Sampling: random numbers, filters, limits and refused options."""
 
 import itertools
 import math
@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from dragoman.config import parse
-from dragoman.decoding import Beginnings, SamplingSettings, draw, sample
-from dragoman.decoding.sampling import filtered, pick, read_off, uniform
+from dragoman.decoding import SamplingConfig, SamplingStart, sample, sample_tokens
+from dragoman.decoding.sampling import filter_logits, invert_cdf, sample_next, uniform_number
 from dragoman.errors import ConfigError, RunError
 from tests.fakes import SYMBOLS, PrefixNetwork, Sources
 
 A, B = 4, 5
 
 
-def drawn(network: PrefixNetwork, *, rows: int = 1, limit: int = 7, beginnings=None, **settings):
+def drawn(network: PrefixNetwork, *, rows: int = 1, limit: int = 7, start=None, **settings):
     memory = Sources(((4,),) * rows)
-    wanted = SamplingSettings(**settings)
+    wanted = SamplingConfig(**settings)
     limits = torch.full((rows,), limit)
-    found = sample(network, memory, limits=limits, settings=wanted, symbols=SYMBOLS, beginnings=beginnings)
+    found = sample(network, memory, limits=limits, config=wanted, start=start)
     return [one for [one] in found]
 
 
@@ -29,7 +29,7 @@ def drawn(network: PrefixNetwork, *, rows: int = 1, limit: int = 7, beginnings=N
         ({"temperature": 0, "top_k": 5}, "top_k has no effect with temperature = 0"),
         ({"temperature": 0, "top_p": 0.5}, "top_p has no effect with temperature = 0"),
         ({"temperature": 0, "min_p": 0.5}, "min_p has no effect with temperature = 0"),
-        ({"temperature": 0, "typical": 0.5}, "typical has no effect with temperature = 0"),
+        ({"temperature": 0, "typical_p": 0.5}, "typical_p has no effect with temperature = 0"),
         ({"temperature": 1e-9}, "temperature = 1e-09 is too small to divide by"),
         ({"temperature": -1}, "temperature = -1"),
         ({"temperature": math.inf}, "temperature = inf"),
@@ -42,37 +42,37 @@ def drawn(network: PrefixNetwork, *, rows: int = 1, limit: int = 7, beginnings=N
         ({"temprature": 1}, "temprature: no such key. Did you mean temperature?"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(tree, message):
+def test_invalid_options_are_refused(tree, message):
     with pytest.raises(ConfigError) as caught:
-        parse(SamplingSettings, tree)
+        parse(SamplingConfig, tree)
     assert message in str(caught.value)
 
 
-def test_repetition_matters_without_chance_too():
-    settings = parse(SamplingSettings, {"temperature": 0, "repetition_penalty": 1.3, "no_repeat_ngram": 2})
-    assert settings.looks_back
-    assert not SamplingSettings().looks_back
+def test_repetition_filters_need_the_context():
+    settings = parse(SamplingConfig, {"temperature": 0, "repetition_penalty": 1.3, "no_repeat_ngram_size": 2})
+    assert settings.needs_context
+    assert not SamplingConfig().needs_context
 
 
 @pytest.mark.parametrize(
     ("number", "token"), [(0.0, 1), (0.2499, 1), (0.2501, 2), (0.7499, 2), (0.7501, 4), (0.9999, 4)]
 )
-def test_a_token_is_read_off_the_cumulative_distribution(number, token):
+def test_invert_cdf(number, token):
     logits = torch.tensor([[0.0, 0.25, 0.5, 0.0, 0.25, 0.0]]).log()
-    assert read_off(logits, [number]).tolist() == [token]
+    assert invert_cdf(logits, [number]).tolist() == [token]
 
 
-def test_the_greatest_number_never_reads_off_what_is_impossible():
+def test_invert_cdf_never_returns_an_impossible_token():
     generator = torch.Generator().manual_seed(0)
     for size in (2, 31, 997):
         logits = torch.randn(5, size, generator=generator)
         logits[:, -1] = -math.inf
-        assert (read_off(logits, [1 - 2.0**-53] * 5) < size - 1).all()
+        assert (invert_cdf(logits, [1 - 2.0**-53] * 5) < size - 1).all()
 
 
-def test_numbers_depend_on_every_argument_and_lie_between_0_and_1():
+def test_uniform_numbers_depend_on_every_argument():
     numbers = [
-        uniform(seed, (first, second), step)
+        uniform_number(seed, (first, second), step)
         for seed in (0, 1, 2**64 - 1)
         for first in (0, 1)
         for second in (0, 1)
@@ -80,8 +80,8 @@ def test_numbers_depend_on_every_argument_and_lie_between_0_and_1():
     ]
     assert len(set(numbers)) == len(numbers)
     assert all(0 <= number < 1 for number in numbers)
-    assert uniform(3, (5, 7), 11) == uniform(3, (5, 7), 11)
-    assert uniform(3, (5, 7), 11) != uniform(3, (7, 5), 11)
+    assert uniform_number(3, (5, 7), 11) == uniform_number(3, (5, 7), 11)
+    assert uniform_number(3, (5, 7), 11) != uniform_number(3, (7, 5), 11)
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
@@ -95,78 +95,80 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
     return [a, b, c, d]
 
 
-def test_numbers_are_those_of_philox():
+def test_uniform_numbers_equal_philox():
     """So a seed draws the same on every machine and with every version."""
     # The known answer of the authors' own library for zeros.
     zeros = [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
     assert philox([0] * 4, [0] * 2) == zeros
     for seed, first, second, step in [(0, 0, 0, 0), (1, 2, 3, 5), (2**64 - 1, 7, 11, 13)]:
         word = philox([step + 1, second, 0, 0], [seed, first])[0]
-        assert uniform(seed, (first, second), step) == (word >> 11) / 2**53
+        assert uniform_number(seed, (first, second), step) == (word >> 11) / 2**53
 
 
-def test_the_log_probability_is_before_all_filters():
+def test_log_prob_is_computed_before_filtering():
     logits = torch.tensor([[-math.inf, 0.1, 0.0, 0.2, 0.5, 0.2]]).log_softmax(-1)
-    settings = SamplingSettings(top_k=1, temperature=3.0)
+    settings = SamplingConfig(top_k=1, temperature=3.0)
     empty = torch.empty(1, 0, dtype=torch.long)
-    tokens, log_probs = pick(logits, said=empty, never=[0, 2], uniforms=[0.9], settings=settings, pad=0)
+    tokens, log_probs = sample_next(logits, context=empty, suppress_tokens=[0, 2], uniforms=[0.9], config=settings)
     assert tokens.tolist() == [4]
     assert log_probs.tolist() == pytest.approx(logits[:, 4].tolist())
 
 
-def test_where_nothing_is_possible_the_log_probability_is_minus_infinity():
+def test_impossible_row_has_log_prob_minus_infinity():
     logits, empty = torch.zeros(2, 3), torch.empty(2, 0, dtype=torch.long)
     for temperature in (0.0, 1.0):
-        settings = SamplingSettings(temperature=temperature)
-        _, log_probs = pick(logits, said=empty, never=[0, 1, 2], uniforms=[0.1, 0.9], settings=settings, pad=0)
+        settings = SamplingConfig(temperature=temperature)
+        _, log_probs = sample_next(
+            logits, context=empty, suppress_tokens=[0, 1, 2], uniforms=[0.1, 0.9], config=settings
+        )
         assert log_probs.tolist() == [-math.inf, -math.inf]
 
 
-def test_filters_are_applied_one_after_the_other():
+def test_filters_apply_in_order():
     """A greater temperature lets more into the nucleus; top-k comes before it, the penalty before all."""
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-    said = torch.tensor([[1]])
+    context = torch.tensor([[1]])
     by_hand = logits * torch.tensor([[1.0, 10.0, 1.0, 1.0]]) / 2
-    plain = SamplingSettings(temperature=2.0, repetition_penalty=10.0)
-    torch.testing.assert_close(filtered(logits, said, settings=plain, pad=3), by_hand)
+    plain = SamplingConfig(temperature=2.0, repetition_penalty=10.0)
+    torch.testing.assert_close(filter_logits(logits, context, config=plain), by_hand)
     # Of the three best that are left, 0, 2 and 3, the first has 0.53 of the probability, the first two 0.83.
     few = plain.model_copy(update={"top_k": 3, "top_p": 0.7})
-    assert (filtered(logits, said, settings=few, pad=3) > -math.inf).tolist() == [[True, False, True, False]]
+    assert (filter_logits(logits, context, config=few) > -math.inf).tolist() == [[True, False, True, False]]
     colder = few.model_copy(update={"temperature": 0.5})
-    assert (filtered(logits, said, settings=colder, pad=3) > -math.inf).tolist() == [[True, False, False, False]]
+    assert (filter_logits(logits, context, config=colder) > -math.inf).tolist() == [[True, False, False, False]]
 
 
-def test_an_output_has_at_most_as_many_tokens_as_its_limit_and_at_least_its_minimum():
+def test_outputs_respect_min_length_and_limit():
     for one in drawn(PrefixNetwork(end_bias=-30.0), rows=5, limit=3):
         assert len(one.tokens) == 3
         assert not one.finished
-    for one in drawn(PrefixNetwork(end_bias=5.0), rows=31, limit=9, minimum_length=2):
+    for one in drawn(PrefixNetwork(end_bias=5.0), rows=31, limit=9, min_length=2):
         assert len(one.tokens) >= 2
         assert one.finished
 
 
-def test_special_symbols_are_never_drawn():
+def test_special_symbols_are_never_sampled():
     tokens = {token for one in drawn(PrefixNetwork(end_bias=-2.0), rows=97) for token in one.tokens}
     assert tokens == {4, 5, 6}
-    tokens = {token for one in drawn(PrefixNetwork(end_bias=-2.0), rows=97, allow_unknown=True) for token in one.tokens}
-    assert tokens == {SYMBOLS.unknown, 4, 5, 6}
+    tokens = {token for one in drawn(PrefixNetwork(end_bias=-2.0), rows=97, allow_unk=True) for token in one.tokens}
+    assert tokens == {SYMBOLS.unk, 4, 5, 6}
 
 
-def test_an_ngram_is_not_said_twice_nor_one_of_the_prompt():
+def test_ngrams_do_not_repeat():
     network = PrefixNetwork(words=2, end_bias=-30.0)
-    said = torch.tensor([[0, 0, A, B]]).repeat(31, 1)
-    beginnings = Beginnings(torch.full((31,), B), said, tuple((row, 0) for row in range(31)))
+    context = torch.tensor([[0, 0, A, B]]).repeat(31, 1)
+    start = SamplingStart(torch.full((31,), B), context, tuple((row, 0) for row in range(31)))
 
     def repeats(**settings) -> int:
-        texts = [[A, B, *one.tokens] for one in drawn(network, rows=31, limit=9, beginnings=beginnings, **settings)]
+        texts = [[A, B, *one.tokens] for one in drawn(network, rows=31, limit=9, start=start, **settings)]
         pairs = [list(itertools.pairwise(text)) for text in texts]
         return sum(len(row) - len(set(row)) for row in pairs)
 
     assert repeats() > 100
-    assert repeats(no_repeat_ngram=2) == 0
+    assert repeats(no_repeat_ngram_size=2) == 0
 
 
-def test_a_row_that_is_over_is_asked_no_more():
+def test_complete_rows_are_not_sampled():
     network = PrefixNetwork(end_bias=-30.0)
     memory, limits = Sources(((4,), (5,), (6,))), torch.tensor([5, 5, 2])
     asked: list[tuple[int, int]] = []
@@ -175,23 +177,23 @@ def test_a_row_that_is_over_is_asked_no_more():
         asked.append((row, token))
         return row == 1 and sum(number == 1 for number, _ in asked) == 3
 
-    steps = list(draw(network, memory, limits=limits, settings=SamplingSettings(), symbols=SYMBOLS, is_over=is_over))
+    steps = list(sample_tokens(network, memory, limits=limits, config=SamplingConfig(), is_complete=is_over))
     assert [[one.row for one in step] for step in steps] == [[0, 1, 2], [0, 1, 2], [0, 1], [0], [0]]
     assert asked == [(one.row, one.token) for step in steps for one in step]
 
 
-def test_logits_that_are_no_numbers_are_named():
+def test_non_finite_logits_raise_an_error():
     with pytest.raises(RunError, match="not finite numbers"):
         drawn(PrefixNetwork(end_bias=math.nan))
 
 
-def test_outputs_may_go_on_from_given_tokens():
+def test_outputs_follow_given_tokens():
     """What the network is given first are these, and they are no part of the output."""
     network = PrefixNetwork(end_bias=2.0)
-    said = torch.empty(2, 0, dtype=torch.long)
-    beginnings = Beginnings(torch.tensor([A, B]), said, ((0, 0), (1, 0)))
-    for one, first in zip(drawn(network, rows=2, beginnings=beginnings), (A, B), strict=True):
-        symbols = [*one.tokens, SYMBOLS.end] if one.finished else one.tokens
+    context = torch.empty(2, 0, dtype=torch.long)
+    start = SamplingStart(torch.tensor([A, B]), context, ((0, 0), (1, 0)))
+    for one, first in zip(drawn(network, rows=2, start=start), (A, B), strict=True):
+        symbols = [*one.tokens, SYMBOLS.eos] if one.finished else one.tokens
         for place, (symbol, log_prob) in enumerate(zip(symbols, one.token_log_probs, strict=True)):
             expected = network.log_probs((4,), (first, *one.tokens[:place]))[symbol]
             assert log_prob == pytest.approx(expected, abs=1e-5)

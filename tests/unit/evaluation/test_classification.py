@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
-from dragoman.evaluation import Confusion, classification_scores, confusion
+from dragoman.evaluation import ConfusionMatrix, classification_scores, confusion_matrix
 
 EXPECTED = ["a", "a", "a", "b", "b", "c"]
 PREDICTED = ["a", "a", "b", "b", "c", "c"]
 
 
-def test_the_matrix_counts_expected_by_row_and_predicted_by_column():
-    assert confusion(PREDICTED, EXPECTED) == Confusion(("a", "b", "c"), ((2, 1, 0), (0, 1, 1), (0, 0, 1)))
+def test_matrix_rows_are_expected_and_columns_predicted():
+    assert confusion_matrix(PREDICTED, EXPECTED) == ConfusionMatrix(("a", "b", "c"), ((2, 1, 0), (0, 1, 1), (0, 0, 1)))
 
 
-def test_scores_of_classes():
-    a, b, c = confusion(PREDICTED, EXPECTED).classes()
+def test_class_scores():
+    a, b, c = confusion_matrix(PREDICTED, EXPECTED).classes()
     assert (a.precision, a.recall, a.f1) == pytest.approx((100, 200 / 3, 80))
     assert (b.precision, b.recall, b.f1) == pytest.approx((50, 50, 50))
     assert (c.precision, c.recall, c.f1) == pytest.approx((50, 100, 200 / 3))
@@ -32,15 +32,15 @@ def test_accuracy_and_macro_f1():
     assert accuracy.higher_is_better
 
 
-def test_a_class_never_found_counts_0_and_one_that_is_absent_counts_nothing():
-    found = confusion(["a", "a"], ["a", "b"], labels=["b", "a", "z"])
+def test_macro_f1_of_missed_and_absent_classes():
+    found = confusion_matrix(["a", "a"], ["a", "b"], labels=["b", "a", "z"])
     assert [one.f1 for one in found.classes()] == pytest.approx([0, 200 / 3, 0])
     assert found.macro_f1 == pytest.approx(100 / 3)
     assert found.labels == ("b", "a", "z")
 
 
-def test_the_table_shows_it_all():
-    assert confusion(PREDICTED, EXPECTED).table().splitlines() == [
+def test_table_shows_matrix_and_scores():
+    assert confusion_matrix(PREDICTED, EXPECTED).table().splitlines() == [
         "expected  a  b  c  precision  recall    F1",
         "a         2  1  0      100.0    66.7  80.0",
         "b         0  1  1       50.0    50.0  50.0",
@@ -51,20 +51,20 @@ def test_the_table_shows_it_all():
 @pytest.mark.parametrize(
     ("predicted", "expected", "message"),
     [
-        (["a"], ["a", "b"], "1 labels are predicted for 2 examples"),
-        ([], [], "no example to score"),
-        (["x"], ["a"], "label 'x' is none of the classes; known: a"),
+        (["a"], ["a", "b"], "1 predicted labels for 2 examples"),
+        ([], [], "no examples to score"),
+        (["x"], ["a"], "label 'x' is not a class; the classes are a"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(predicted, expected, message):
+def test_invalid_input_is_an_error(predicted, expected, message):
     with pytest.raises(DataError, match=message):
-        confusion(predicted, expected, labels=["a"])
+        confusion_matrix(predicted, expected, labels=["a"])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("abcde")), min_size=1, max_size=53))
-def test_the_definitions(pairs):
+def test_scores_follow_their_definitions(pairs):
     expected, predicted = zip(*pairs, strict=True)
-    found = confusion(predicted, expected)
+    found = confusion_matrix(predicted, expected)
     assert found.accuracy == pytest.approx(100 * sum(e == p for e, p in pairs) / len(pairs))
     for one in found.classes():
         true_positives = sum(e == p == one.label for e, p in pairs)

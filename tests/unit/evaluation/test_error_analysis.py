@@ -7,7 +7,7 @@ import pytest
 import dragoman.evaluation.error_analysis
 from dragoman.errors import DataError
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.evaluation.error_analysis import analyse, count_words, echoes, repeats, words
+from dragoman.evaluation.error_analysis import analyze_errors, count_words, is_copy, is_repetitive, words
 
 SOURCES = ["two dogs play", "a man sees 7 cats in Berlin", "the cat", "a house", "a b c d e f g h i j k"]
 REFERENCES = [
@@ -22,45 +22,51 @@ TRAINING = ["zwei zwei Hunde spielen", "ein Mann sieht ein Haus", "ein Mann"]
 
 
 def found():
-    return analyse("ours", OUTPUTS, sources=SOURCES, references=REFERENCES, frequencies=count_words(TRAINING), worst=2)
+    return analyze_errors(
+        "ours", OUTPUTS, sources=SOURCES, references=REFERENCES, frequencies=count_words(TRAINING), worst=2
+    )
 
 
-def test_the_examples_of_the_docstrings():
+def test_docstring_examples():
     assert doctest.testmod(dragoman.evaluation.error_analysis).attempted > 0
     assert doctest.testmod(dragoman.evaluation.error_analysis).failed == 0
 
 
-def test_groups_of_lengths_hold_every_sentence_once():
+def test_length_groups_contain_every_sentence_once():
     analysis = found()
     assert [(one.name, one.sentences) for one in analysis.by_length] == [("1 to 5", 3), ("6 to 10", 1), ("11 to 15", 1)]
-    assert analysis.whole.sentences == 5
-    assert analysis.whole.bleu == pytest.approx(corpus_score(OUTPUTS, [REFERENCES], Bleu()).value)
+    assert analysis.overall.sentences == 5
+    assert analysis.overall.bleu == pytest.approx(corpus_score(OUTPUTS, [REFERENCES], Bleu()).value)
     short = [0, 2, 3]
     again = corpus_score([OUTPUTS[n] for n in short], [[REFERENCES[n] for n in short]], Bleu())
     assert analysis.by_length[0].bleu == pytest.approx(again.value)
 
 
-def test_words_by_how_common_they_are():
+def test_word_accuracy_by_frequency():
     """Of the references, Mann (2) and zwei (2) are in the group of 2 to 4 with ein (3 in training, twice wanted)."""
     groups = {one.name: one for one in found().by_frequency}
     assert list(groups) == ["never", "once", "2 to 4", "5 to 19", "20 to 99", "100 to 999", "1,000 and more"]
-    assert (groups["2 to 4"].wanted, groups["2 to 4"].both) == (4, 3)
+    assert (groups["2 to 4"].in_references, groups["2 to 4"].in_both) == (4, 3)
     assert groups["once"].recall == pytest.approx(3 / 4)  # Hunde, spielen, sieht; not Haus
     assert groups["100 to 999"].recall is None
-    assert sum(one.wanted for one in groups.values()) == sum(len(words(text)) for text in REFERENCES)
+    assert sum(one.in_references for one in groups.values()) == sum(len(words(text)) for text in REFERENCES)
 
 
-def test_kinds_of_words():
+def test_word_accuracy_by_kind():
     kinds = {one.name: one for one in found().by_kind}
-    assert (kinds["with a digit"].wanted, kinds["with a digit"].written, kinds["with a digit"].both) == (1, 1, 0)
-    copies = kinds["standing in the source too"]
-    assert (copies.wanted, copies.both) == (3 + 10, 1 + 8)  # 7, in and Berlin, of which "in" is there; b to k
-    assert kinds["with a capital"].precision == pytest.approx(4 / 6)
+    assert (kinds["with a digit"].in_references, kinds["with a digit"].in_outputs, kinds["with a digit"].in_both) == (
+        1,
+        1,
+        0,
+    )
+    copies = kinds["also in the source"]
+    assert (copies.in_references, copies.in_both) == (3 + 10, 1 + 8)  # 7, in and Berlin, of which "in" is there; b to k
+    assert kinds["capitalized"].precision == pytest.approx(4 / 6)
 
 
-def test_outputs_that_are_no_translation():
-    faults = found().faults
-    assert (faults.empty, faults.repeating, faults.echoing) == ((2,), (4,), (3,))
+def test_output_errors():
+    faults = found().errors
+    assert (faults.empty, faults.repetitive, faults.copied) == ((2,), (4,), (3,))
 
 
 @pytest.mark.parametrize(
@@ -74,28 +80,28 @@ def test_outputs_that_are_no_translation():
         ("", False),
     ],
 )
-def test_repetition(output, expected):
-    assert repeats(output) is expected
+def test_is_repetitive(output, expected):
+    assert is_repetitive(output) is expected
 
 
-def test_names_that_are_kept_are_no_echo():
-    assert not echoes("Berlin Paris", "Berlin Paris", "Berlin Paris")
-    assert echoes("two dogs", "zwei Hunde", "two Hunde")
-    assert not echoes("two dogs", "zwei Hunde", "")
+def test_copied_names_are_not_a_copy():
+    assert not is_copy("Berlin Paris", "Berlin Paris", "Berlin Paris")
+    assert is_copy("two dogs", "zwei Hunde", "two Hunde")
+    assert not is_copy("two dogs", "zwei Hunde", "")
 
 
-def test_the_worst_come_first():
+def test_worst_sentences_come_first():
     worst = found().worst
-    assert [one.number for one in worst] == [2, 3]
+    assert [one.index for one in worst] == [2, 3]
     assert (worst[1].source, worst[1].reference, worst[1].output) == ("a house", "ein Haus", "a house")
     assert worst[0].chrf == 0.0
 
 
-def test_without_training_data_nothing_is_said_of_rare_words():
-    analysis = analyse("ours", OUTPUTS, sources=SOURCES, references=REFERENCES)
+def test_no_frequency_groups_without_frequencies():
+    analysis = analyze_errors("ours", OUTPUTS, sources=SOURCES, references=REFERENCES)
     assert analysis.by_frequency == ()
 
 
-def test_unequal_numbers_of_sentences_are_refused():
+def test_unequal_numbers_of_sentences_are_an_error():
     with pytest.raises(DataError, match="sources: 1 sentences, but ours has 2"):
-        analyse("ours", ["a", "b"], sources=["a"], references=["a", "b"])
+        analyze_errors("ours", ["a", "b"], sources=["a"], references=["a", "b"])

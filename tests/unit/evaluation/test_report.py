@@ -3,16 +3,16 @@ import json
 from dragoman.evaluation import (
     Chrf,
     ExactMatch,
-    Paired,
+    PairedResult,
     Score,
-    paired_rows,
+    comparison_rows,
     score_rows,
     sentence_rows,
     sentence_scores,
 )
 
 
-def test_a_score_becomes_plain_data():
+def test_score_rows():
     rows = score_rows([Score("BLEU", 12.345678, "nrefs:1|case:lc", "50.0/…", True)])
     assert rows == [
         {
@@ -26,7 +26,7 @@ def test_a_score_becomes_plain_data():
     assert json.loads(json.dumps(rows)) == rows
 
 
-def test_sentences_have_a_row_each_and_a_column_a_metric():
+def test_sentence_rows_have_one_column_per_metric():
     outputs, reference = ["a b", "c"], ["a b", "d"]
     columns = [sentence_scores(outputs, [reference], metric) for metric in (ExactMatch(), Chrf())]
     assert sentence_rows(columns) == [
@@ -35,10 +35,10 @@ def test_sentences_have_a_row_each_and_a_column_a_metric():
     ]
 
 
-def test_a_comparison_becomes_plain_data_with_its_verdict():
-    baseline = Paired("A", "BLEU", 30.0, 30.01, 1.0, None, None, None, True, "s")
-    better = Paired("B", "BLEU", 32.00004, 32.0, 1.5, 2.00004, 0.01, 0.02, True, "s")
-    rows = paired_rows([baseline, better])
+def test_comparison_rows_contain_the_verdict():
+    baseline = PairedResult("A", "BLEU", 30.0, 30.01, 1.0, None, None, None, True, "s")
+    better = PairedResult("B", "BLEU", 32.00004, 32.0, 1.5, 2.00004, 0.01, 0.02, True, "s")
+    rows = comparison_rows([baseline, better])
     assert [row["verdict"] for row in rows] == ["baseline", "better"]
     assert rows[0]["p_bootstrap"] is None
     assert rows[1] == {
@@ -46,10 +46,10 @@ def test_a_comparison_becomes_plain_data_with_its_verdict():
         "system": "B",
         "score": 32.0,
         "mean": 32.0,
-        "interval": 1.5,
+        "confidence": 1.5,
         "difference": 2.0,
         "p_bootstrap": 0.01,
-        "p_randomisation": 0.02,
+        "p_randomization": 0.02,
         "verdict": "better",
         "signature": "s",
     }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError, MissingExtraError
-from dragoman.evaluation import Rouge, compare, corpus_score, sentence_scores
+from dragoman.evaluation import Rouge, compare_systems, corpus_score, sentence_scores
 
 REFERENCE = "the cat sat on the mat"
 GOLDEN = [
@@ -36,46 +36,46 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("variant", "output", "references", "expected"), GOLDEN)
-def test_values_worked_by_hand(variant, output, references, expected):
+def test_values_computed_by_hand(variant, output, references, expected):
     score = corpus_score([output], [[reference] for reference in references], Rouge(variant=variant))
     assert score.value == pytest.approx(expected, abs=1e-9)
     assert score.metric == f"ROUGE-{variant}"
 
 
-def test_stems_of_words_longer_than_three_letters():
+def test_stemmer_stems_words_longer_than_three_letters():
     plain, stemmed = (corpus_score(["dogs running"], [["dog runs"]], Rouge(variant="1", stemmer=s)) for s in (0, 1))
     assert (plain.value, stemmed.value) == (0, 100)
     assert "stem:yes" in stemmed.signature
 
 
-def test_the_score_of_a_corpus_is_the_mean():
+def test_corpus_score_is_the_mean():
     outputs, references = ["the cat", "dog"], [[REFERENCE, "nothing"], ["cat", "dog"]]
     alone = sentence_scores(outputs, references, Rouge(variant="1"))
     assert [score.value for score in alone] == pytest.approx([200 / 3, 100])  # "cat" is the nearer one: 1/2 and 1
     assert corpus_score(outputs, references, Rouge(variant="1")).value == pytest.approx(250 / 3)
 
 
-def test_the_signature_holds_all_that_changes_the_value():
+def test_signature_contains_all_settings():
     signature = corpus_score(["a"], [["a"], ["b"]], Rouge()).signature
     assert signature.startswith("nrefs:2|case:lc|stem:no|average:mean|rouge-score:")
 
 
-def test_systems_are_compared_under_it():
+def test_paired_tests_support_rouge():
     texts = ["a b c", "d e f", "g h i", "j k l", "m n o"]
     worse = ["a x c", "d y f", "g z i", "j k l", "v v v"]
-    _, row = compare({"one": texts, "two": worse}, [texts], [Rouge()], resamples=41, trials=43)
+    _, row = compare_systems({"one": texts, "two": worse}, [texts], [Rouge()], resamples=41, trials=43)
     assert row.score == pytest.approx(100 * (3 * 2 / 3 + 1 + 0) / 5)
     assert row.difference == pytest.approx(row.score - 100)
 
 
 @pytest.mark.parametrize("variant", [1, "1"])
-def test_a_variant_may_be_written_as_a_number(variant):
+def test_variant_accepts_numbers(variant):
     assert parse(Rouge, {"variant": variant}) == Rouge(variant="1")
     with pytest.raises(ConfigError, match="variant = '3'"):
         parse(Rouge, {"variant": 3})
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch):
+def test_missing_library_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(MissingExtraError, match=r"ROUGE needs an optional library; .*dragoman\[rouge\]"):
         corpus_score(["a"], [["a"]], Rouge())
@@ -88,7 +88,7 @@ variants = pytest.mark.parametrize("variant", ["1", "2", "L", "Lsum"])
 @variants
 @given(output=sentence, first=sentence, second=sentence)
 @settings(max_examples=30)
-def test_laws(variant, output, first, second):
+def test_rouge_properties(variant, output, first, second):
     metric = Rouge(variant=variant)
 
     def score(*references: str) -> float:

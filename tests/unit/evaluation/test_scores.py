@@ -53,7 +53,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("metric", "output", "references", "expected"), GOLDEN)
-def test_values_worked_by_hand(metric, output, references, expected):
+def test_values_computed_by_hand(metric, output, references, expected):
     score = corpus_score([output], [[reference] for reference in references], metric)
     assert score.value == pytest.approx(expected, abs=1e-9)
 
@@ -75,13 +75,13 @@ def test_values_worked_by_hand(metric, output, references, expected):
         (Ter(), ["-m", "ter"]),
         (Ter(lowercase=False), ["-m", "ter", "--ter-case-sensitive"]),
         (
-            Ter(normalise=True, punctuation=False),
+            Ter(normalize=True, punctuation=False),
             ["-m", "ter", "--ter-normalized", "--ter-no-punct"],
         ),
     ],
 )
 @pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER_REFERENCE]], ids=["one", "two"])
-def test_scores_and_signatures_are_those_of_the_sacrebleu_command(metric, options, references, tmp_path):
+def test_scores_and_signatures_equal_sacrebleu_command(metric, options, references, tmp_path):
     names = [tmp_path / f"reference.{number}" for number, _ in enumerate(references)]
     for name, lines in zip(names, references, strict=True):
         name.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -94,24 +94,24 @@ def test_scores_and_signatures_are_those_of_the_sacrebleu_command(metric, option
     assert (score.metric, score.signature) == (answer["name"], answer["signature"])
 
 
-def test_a_sentence_shorter_than_four_words_is_scored_on_the_orders_it_has():
+def test_short_sentence_uses_effective_ngram_order():
     scores = sentence_scores(["good day", "a b"], [["good day", "a c"]], Bleu())
     # The second: 1/2 of the words match, no pair does and counts 1/2 of one (exp smoothing): sqrt(1/2 * 1/2).
     assert [score.value for score in scores] == pytest.approx([100.0, 50.0])
     assert "eff:yes" in scores[0].signature
 
 
-def test_signatures_say_how_many_references_there_were():
+def test_signature_contains_number_of_references():
     assert "nrefs:2" in corpus_score(OUTPUT, [REFERENCE, OTHER_REFERENCE], ExactMatch()).signature
     assert "case:lc" in corpus_score(OUTPUT, [REFERENCE], ExactMatch(lowercase=True)).signature
 
 
-def test_an_empty_output_is_scored_as_one():
+def test_empty_output_is_scored():
     assert corpus_score(["", "a b c d"], [["e f g h", "a b c d"]], Bleu()).value == pytest.approx(100 * math.exp(-1))
     assert corpus_score([""], [["a"]], ExactMatch()).value == 0
 
 
-def test_a_score_is_written_as_sacrebleu_writes_it():
+def test_score_is_formatted_as_in_sacrebleu():
     text = str(corpus_score(["the cat sat on a mat"], [["the cat sat on the mat"]], Bleu()))
     assert text.startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert text.endswith("= 53.73 83.3/60.0/50.0/33.3 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)")
@@ -120,24 +120,24 @@ def test_a_score_is_written_as_sacrebleu_writes_it():
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        ([], [[]], "hypotheses: holds no sentence"),
+        ([], [[]], "hypotheses: contains no sentences"),
         (["a"], [], "no reference"),
         (["a", "b"], [["a", "b"], ["a"]], "reference 2: 1 sentences, but hypotheses has 2"),
     ],
 )
-def test_what_does_not_match_line_by_line_is_refused(hypotheses, references, message):
+def test_unequal_numbers_of_sentences_are_an_error(hypotheses, references, message):
     for score in (corpus_score, sentence_scores):
         with pytest.raises(DataError, match=message):
             score(hypotheses, references, Bleu())
 
 
-def test_messages_about_lengths_use_the_names_given():
+def test_length_errors_use_the_given_names():
     with pytest.raises(DataError, match=r"b\.de: 2 sentences, but a\.de has 1"):
         check_aligned(["x"], [["x", "y"]], names=["a.de", "b.de"])
 
 
 @pytest.mark.parametrize(("tokenize", "remedy"), [("ja-mecab", "sacrebleu[ja]"), ("flores200", "sentencepiece")])
-def test_a_tokenisation_without_its_library_names_the_remedy(tokenize, remedy, monkeypatch):
+def test_missing_tokenizer_library_names_the_remedy(tokenize, remedy, monkeypatch):
     for module in ("MeCab", "ipadic", "sentencepiece", "sacrebleu.tokenizers.tokenizer_ja_mecab"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError) as caught:
@@ -146,6 +146,6 @@ def test_a_tokenisation_without_its_library_names_the_remedy(tokenize, remedy, m
     assert remedy in str(caught.value)
 
 
-def test_an_unknown_tokenisation_is_answered_with_the_known_ones():
+def test_unknown_tokenization_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"tokenize = 'moses': input should be '13a', 'none'"):
         parse(Bleu, {"tokenize": "moses"})

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError
 from dragoman.evaluation import exact_match, span_f1, span_scores
-from dragoman.evaluation.squad import normalised
+from dragoman.evaluation.squad import normalize_answer
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ from dragoman.evaluation.squad import normalised
         ("ÉCOLE the", "école"),
     ],
 )
-def test_answers_are_compared_normalised(answer, expected):
-    assert normalised(answer) == expected
+def test_normalize_answer(answer, expected):
+    assert normalize_answer(answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_answers_are_compared_normalised(answer, expected):
         ("the", ["the", "x"], 0, 0),
     ],
 )
-def test_single_answers(answer, references, exact, f1):
+def test_scores_of_single_answers(answer, references, exact, f1):
     assert exact_match(answer, references) == exact
     assert span_f1(answer, references) == pytest.approx(f1)
 
@@ -57,12 +57,12 @@ def test_scores_are_means_in_percent():
     exact, f1 = span_scores(answers, [["Denver Broncos"]] * 2 + [["y", "z"]])
     assert (exact.metric, exact.value) == ("EM", pytest.approx(100 / 3))
     assert (f1.metric, f1.value) == ("F1", pytest.approx(100 * 1.8 / 3))
-    assert f1.signature == "questions:3|unanswerable:0|normalisation:squad|refs:best"
+    assert f1.signature == "questions:3|unanswerable:0|normalization:squad|refs:best"
     assert f1.detail == ""
     assert f1.higher_is_better
 
 
-def test_questions_that_cannot_be_answered_are_told_apart():
+def test_details_separate_unanswerable_questions():
     exact, _ = span_scores(["x", "", "y", ""], [["x"], ["x"], [], []])
     assert exact.value == pytest.approx(50)
     assert exact.signature.startswith("questions:4|unanswerable:2|")
@@ -73,9 +73,9 @@ def test_questions_that_cannot_be_answered_are_told_apart():
 
 @pytest.mark.parametrize(
     ("answers", "references", "message"),
-    [(["x"], [], "1 answers are given for 0 questions"), ([], [], "no question to score")],
+    [(["x"], [], "1 answers for 0 questions"), ([], [], "no questions to score")],
 )
-def test_what_cannot_be_scored_is_refused(answers, references, message):
+def test_invalid_input_is_an_error(answers, references, message):
     with pytest.raises(DataError, match=message):
         span_scores(answers, references)
 
@@ -84,13 +84,13 @@ words = st.lists(st.sampled_from(["the", "Cat", "cat.", "sat", "an", "ß", "3"])
 
 
 @given(answer=words, references=st.lists(words, max_size=3))
-def test_f1_is_between_exact_match_and_1_and_falls_with_no_further_reference(answer, references):
+def test_f1_bounds_and_monotonicity_in_references(answer, references):
     assert exact_match(answer, references) <= span_f1(answer, references) <= 1
-    if any(normalised(reference) for reference in references):
+    if any(normalize_answer(reference) for reference in references):
         assert span_f1(answer, [*references, answer]) >= span_f1(answer, references)
 
 
 @given(answer=words, reference=words)
 def test_f1_is_symmetric(answer, reference):
-    if normalised(answer) and normalised(reference):
+    if normalize_answer(answer) and normalize_answer(reference):
         assert span_f1(answer, [reference]) == span_f1(reference, [answer])

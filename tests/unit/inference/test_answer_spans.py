@@ -4,12 +4,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.answer_spans import Found, best_spans
+from dragoman.inference.question_answerer import TokenSpan, best_spans
 
 
-def by_hand(starts: list[float], ends: list[float], allowed: list[bool], longest: int, count: int) -> list[Found]:
+def by_hand(starts: list[float], ends: list[float], allowed: list[bool], longest: int, count: int) -> list[TokenSpan]:
     spans = [
-        Found(start, end, starts[start] + ends[end])
+        TokenSpan(start, end, starts[start] + ends[end])
         for start in range(len(starts))
         for end in range(start, min(start + longest, len(starts)))
         if allowed[start] and allowed[end]
@@ -36,17 +36,17 @@ numbers = st.floats(-50, 50, width=32) | st.sampled_from([0.0, 1.0])
 def test_the_search_finds_what_looking_at_all_spans_finds(windows, longest, count):
     starts, ends, allowed = (list(column) for column in zip(*windows, strict=True))
     tensors = (torch.tensor(side, dtype=torch.float64) for side in (starts, ends))
-    found = best_spans(*tensors, torch.tensor(allowed), longest=longest, count=count)
+    found = best_spans(*tensors, torch.tensor(allowed), max_length=longest, count=count)
     assert found == [by_hand(*window, longest, count) for window in windows]
 
 
 def test_a_window_without_a_place_has_no_span():
     nothing = torch.zeros(1, 5, dtype=torch.bool)
-    assert best_spans(torch.zeros(1, 5), torch.zeros(1, 5), nothing, longest=3, count=2) == [[]]
+    assert best_spans(torch.zeros(1, 5), torch.zeros(1, 5), nothing, max_length=3, count=2) == [[]]
 
 
 def test_the_best_start_and_the_best_end_may_not_go_together():
     starts, ends = torch.tensor([[0.0, 1.0, 9.0]]), torch.tensor([[9.0, 2.0, 1.0]])
     everywhere = torch.ones(1, 3, dtype=torch.bool)
-    [[best, second, third]] = best_spans(starts, ends, everywhere, longest=2, count=3)
-    assert (best, second, third) == (Found(2, 2, 10.0), Found(0, 0, 9.0), Found(1, 1, 3.0))
+    [[best, second, third]] = best_spans(starts, ends, everywhere, max_length=2, count=3)
+    assert (best, second, third) == (TokenSpan(2, 2, 10.0), TokenSpan(0, 0, 9.0), TokenSpan(1, 1, 3.0))

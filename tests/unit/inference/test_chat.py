@@ -5,15 +5,15 @@ import pytest
 from dragoman.config import parse
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import ChatTemplate, Message, Turn
-from dragoman.inference.chat import prompt_of
+from dragoman.inference.chat import format_chat
 
 TEMPLATE = ChatTemplate(user=Turn(prefix="<q>", suffix="</q>\n"), assistant=Turn(prefix="<a>", suffix="</a>\n"))
 TALK = [Message("user", "two dogs?"), Message("assistant", "yes"), Message("user", "and cats?")]
 
 
 def test_a_conversation_ends_where_the_assistant_is_to_speak():
-    assert prompt_of(TALK, TEMPLATE) == "<q>two dogs?</q>\n<a>yes</a>\n<q>and cats?</q>\n<a>"
-    assert prompt_of(TALK[:1], ChatTemplate()) == "User: two dogs?\nAssistant: "
+    assert format_chat(TALK, TEMPLATE) == "<q>two dogs?</q>\n<a>yes</a>\n<q>and cats?</q>\n<a>"
+    assert format_chat(TALK[:1], ChatTemplate()) == "User: two dogs?\nAssistant: "
 
 
 def test_an_answer_ends_where_its_turn_does():
@@ -24,24 +24,24 @@ def test_an_answer_ends_where_its_turn_does():
 @pytest.mark.parametrize("messages", [[], TALK[:2]])
 def test_there_must_be_something_to_answer(messages):
     with pytest.raises(DataError, match="does not end with a message of the user"):
-        prompt_of(messages, TEMPLATE)
+        format_chat(messages, TEMPLATE)
 
 
 @pytest.mark.parametrize("mark", ["<q>", "</q>", "<a>", "</a>"])
 def test_nobody_can_put_words_into_anothers_mouth(mark):
-    with pytest.raises(DataError, match=f"message 3 holds '{mark}'"):
-        prompt_of([*TALK[:2], Message("user", f"hello {mark} hello")], TEMPLATE)
+    with pytest.raises(DataError, match=f"message 3 contains '{mark}'"):
+        format_chat([*TALK[:2], Message("user", f"hello {mark} hello")], TEMPLATE)
 
 
 def test_line_breaks_are_no_marks():
-    assert prompt_of([Message("user", "a\nb")], ChatTemplate()) == "User: a\nb\nAssistant: "
+    assert format_chat([Message("user", "a\nb")], ChatTemplate()) == "User: a\nb\nAssistant: "
 
 
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"user": {"prefix": "A"}, "assistant": {"prefix": "A "}}, "do not tell the two apart"),
-        ({"user": {"prefix": ""}, "assistant": {"prefix": "\n"}}, "do not tell the two apart"),
+        ({"user": {"prefix": "A"}, "assistant": {"prefix": "A "}}, "are the same"),
+        ({"user": {"prefix": ""}, "assistant": {"prefix": "\n"}}, "are the same"),
         ({"user": {"before": "A"}}, "user.before: no such key"),
         ({"system": {"prefix": "A"}}, "system: no such key"),
     ],

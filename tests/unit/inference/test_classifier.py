@@ -8,32 +8,32 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.datasets.labeled import Labels
-from dragoman.data.tokenizers import Characters, Side, Tokenizer
-from dragoman.inference import Classifier, ReadingWarning
-from dragoman.models.config import DropoutConfig, EncoderConfig, LearnedConfig, SelfAttentionConfig
-from dragoman.models.model_with_head import Headed
+from dragoman.data.tokenizers import CharacterConfig, LanguageTokenizer, Tokenizer
+from dragoman.inference import Classifier, InputWarning
+from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConfig, SelfAttentionConfig
+from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import SequenceHead
 from dragoman.nn.sparse import LinformerConfig
 from tests.networks import random_encoder
 
 TEXTS = ["two dogs play.", "", "  ", "a cat", "dogs, dogs, dogs", "μία γάτα 猫", "a", "by the sea, two dogs and a cat"]
-MIXED = SelfAttentionConfig(pattern=LinformerConfig(width=5, length=7))
+MIXED = SelfAttentionConfig(pattern=LinformerConfig(projected_length=5, max_length=7))
 LABELS = Labels(("bad", "good", "none"))
 
 
 @pytest.fixture(scope="module")
-def side() -> Side:
-    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], Characters()).source
+def side() -> LanguageTokenizer:
+    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], CharacterConfig()).source
 
 
-def network(side: Side, **choices) -> Headed:
-    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, **choices)
-    trunk = random_encoder(config, vocabulary=len(side) + 1)
+def network(side: LanguageTokenizer, **choices) -> ModelWithHead:
+    config = EncoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1, **choices)
+    backbone = random_encoder(config, vocabulary=len(side) + 1)
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        head = SequenceHead(size=12, labels=3, pooling="mean", dense=True, dropout=0.1)
+        head = SequenceHead(d_model=12, num_labels=3, pooling="mean", dense=True, dropout=0.1)
         nn.init.normal_(head.output.weight)
-    return Headed(trunk, head).eval()
+    return ModelWithHead(backbone, head).eval()
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
@@ -65,12 +65,12 @@ def test_of_equally_probable_labels_the_first_is_taken(side):
     assert (one.label, one.probability) == ("bad", pytest.approx(1 / 3))
 
 
-@pytest.mark.parametrize("limit", [{"longest": 7}, {"positions": LearnedConfig(length=7)}, {"attention": MIXED}])
+@pytest.mark.parametrize("limit", [{"max_length": 7}, {"positions": LearnedConfig(max_length=7)}, {"attention": MIXED}])
 def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
-    options = {key: value for key, value in limit.items() if key == "longest"}
-    model = network(side, **{key: value for key, value in limit.items() if key != "longest"})
+    options = {key: value for key, value in limit.items() if key == "max_length"}
+    model = network(side, **{key: value for key, value in limit.items() if key != "max_length"})
     classifier = Classifier(model, side, LABELS, **options)
-    with pytest.warns(ReadingWarning, match=r"line 12: 8 tokens are more than the 7 that are read"):
+    with pytest.warns(InputWarning, match=r"line 12: 8 tokens exceed the limit of 7"):
         [_, found] = classifier.classify(["two", "a cat?"], first_line=11)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -81,18 +81,18 @@ def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives_and_reads_no_further(side, chunk):
     classifier = Classifier(network(side), side, LABELS)
-    assert [one.label for one in classifier.stream(iter(TEXTS), chunk=chunk)] == [
+    assert [one.label for one in classifier.classify_stream(iter(TEXTS), chunk=chunk)] == [
         one.label for one in classifier.classify(TEXTS)
     ]
     read = []
-    next(classifier.stream((read.append(text) or text for text in TEXTS), chunk=chunk))
+    next(classifier.classify_stream((read.append(text) or text for text in TEXTS), chunk=chunk))
     assert len(read) == min(chunk, len(TEXTS))
 
 
 def test_a_stream_numbers_its_lines(side):
-    classifier = Classifier(network(side), side, LABELS, longest=7)
-    with pytest.warns(ReadingWarning, match="line 5: "):
-        list(classifier.stream(["a", "b", "c", "d", "a cat?", "e"], chunk=2))
+    classifier = Classifier(network(side), side, LABELS, max_length=7)
+    with pytest.warns(InputWarning, match="line 5: "):
+        list(classifier.classify_stream(["a", "b", "c", "d", "a cat?", "e"], chunk=2))
 
 
 def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(side):

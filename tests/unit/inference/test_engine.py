@@ -1,4 +1,4 @@
-"""Many callers, one batch: answers are those of requests alone, and nobody waits for ever."""
+"""Engine: results equal those of single requests, and no caller waits for ever."""
 
 import random
 import threading
@@ -12,14 +12,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizers import Characters, Tokenizer
-from dragoman.decoding import Average, Gnmt, SearchSettings, search
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig, search
 from dragoman.errors import RunError
-from dragoman.inference.backends.torch_backend import OnTensors
-from dragoman.inference.engine import Engine, Request, Running
-from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources
+from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.inference.engine import Engine
+from dragoman.inference.scheduler import Request, Scheduler
+from tests.fakes import Prefixes, PrefixNetwork, Sources
 
-WANTED = [SearchSettings(beam=3, best=2), SearchSettings(beam=1), SearchSettings(beam=2, normalisation=Gnmt())]
+WANTED = [
+    DecodingConfig(beam_size=3, n_best=2),
+    DecodingConfig(beam_size=1),
+    DecodingConfig(beam_size=2, length_penalty_kind="gnmt"),
+]
 DAMAGED = 9
 """The token of a source that the network can make nothing of."""
 UNKNOWN = 99
@@ -40,8 +45,8 @@ class Slow:
             raise IndexError("token 99 is not in the vocabulary")
         return self.network.encode(source, lengths)
 
-    def start(self, memory: Sources, *, beam: int) -> Prefixes:
-        return self.network.start(memory, beam=beam)
+    def start(self, memory: Sources, *, beam_size: int) -> Prefixes:
+        return self.network.start(memory, beam_size=beam_size)
 
     def step(self, tokens: torch.Tensor, memory: Sources, state: Prefixes) -> tuple[torch.Tensor, Prefixes]:
         assert self.may_go.wait(timeout=60)
@@ -60,7 +65,7 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def side():
-    return Tokenizer.train(lambda: PAIRS, Characters()).source
+    return Tokenizer.train(lambda: PAIRS, CharacterConfig()).source
 
 
 @pytest.fixture
@@ -70,13 +75,13 @@ def slow():
 
 @pytest.fixture
 def network(slow, side):
-    return OnTensors(slow, side, target_vocabulary=len(side), device="cpu")
+    return TorchBackend(slow, side, target_vocabulary=len(side), device="cpu")
 
 
-def alone(network: OnTensors, request: Request) -> list:
+def alone(network: TorchBackend, request: Request) -> list:
     memory = network.encode([request.ids])
     limits = np.array([request.limit])
-    [found] = search(network, memory, limits=limits, settings=request.settings, symbols=SYMBOLS)
+    [found] = search(network, memory, limits=limits, config=request.config)
     return found
 
 
@@ -90,12 +95,12 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 
 @settings(max_examples=40)
 @given(st.lists(asked, max_size=11), st.sampled_from([1, 7, 23, 1000]), st.sampled_from([0.0, 0.25, 1.0]))
-def test_what_is_found_does_not_depend_on_room_and_company(side, asked, room, refill):
-    network = OnTensors(Slow(), side, target_vocabulary=len(side), device="cpu")
+def test_results_do_not_depend_on_the_batch(side, asked, room, refill):
+    network = TorchBackend(Slow(), side, target_vocabulary=len(side), device="cpu")
     requests = [Request(*one) for one in asked]
-    running, waiting, found = Running(network, room=room, refill=refill), deque(requests), {}
+    running, waiting, found = Scheduler(network, max_tokens=room, refill=refill), deque(requests), {}
     while waiting or len(running):
-        finished = running.take_from(waiting)
+        finished = running.admit(waiting)
         running_tokens = sum(one.tokens for one in requests) - sum(one.tokens for one in [*waiting, *found])
         assert running_tokens <= room or len(running) == 1
         finished += running.step() if len(running) else []
@@ -106,7 +111,7 @@ def test_what_is_found_does_not_depend_on_room_and_company(side, asked, room, re
         assert_same(hypotheses, alone(network, request))
 
 
-def test_callers_at_random_are_answered_as_alone(network):
+def test_concurrent_callers_get_the_results_of_single_requests(network):
     generator = random.Random(3)
     requests = [
         Request(tuple(generator.choices(range(4, 9), k=generator.randint(0, 7))), generator.choice(WANTED), 7)
@@ -120,7 +125,7 @@ def test_callers_at_random_are_answered_as_alone(network):
             time.sleep(pauses.random() / 300)
             answers[request] = engine.submit(request)
 
-    with Engine(network, room=19, waiting=31) as engine:
+    with Engine(network, max_tokens=19, max_waiting_tokens=31) as engine:
         callers = [threading.Thread(target=call, args=(engine, requests[start::5], start)) for start in range(5)]
         for caller in callers:
             caller.start()
@@ -131,7 +136,7 @@ def test_callers_at_random_are_answered_as_alone(network):
         assert_same(answer.result(timeout=0), alone(network, request))
 
 
-def test_a_stream_answers_in_order_and_reads_no_further_than_asked(network):
+def test_stream_keeps_order_and_bounds_reading(network):
     requests = [Request((4,) * (length % 5), WANTED[0], 1 + length % 7) for length in range(40)]
     read = []
 
@@ -140,14 +145,14 @@ def test_a_stream_answers_in_order_and_reads_no_further_than_asked(network):
             read.append(request)
             yield request
 
-    with Engine(network, room=29) as engine:
+    with Engine(network, max_tokens=29) as engine:
         for place, hypotheses in enumerate(engine.stream(reading(), ahead=7)):
             assert len(read) <= place + 8
             assert_same(hypotheses, alone(network, requests[place]))
     assert len(read) == len(requests)
 
 
-def test_what_one_request_does_to_the_network_hurts_nobody_else(network):
+def test_non_finite_logits_fail_one_request_only(network):
     requests = [Request((4, 5), WANTED[0], 5), Request((DAMAGED,), WANTED[0], 5), Request((6,), WANTED[0], 5)]
     with Engine(network) as engine:
         answers = [engine.submit(request) for request in requests]
@@ -157,7 +162,7 @@ def test_what_one_request_does_to_the_network_hurts_nobody_else(network):
             assert_same(answers[place].result(timeout=60), alone(network, requests[place]))
 
 
-def test_a_request_that_the_network_cannot_read_fails_alone(network):
+def test_unreadable_request_fails_alone(network):
     good = Request((4, 5), WANTED[0], 5)
     with Engine(network) as engine:
         answers = [engine.submit(request) for request in (good, Request((UNKNOWN,), WANTED[0], 5), good)]
@@ -167,7 +172,7 @@ def test_a_request_that_the_network_cannot_read_fails_alone(network):
             assert_same(answer.result(timeout=60), alone(network, good))
 
 
-def test_a_request_is_taken_back_at_any_time(network, slow):
+def test_requests_can_be_cancelled_at_any_time(network, slow):
     slow.may_go.clear()
     with Engine(network) as engine:
         first, second = (engine.submit(Request((4, 5), WANTED[0], 5)) for _ in range(2))
@@ -179,13 +184,13 @@ def test_a_request_is_taken_back_at_any_time(network, slow):
         assert not wait([first], timeout=60).not_done, "who waits for it is told"
 
 
-def test_requests_that_are_taken_back_make_room_for_who_waits(network, slow):
+def test_cancelled_requests_make_room(network, slow):
     slow.may_go.clear()
     request = Request((4, 5), WANTED[0], 5)
-    with Engine(network, room=3, waiting=3) as engine, ThreadPoolExecutor() as callers:
+    with Engine(network, max_tokens=3, max_waiting_tokens=3) as engine, ThreadPoolExecutor() as callers:
         running = engine.submit(request)
         waiting = callers.submit(engine.submit, request).result(timeout=60)
-        blocked = callers.submit(engine.submit, request, seconds=60.0)
+        blocked = callers.submit(engine.submit, request, timeout=60.0)
         time.sleep(0.1)
         assert waiting.cancel()
         assert running.cancel()
@@ -193,12 +198,12 @@ def test_requests_that_are_taken_back_make_room_for_who_waits(network, slow):
         assert_same(blocked.result(timeout=30).result(timeout=30), alone(network, request))
 
 
-def test_a_request_may_be_asked_again_at_any_time(network, slow):
+def test_same_request_may_be_submitted_again(network, slow):
     """While it is at work, or after it was taken back: each time it is a request of its own."""
-    with Engine(network, room=100) as engine:
+    with Engine(network, max_tokens=100) as engine:
         slow.may_go.clear()
-        request = Request([4, 5], SearchSettings(beam=1), 5)
-        other = engine.submit(Request([5, 4], SearchSettings(beam=1), 5))
+        request = Request([4, 5], DecodingConfig(beam_size=1), 5)
+        other = engine.submit(Request([5, 4], DecodingConfig(beam_size=1), 5))
         twice = [engine.submit(request), engine.submit(request)]
         taken_back = engine.submit(request)
         taken_back.cancel()
@@ -210,29 +215,29 @@ def test_a_request_may_be_asked_again_at_any_time(network, slow):
     assert taken_back.cancelled()
 
 
-def test_who_is_too_late_gets_no_answer(network, slow):
+def test_requests_time_out(network, slow):
     slow.may_go.clear()
-    with Engine(network, room=5, waiting=5) as engine:
-        late = engine.submit(Request((4, 5), WANTED[0], 5), seconds=0.05)
+    with Engine(network, max_tokens=5, max_waiting_tokens=5) as engine:
+        late = engine.submit(Request((4, 5), WANTED[0], 5), timeout=0.05)
         time.sleep(0.1)
         waiting = engine.submit(Request((4, 5, 6), WANTED[1], 5))
         with pytest.raises(TimeoutError, match="no room"):
-            engine.submit(Request((4, 5), WANTED[0], 5), seconds=0.05)
+            engine.submit(Request((4, 5), WANTED[0], 5), timeout=0.05)
         slow.may_go.set()
         assert waiting.result(timeout=60)
-        with pytest.raises(TimeoutError, match="not answered in time"):
+        with pytest.raises(TimeoutError, match="not completed in time"):
             late.result(timeout=60)
 
 
-def test_an_engine_that_is_closed_answers_what_was_asked_and_no_more(network):
+def test_closed_engine_completes_submitted_requests(network):
     with Engine(network) as engine:
-        answer = engine.submit(Request((4, 5), SearchSettings(beam=2, normalisation=Average()), 5))
+        answer = engine.submit(Request((4, 5), DecodingConfig(beam_size=2), 5))
     assert answer.done()
     with pytest.raises(RuntimeError, match="closed"):
         engine.submit(Request((4,), WANTED[0], 5))
 
 
-def test_a_fault_of_ours_reaches_every_caller(network, slow, monkeypatch):
+def test_internal_errors_reach_every_caller(network, slow, monkeypatch):
     slow.may_go.clear()
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     engine = Engine(network)

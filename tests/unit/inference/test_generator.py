@@ -7,18 +7,18 @@ from itertools import islice
 import pytest
 import torch
 
-from dragoman.data.tokenizers import Bpe, Characters, Tokenizer
-from dragoman.decoding import LengthLimit, SamplingSettings, SearchSettings
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import ChatTemplate, GenerationWarning, Generator, Message, Turn
-from dragoman.models.config import CausalConfig, LearnedConfig
-from dragoman.models.protocols import Causal
+from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
+from dragoman.models.protocols import DecoderOnly
 from tests.fakes import SYMBOLS, PrefixNetwork, TextNetwork
 from tests.networks import NO_DROPOUT, random_causal
 
 TEXTS = ["two dogs and a cat", "the cat\n\nsits 猫 by the sea", "Q: a\nA: b\n"]
 PROMPTS = ["two dogs", "", "the cat 猫", "a", "the sea and the dogs and the cat and the sea"]
-CHANCE = SamplingSettings(seed=7, temperature=1.3)
+CHANCE = SamplingConfig(seed=7, temperature=1.3)
 CONTEXT = 16
 
 
@@ -26,20 +26,25 @@ CONTEXT = 16
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     """One keeps line breaks and has no bytes, the other spells in bytes and begins words with a space."""
     settings = {
-        "characters": Characters(whitespace="keep", byte_fallback=False),
-        "bpe": Bpe(vocabulary=300, minimum_count=1),
+        "characters": CharacterConfig(whitespace="keep", byte_fallback=False),
+        "bpe": BpeConfig(vocab_size=300, min_frequency=1),
     }[request.param]
     return Tokenizer.train_on_texts(lambda: TEXTS, settings)
 
 
 @pytest.fixture(scope="module")
 def characters() -> Tokenizer:
-    return Tokenizer.train_on_texts(lambda: TEXTS, Characters(whitespace="keep", byte_fallback=False))
+    return Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(whitespace="keep", byte_fallback=False))
 
 
-def transformer(tokenizer: Tokenizer, *, positions: int = CONTEXT) -> Causal:
-    config = CausalConfig(
-        size=12, heads=2, feed_forward=19, layers=1, positions=LearnedConfig(length=positions), dropout=NO_DROPOUT
+def transformer(tokenizer: Tokenizer, *, positions: int = CONTEXT) -> DecoderOnly:
+    config = DecoderOnlyConfig(
+        d_model=12,
+        num_heads=2,
+        d_ff=19,
+        num_layers=1,
+        positions=LearnedConfig(max_length=positions),
+        dropout=NO_DROPOUT,
     )
     return random_causal(config, vocabulary=len(tokenizer.target), seed=3)
 
@@ -55,10 +60,10 @@ def fake(tokenizer: Tokenizer, *, end_bias: float = 0.0, seed: int = 0, **option
 
 def in_any_company(model: Generator, alone: Generator) -> None:
     """What is drawn for a prompt is the same beside others, and beside more samples of it."""
-    together = model.completions(PROMPTS, CHANCE, samples=2, tokens=23)
+    together = model.generate_n_best(PROMPTS, CHANCE, num_samples=2, max_new_tokens=23)
     for place, found in enumerate(together):
-        [single] = alone.completions([PROMPTS[place]], CHANCE, samples=1, tokens=23, first=place)
-        [both] = alone.completions([PROMPTS[place]], CHANCE, samples=2, tokens=23, first=place)
+        [single] = alone.generate_n_best([PROMPTS[place]], CHANCE, num_samples=1, max_new_tokens=23, first=place)
+        [both] = alone.generate_n_best([PROMPTS[place]], CHANCE, num_samples=2, max_new_tokens=23, first=place)
         assert [one.text for one in found] == [one.text for one in both]
         assert single[0].hypothesis.tokens == found[0].hypothesis.tokens
     assert len({one.text for found in together for one in found}) > 5
@@ -76,29 +81,29 @@ def test_nor_does_it_with_a_transformer(characters):
 
 def test_the_same_prompt_twice_draws_two_texts_and_the_same_seed_the_same(tokenizer):
     model = fake(tokenizer, end_bias=-2.0)
-    one, other = model.generate(["two dogs"] * 2, CHANCE, tokens=29)
+    one, other = model.generate(["two dogs"] * 2, CHANCE, max_new_tokens=29)
     assert one.text != other.text
-    assert fake(tokenizer, end_bias=-2.0).generate(["two dogs"] * 2, CHANCE, tokens=29) == [one, other]
-    [third] = model.generate(["two dogs"], SamplingSettings(seed=8, temperature=1.3), tokens=29)
+    assert fake(tokenizer, end_bias=-2.0).generate(["two dogs"] * 2, CHANCE, max_new_tokens=29) == [one, other]
+    [third] = model.generate(["two dogs"], SamplingConfig(seed=8, temperature=1.3), max_new_tokens=29)
     assert third.text not in (one.text, other.text)
 
 
-def streamed_and_whole(model: Generator, prompt: str, chance: SamplingSettings, stop: list[str]) -> None:
-    pieces = list(model.stream(prompt, chance, tokens=31, stop=stop))
-    [whole] = model.generate([prompt], chance, tokens=31, stop=stop)
+def streamed_and_whole(model: Generator, prompt: str, chance: SamplingConfig, stop: list[str]) -> None:
+    pieces = list(model.stream_text(prompt, chance, max_new_tokens=31, stop=stop))
+    [whole] = model.generate([prompt], chance, max_new_tokens=31, stop=stop)
     assert "".join(pieces) == whole.text
     assert not any(one in whole.text for one in stop)
     assert all(pieces)
-    [endless] = model.generate([prompt], chance, tokens=31)
+    [endless] = model.generate([prompt], chance, max_new_tokens=31)
     assert endless.text.startswith(whole.text)
-    assert (whole.ending == "stop") == any(one in endless.text for one in stop)
+    assert (whole.finish_reason == "stop") == any(one in endless.text for one in stop)
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("stop", [[], ["a"], ["e", " t", "th"], ["猫"]])
 def test_the_pieces_of_a_stream_are_the_whole_text(tokenizer, prompt, stop):
     for seed in range(3):
-        streamed_and_whole(fake(tokenizer, end_bias=-2.0, context=CONTEXT), prompt, SamplingSettings(seed=seed), stop)
+        streamed_and_whole(fake(tokenizer, end_bias=-2.0, context=CONTEXT), prompt, SamplingConfig(seed=seed), stop)
 
 
 def test_the_pieces_of_a_stream_of_a_transformer_are_the_whole_text(tokenizer):
@@ -110,34 +115,34 @@ def test_a_stream_draws_no_further_than_it_is_read(characters):
     network = TextNetwork(PrefixNetwork(words=len(characters.target) - 4, end_bias=-30.0))
     step = network.step
     object.__setattr__(network, "step", lambda *arguments: asked.append(1) or step(*arguments))
-    pieces = Generator(network, characters, context=97).stream("a", tokens=50)
+    pieces = Generator(network, characters, context=97).stream_text("a", max_new_tokens=50)
     list(islice(pieces, 3))
     assert len(asked) == 3
     assert not torch.is_inference_mode_enabled()
 
 
 def test_prompt_and_text_are_one_text(tokenizer):
-    for one in generator(tokenizer).generate(PROMPTS, CHANCE, tokens=13):
+    for one in generator(tokenizer).generate(PROMPTS, CHANCE, max_new_tokens=13):
         ids = [*tokenizer.source.encode(one.prompt), *one.hypothesis.tokens]
         assert one.prompt + one.text == tokenizer.target.decode(ids)
-        assert list(one.tokens) == tokenizer.target.tokens(one.hypothesis.tokens)
+        assert list(one.tokens) == tokenizer.target.ids_to_tokens(one.hypothesis.tokens)
 
 
 def test_how_a_text_ends_is_said(characters):
     endless, brief = fake(characters, end_bias=-30.0), fake(characters, end_bias=3.0)
-    [one] = endless.generate(["a"], CHANCE, tokens=7)
-    assert (one.ending, len(one.hypothesis.tokens), one.hypothesis.finished) == ("length", 7, False)
-    [one] = brief.generate(["a"], CHANCE, tokens=50)
-    assert (one.ending, one.hypothesis.finished) == ("end", True)
-    [one] = endless.generate(["a"], CHANCE, tokens=50, stop=[" "])
-    assert (one.ending, one.hypothesis.finished) == ("stop", False)
+    [one] = endless.generate(["a"], CHANCE, max_new_tokens=7)
+    assert (one.finish_reason, len(one.hypothesis.tokens), one.hypothesis.finished) == ("length", 7, False)
+    [one] = brief.generate(["a"], CHANCE, max_new_tokens=50)
+    assert (one.finish_reason, one.hypothesis.finished) == ("end", True)
+    [one] = endless.generate(["a"], CHANCE, max_new_tokens=50, stop=[" "])
+    assert (one.finish_reason, one.hypothesis.finished) == ("stop", False)
     assert one.tokens[-1] == "▁"
     assert len(one.text) == len(one.tokens) - 1
 
 
 def test_each_token_has_the_log_probability_that_scoring_gives_it(characters):
     model = fake(characters, end_bias=1.0)
-    found = [one for one in model.generate([""] * 31, CHANCE, tokens=60) if one.ending == "end"]
+    found = [one for one in model.generate([""] * 31, CHANCE, max_new_tokens=60) if one.finish_reason == "end"]
     assert len({len(one.tokens) for one in found}) > 3
     # An unseen character, which could be written otherwise, does not stand in them: each text has its ids alone.
     scored = model.score([one.text for one in found])
@@ -149,13 +154,13 @@ def test_each_token_has_the_log_probability_that_scoring_gives_it(characters):
 
 def test_temperature_0_is_a_beam_of_one_and_more_beams_find_better(tokenizer):
     model = generator(tokenizer, positions=64)
-    coldest = model.generate(PROMPTS, SamplingSettings(temperature=0), tokens=9)
-    narrow = model.generate(PROMPTS, SearchSettings(beam=1, allow_unknown=False), tokens=9)
+    coldest = model.generate(PROMPTS, SamplingConfig(temperature=0), max_new_tokens=9)
+    narrow = model.generate(PROMPTS, DecodingConfig(beam_size=1, allow_unk=False), max_new_tokens=9)
     assert [one.text for one in coldest] == [one.text for one in narrow]
-    assert [one.ending for one in coldest] == [one.ending for one in narrow]
+    assert [one.finish_reason for one in coldest] == [one.finish_reason for one in narrow]
     model = fake(tokenizer)
-    wide = model.completions(PROMPTS, SearchSettings(beam=5, best=3, minimum_length=9), tokens=9)
-    narrow = model.completions(PROMPTS, SearchSettings(beam=1, minimum_length=9), tokens=9)
+    wide = model.generate_n_best(PROMPTS, DecodingConfig(beam_size=5, n_best=3, min_length=9), max_new_tokens=9)
+    narrow = model.generate_n_best(PROMPTS, DecodingConfig(beam_size=1, min_length=9), max_new_tokens=9)
     assert [len(row) for row in wide] == [3] * len(PROMPTS)
     assert sum(row[0].hypothesis.score for row in wide) > sum(row[0].hypothesis.score for row in narrow)
 
@@ -163,36 +168,36 @@ def test_temperature_0_is_a_beam_of_one_and_more_beams_find_better(tokenizer):
 def test_a_search_leaves_room_for_its_tokens(tokenizer):
     """A prompt that is too long is searched as its end would be, and stop strings cut what was found."""
     model = generator(tokenizer)
-    settings = SearchSettings(beam=3)
+    settings = DecodingConfig(beam_size=3)
     *_, long = PROMPTS
     length = len(tokenizer.source.encode(long))
     with pytest.warns(GenerationWarning, match=f"prompt 1: {length} tokens, .* the last {CONTEXT - 7} only"):
-        [found] = model.generate([long], settings, tokens=7)
+        [found] = model.generate([long], settings, max_new_tokens=7)
     memory_of = model.model.encode
     shown: list[list[int]] = []
     model.model.encode = lambda prompt, lengths: shown.append(prompt[0].tolist()) or memory_of(prompt, lengths)
     with pytest.warns(GenerationWarning):
-        assert model.generate([long], settings, tokens=7) == [found]
+        assert model.generate([long], settings, max_new_tokens=7) == [found]
     assert shown == [tokenizer.source.encode(long)[-(CONTEXT - 7) :]]
     with pytest.warns(GenerationWarning):
-        [cut] = model.generate([long], settings, tokens=7, stop=[found.text[2]])
+        [cut] = model.generate([long], settings, max_new_tokens=7, stop=[found.text[2]])
     assert cut.text == found.text[: found.text.index(found.text[2])]
-    assert cut.ending == "stop"
+    assert cut.finish_reason == "stop"
 
 
 def test_several_prompts_at_a_time_are_numbered_as_all_together(tokenizer):
     model = fake(tokenizer)
-    every = model.completions(PROMPTS, CHANCE, samples=2, tokens=5)
+    every = model.generate_n_best(PROMPTS, CHANCE, num_samples=2, max_new_tokens=5)
     read = []
     prompts = (read.append(prompt) or prompt for prompt in PROMPTS)
-    streamed = model.completions_of_many(prompts, CHANCE, samples=2, tokens=5, chunk=2)
+    streamed = model.generate_stream(prompts, CHANCE, num_samples=2, max_new_tokens=5, chunk=2)
     first = next(streamed)
     assert len(read) == 2
     assert [[one.text for one in row] for row in [first, *streamed]] == [[one.text for one in row] for row in every]
 
 
 def test_nothing_to_do_is_done():
-    tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, Characters())
+    tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig())
     assert fake(tokenizer).generate([]) == []
     assert fake(tokenizer).score([]) == []
 
@@ -200,11 +205,11 @@ def test_nothing_to_do_is_done():
 def test_pairs_are_answered_after_their_prompt(characters):
     """The network sees the prompt, the begin symbol and the answer, and repetition looks at the answer alone."""
     model = fake(characters, pairs=True, end_bias=1.0)
-    [one] = model.generate(["the cat"], CHANCE, tokens=31)
+    [one] = model.generate(["the cat"], CHANCE, max_new_tokens=31)
     source = characters.source.encode("the cat")
-    symbols = [*one.hypothesis.tokens, SYMBOLS.end] if one.ending == "end" else one.hypothesis.tokens
+    symbols = [*one.hypothesis.tokens, SYMBOLS.eos] if one.finish_reason == "end" else one.hypothesis.tokens
     for place, symbol in enumerate(symbols):
-        before = [*source, SYMBOLS.begin, *symbols[:place]]
+        before = [*source, SYMBOLS.bos, *symbols[:place]]
         expected = model.model.network.log_probs((), before)[symbol]
         assert one.hypothesis.token_log_probs[place] == pytest.approx(expected, abs=1e-5)
     assert one.text == characters.target.decode(one.hypothesis.tokens)
@@ -212,22 +217,22 @@ def test_pairs_are_answered_after_their_prompt(characters):
     assert scored.token_log_probs[: len(one.tokens)] == pytest.approx(
         one.hypothesis.token_log_probs[: len(one.tokens)], abs=1e-5
     )
-    unique = SamplingSettings(no_repeat_ngram=1, seed=1)
-    [one] = fake(characters, pairs=True, end_bias=-30.0).generate(["the cat"], unique, tokens=60)
+    unique = SamplingConfig(no_repeat_ngram_size=1, seed=1)
+    [one] = fake(characters, pairs=True, end_bias=-30.0).generate(["the cat"], unique, max_new_tokens=60)
     assert set(one.hypothesis.tokens) == set(range(4, len(characters.target)))
 
 
 def test_a_prompt_of_pairs_that_is_not_seen_whole_is_named(characters):
     model = generator(characters, pairs=True)
-    long = r"prompt 2: 19 tokens, of which the network can look at the last"
+    long = r"prompt 2: 19 tokens, of which the model sees the last"
     with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # three quarters of the context are looked at again
-        model.generate(["a", "the cat the cat the"], tokens=3)
+        model.generate(["a", "the cat the cat the"], max_new_tokens=3)
     with pytest.warns(GenerationWarning, match=f"{long} 12 only"):  # what is searched for must fit beside it
-        model.generate(["a", "the cat the cat the"], SearchSettings(beam=2), tokens=3)
+        model.generate(["a", "the cat the cat the"], DecodingConfig(beam_size=2), max_new_tokens=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.generate(["the cat"], tokens=29)
-        generator(characters).generate(["the cat the cat the"], tokens=3)
+        model.generate(["the cat"], max_new_tokens=29)
+        generator(characters).generate(["the cat the cat the"], max_new_tokens=3)
 
 
 def test_a_conversation_is_answered_up_to_the_end_of_the_turn(characters):
@@ -235,13 +240,14 @@ def test_a_conversation_is_answered_up_to_the_end_of_the_turn(characters):
     talk = [Message("user", "two cats"), Message("assistant", "a cat"), Message("user", "dogs")]
     written = "Q: two cats\nA: a cat\nQ: dogs\nA: "
     goes_on = fake(characters, template=template, end_bias=-30.0)
-    answer = goes_on.chat(talk, CHANCE, tokens=80)
-    assert answer == goes_on.generate([written], CHANCE, tokens=80, stop=["\n", "Q: "])[0]
-    assert answer.ending == "stop"
+    answer = goes_on.chat(talk, CHANCE, max_new_tokens=80)
+    assert answer == goes_on.generate([written], CHANCE, max_new_tokens=80, stop=["\n", "Q: "])[0]
+    assert answer.finish_reason == "stop"
     assert "\n" not in answer.text
     answers = fake(characters, template=template, pairs=True, end_bias=-30.0)
     assert (
-        answers.chat(talk, CHANCE, tokens=80).hypothesis == answers.generate([written], CHANCE, tokens=80)[0].hypothesis
+        answers.chat(talk, CHANCE, max_new_tokens=80).hypothesis
+        == answers.generate([written], CHANCE, max_new_tokens=80)[0].hypothesis
     )
     with pytest.raises(ConfigError, match="without a chat template"):
         fake(characters).chat(talk)
@@ -249,7 +255,7 @@ def test_a_conversation_is_answered_up_to_the_end_of_the_turn(characters):
 
 def nats(model: Generator, tokens: list[int], *, context: int, kept_back: int = 0) -> list[float]:
     """What predicting a document costs by the definition: each token after those before it in its window."""
-    ids = [SYMBOLS.begin, *tokens, SYMBOLS.end]
+    ids = [SYMBOLS.bos, *tokens, SYMBOLS.eos]
     costs, begin = [], 0
     while len(costs) < len(ids) - 1:
         for place in range(len(costs), min(begin + context, len(ids) - 1)):
@@ -262,7 +268,7 @@ def nats(model: Generator, tokens: list[int], *, context: int, kept_back: int = 
 @pytest.mark.parametrize("batch_tokens", [1, 4096])
 def test_perplexity_is_by_windows_what_its_definition_says(tokenizer, overlap, batch_tokens):
     network = PrefixNetwork(words=len(tokenizer.target) - 4)
-    model = Generator(TextNetwork(network, maximum_length=7), tokenizer, context=7, batch_tokens=batch_tokens)
+    model = Generator(TextNetwork(network, max_length=7), tokenizer, context=7, batch_tokens=batch_tokens)
     texts = ["two dogs and a cat", "", "a", "the sea 猫"]
     expected = [nats(model, tokenizer.target.encode(text), context=7, kept_back=overlap) for text in texts]
     found = model.perplexity(texts, overlap=overlap)
@@ -295,19 +301,19 @@ def test_the_prompts_of_pairs_cost_nothing(characters):
     assert found.tokens == 5 + 1 + 0 + 1
     assert found.bytes == 5
     short = fake(characters, pairs=True).score(["a cat"], prompts=["the sea"])[0]
-    before = [*characters.source.encode("the sea"), SYMBOLS.begin]
+    before = [*characters.source.encode("the sea"), SYMBOLS.bos]
     expected = model.model.network.log_probs((), before)[characters.target.encode("a")[0]]
     assert short.token_log_probs[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(characters):
-    config = CausalConfig(size=12, heads=2, feed_forward=19, layers=2, positions=LearnedConfig(length=16))
+    config = DecoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=2, positions=LearnedConfig(max_length=16))
     network = random_causal(config, vocabulary=len(characters.target))
     model = Generator(network, characters, context=16)
-    expected = model.generate(["a"], CHANCE, tokens=9)
+    expected = model.generate(["a"], CHANCE, max_new_tokens=9)
     network.train()
-    assert model.generate(["a"], CHANCE, tokens=9) == expected
-    pieces = model.stream("a", CHANCE, tokens=9)
+    assert model.generate(["a"], CHANCE, max_new_tokens=9) == expected
+    pieces = model.stream_text("a", CHANCE, max_new_tokens=9)
     begun = next(pieces)
     assert network.training
     assert begun + "".join(pieces) == expected[0].text
@@ -317,32 +323,40 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(char
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        (CHANCE, {"tokens": 0}, "tokens = 0"),
-        (SamplingSettings(minimum_length=9), {"tokens": 7}, "minimum_length = 9 is above tokens = 7"),
-        (SamplingSettings(temperature=0), {"samples": 2}, "samples = 2: with temperature = 0 all would be the same"),
-        (SearchSettings(beam=2), {"samples": 2, "tokens": 9}, "samples = 2 has no effect on a search; set best = 2"),
-        (SearchSettings(), {"tokens": 16}, "tokens = 16: a search keeps its hypotheses in the context of 16 tokens"),
+        (CHANCE, {"max_new_tokens": 0}, "max_new_tokens = 0"),
+        (SamplingConfig(min_length=9), {"max_new_tokens": 7}, "min_length = 9 is above max_new_tokens = 7"),
+        (SamplingConfig(temperature=0), {"num_samples": 2}, "num_samples = 2: with temperature = 0"),
         (
-            SearchSettings(maximum_length=LengthLimit(absolute=5)),
-            {"tokens": 9},
-            "maximum_length has no effect on a completion",
+            DecodingConfig(beam_size=2),
+            {"num_samples": 2, "max_new_tokens": 9},
+            "num_samples = 2 has no effect on a search; set n_best = 2",
         ),
-        (CHANCE, {"stop": [""]}, "stop = '': this network's tokenizer never writes that"),
+        (
+            DecodingConfig(),
+            {"max_new_tokens": 16},
+            "max_new_tokens = 16: a search keeps its hypotheses in the context of 16 tokens",
+        ),
+        (
+            DecodingConfig(max_length=5),
+            {"max_new_tokens": 9},
+            "max_length has no effect on a completion",
+        ),
+        (CHANCE, {"stop": [""]}, "stop = '': the tokenizer of this model never generates it"),
     ],
 )
 def test_what_makes_no_sense_is_refused(characters, settings, options, message):
     with pytest.raises(ConfigError, match=message):
-        generator(characters).completions(["a"], settings, **options)
+        generator(characters).generate_n_best(["a"], settings, **options)
 
 
 def test_a_stop_string_that_can_never_be_written_is_refused(characters):
-    assert generator(characters).generate(["a"], stop=["\n\n"], tokens=2)
-    collapsed = Tokenizer.train_on_texts(lambda: TEXTS, Characters(casing="lower"))
+    assert generator(characters).generate(["a"], stop=["\n\n"], max_new_tokens=2)
+    collapsed = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(casing="lower"))
     for stop in ("\n\n", "A", "a  b"):
-        with pytest.raises(ConfigError, match="tokenizer never writes that"):
+        with pytest.raises(ConfigError, match="tokenizer of this model never generates it"):
             generator(collapsed).generate(["a"], stop=["b", stop])
-        with pytest.raises(ConfigError, match="tokenizer never writes that"):
-            generator(collapsed).stream("a", stop=[stop])
+        with pytest.raises(ConfigError, match="tokenizer of this model never generates it"):
+            generator(collapsed).stream_text("a", stop=[stop])
 
 
 def test_calls_that_cannot_be_meant_are_refused(characters):
@@ -351,11 +365,11 @@ def test_calls_that_cannot_be_meant_are_refused(characters):
         model.generate("two dogs")
     with pytest.raises(TypeError, match="list of stop strings"):
         model.generate(["a"], stop="b")
-    with pytest.raises(ConfigError, match=r"context = 17: the network can look at 1 to 16 tokens"):
+    with pytest.raises(ConfigError, match=r"context = 17: the model attends to 1 to 16 tokens"):
         generator(characters, context=17)
     with pytest.raises(DataError, match="no text to measure"):
         model.perplexity([])
-    with pytest.raises(DataError, match="knows no prompts"):
+    with pytest.raises(DataError, match="has no separate prompts"):
         model.score(["a"], prompts=["b"])
     with pytest.raises(DataError, match="2 texts but 1 prompts"):
         fake(characters, pairs=True).score(["a", "b"], prompts=["b"])

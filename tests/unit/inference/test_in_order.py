@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizers import Characters, Tokenizer
-from dragoman.decoding import SearchSettings
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError, RunError
 from dragoman.inference import Translation, Translator
-from dragoman.inference.backends.torch_backend import OnTensors
-from dragoman.inference.engine import Request, Running, in_order
+from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.inference.scheduler import Request, Scheduler, run_in_order
 from tests.fakes import PrefixNetwork
 from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
 
@@ -21,13 +21,13 @@ PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer.train(lambda: PAIRS, Characters(shared=False))
+    return Tokenizer.train(lambda: PAIRS, CharacterConfig(shared=False))
 
 
 @pytest.fixture
 def freely(monkeypatch):
     """Sentences may join the batch of a PyTorch network too, as those of the compiled core do."""
-    monkeypatch.setattr(OnTensors, "joins_freely", True)
+    monkeypatch.setattr(TorchBackend, "continuous_batching", True)
 
 
 asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
@@ -36,7 +36,7 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 @settings(max_examples=40)
 @given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
 def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allowed(tokenizer, asked, room, ahead):
-    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
     jobs = [[Request(*one) for one in job] for job in asked]
     read, given_out = [], []
 
@@ -46,7 +46,7 @@ def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allo
             assert len(read) - len(given_out) <= ahead
             yield job
 
-    for answer in in_order(Running(network, room=room), reading(), ahead=ahead):
+    for answer in run_in_order(Scheduler(network, max_tokens=room), reading(), ahead=ahead):
         given_out.append(answer)
     assert len(given_out) == len(jobs)
     for job, answer in zip(jobs, given_out, strict=True):
@@ -57,12 +57,12 @@ def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allo
 
 @pytest.mark.parametrize("ahead", [1, 2, 50])
 def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
-    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
     sources = [(4, 5), (6,), (4, DAMAGED), (7, 7), (5,)]
-    jobs = [[Request(ids, SearchSettings(beam=2), 7)] for ids in sources]
+    jobs = [[Request(ids, DecodingConfig(beam_size=2), 7)] for ids in sources]
     given_out = []
     with pytest.raises(RunError, match="not finite"):
-        given_out.extend(in_order(Running(network, room=23), jobs, ahead=ahead))
+        given_out.extend(run_in_order(Scheduler(network, max_tokens=23), jobs, ahead=ahead))
     assert len(given_out) == 2
 
     def broken() -> Iterator[list[Request]]:
@@ -71,13 +71,13 @@ def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
 
     given_out.clear()
     with pytest.raises(DataError, match="line 4"):
-        given_out.extend(in_order(Running(network, room=23), broken(), ahead=ahead))
+        given_out.extend(run_in_order(Scheduler(network, max_tokens=23), broken(), ahead=ahead))
     assert len(given_out) == 3
 
 
 def test_the_longest_go_first_where_all_are_known(tokenizer):
     """With room for one at a time, what was found comes out at once where the longest is the first of the jobs."""
-    network = OnTensors(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
     entered: list[tuple[int, ...]] = []
     encode = network.encode
 
@@ -90,10 +90,10 @@ def test_the_longest_go_first_where_all_are_known(tokenizer):
             return encode(sources, trees)
 
     lengths = (2, 5, 1, 4, 3)
-    jobs = [[Request((4,) * length, SearchSettings(beam=1), 3)] for length in lengths]
+    jobs = [[Request((4,) * length, DecodingConfig(beam_size=1), 3)] for length in lengths]
     for ahead, order in ((6, [5, 4, 3, 2, 1]), (3, [2, 5, 1, 4, 3])):
         entered.clear()
-        assert len(list(in_order(Running(Watched(), room=1), jobs, ahead=ahead))) == 5
+        assert len(list(run_in_order(Scheduler(Watched(), max_tokens=1), jobs, ahead=ahead))) == 5
         assert [len(ids) for ids in entered] == order
 
 
@@ -105,14 +105,14 @@ def texts_of(found: Iterator[list[Translation]]) -> list[str]:
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
     lines = ["two dogs", "", "a cat", "", "", "dogs and a cat", "and two cats and a dog " * 3, "a"]
-    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, longest_piece=29)
+    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, max_segment_length=29)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        expected = texts_of(model.hypotheses(lines))
+        expected = texts_of(model.translate_n_best(lines))
         apart = [str(one.message) for one in told]
         told.clear()
-        assert texts_of(model.stream(iter(lines), chunk=chunk)) == expected
-    assert any("line 7" in one and "pieces" in one for one in apart)
+        assert texts_of(model.stream_n_best(iter(lines), chunk=chunk)) == expected
+    assert any("line 7" in one and "segments" in one for one in apart)
     assert sorted(str(one.message) for one in told) == sorted(apart)
 
 
@@ -121,7 +121,7 @@ def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
     read = []
     model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     lines = (read.append(number) or "" for number in range(10_000))
-    streamed = model.stream(lines, chunk=64)
+    streamed = model.stream_n_best(lines, chunk=64)
     for number in range(1000):
         assert next(streamed)[0].text == ""
         assert len(read) <= number + 2 * 64
@@ -133,5 +133,5 @@ def test_a_line_that_is_refused_stops_a_stream_behind_those_before_it(tokenizer,
     model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     given_out = []
     with pytest.raises(DataError, match="line 3: 79999 tokens"):
-        given_out.extend(model.stream(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))
+        given_out.extend(model.stream_n_best(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))
     assert len(given_out) == 2

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.length_batches import batches_by_length
+from dragoman.inference.batching import batch_by_length
 
 
 @given(st.lists(st.integers(1, 40)), st.integers(1, 97))
 def test_every_row_is_in_one_batch_within_the_budget(lengths, budget):
-    batches = batches_by_length(lengths, budget=budget)
+    batches = batch_by_length(lengths, batch_tokens=budget)
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= budget
@@ -16,5 +16,5 @@ def test_every_row_is_in_one_batch_within_the_budget(lengths, budget):
 
 @given(st.lists(st.integers(1, 40)))
 def test_the_longest_come_first_and_equals_in_their_order(lengths):
-    rows = [row for batch in batches_by_length(lengths, budget=53) for row in batch]
+    rows = [row for batch in batch_by_length(lengths, batch_tokens=53) for row in batch]
     assert [(lengths[row], -row) for row in rows] == sorted(((n, -row) for row, n in enumerate(lengths)), reverse=True)

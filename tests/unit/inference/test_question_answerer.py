@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.datasets.qa import WindowSettings
-from dragoman.data.tokenizers import Bpe, Characters, Side, Tokenizer
+from dragoman.data.datasets.qa import WindowConfig
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.errors import ConfigError
-from dragoman.inference import Answerer, AnswerSettings, ReadingWarning
-from dragoman.models.config import EncoderConfig, LearnedConfig
-from dragoman.models.model_with_head import Headed
-from dragoman.models.task_heads import SpanHead, SpanLogits, answer_places
+from dragoman.inference import AnswerConfig, InputWarning, QuestionAnswerer
+from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
+from dragoman.models.model_with_head import ModelWithHead
+from dragoman.models.task_heads import SpanHead, SpanLogits, answer_mask
 from tests.networks import random_encoder
 
 CONTEXT = "Two dogs play in the snow.\n A cat, asleep  by the sea, dreams of 2 dogs and a fish."
@@ -23,23 +23,23 @@ ASKED = [
     ("猫?", "猫"),
     ("", CONTEXT),
 ]
-LAYOUT = WindowSettings(longest=23, longest_question=7, stride=5)
-WIDE = WindowSettings(longest=99, longest_question=7, stride=50)
-BEST = AnswerSettings(best=5, longest_answer=4)
+LAYOUT = WindowConfig(max_length=23, max_question_length=7, stride=5)
+WIDE = WindowConfig(max_length=99, max_question_length=7, stride=50)
+BEST = AnswerConfig(n_best=5, max_answer_length=4)
 
 
 @pytest.fixture(scope="module")
-def side() -> Side:
-    return Tokenizer.train(lambda: [(CONTEXT, "who sleeps by the sea? where?")] * 3, Bpe(vocabulary=600)).source
+def side() -> LanguageTokenizer:
+    return Tokenizer.train(lambda: [(CONTEXT, "who sleeps by the sea? where?")] * 3, BpeConfig(vocab_size=600)).source
 
 
-def network(side: Side, **choices) -> Headed:
-    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1, segments=2, **choices)
-    head = SpanHead(size=12, dropout=0.0)
+def network(side: LanguageTokenizer, **choices) -> ModelWithHead:
+    config = EncoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1, num_segments=2, **choices)
+    head = SpanHead(d_model=12, dropout=0.0)
     with torch.random.fork_rng():
         torch.manual_seed(5)
         nn.init.normal_(head.output.weight)
-    return Headed(random_encoder(config, vocabulary=len(side) + 1), head).eval()
+    return ModelWithHead(random_encoder(config, vocabulary=len(side) + 1), head).eval()
 
 
 class Table(nn.Module):
@@ -47,29 +47,31 @@ class Table(nn.Module):
 
     def __init__(self, vocabulary: int, starts: dict[int, float], ends: dict[int, float]) -> None:
         super().__init__()
-        self.sides = torch.zeros(2, vocabulary)
+        self.tokenizers = torch.zeros(2, vocabulary)
         for side, scores in enumerate((starts, ends)):
             for index, score in scores.items():
-                self.sides[side, index] = score
+                self.tokenizers[side, index] = score
 
     def forward(self, tokens: Tensor, lengths: Tensor, segments: Tensor) -> SpanLogits:
-        hidden = ~answer_places(lengths, segments)
-        return SpanLogits(*(side[tokens].masked_fill(hidden, torch.finfo(side.dtype).min) for side in self.sides))
+        hidden = ~answer_mask(lengths, segments)
+        return SpanLogits(*(side[tokens].masked_fill(hidden, torch.finfo(side.dtype).min) for side in self.tokenizers))
 
 
-def pointing(side: Side, start: str, end: str, *, nothing: float = 0.0, layout: WindowSettings = LAYOUT) -> Answerer:
+def pointing(
+    side: LanguageTokenizer, start: str, end: str, *, nothing: float = 0.0, windows: WindowConfig = LAYOUT
+) -> QuestionAnswerer:
     """Looks for a word to begin with and a word to end with; BEGIN has the score of no answer."""
     begin = 2
     starts = {side.encode(start)[0]: 7.0, begin: nothing}
     ends = {side.encode(end)[-1]: 7.0, begin: nothing}
-    return Answerer(Table(len(side), starts, ends), side, layout=layout)
+    return QuestionAnswerer(Table(len(side), starts, ends), side, windows=windows)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 53, 4096])
 def test_every_question_is_answered_as_alone_and_in_its_place(side, batch_tokens):
     model = network(side)
-    together = Answerer(model, side, layout=LAYOUT, batch_tokens=batch_tokens).answers(ASKED, BEST)
-    alone = [Answerer(model, side, layout=LAYOUT).answers([pair], BEST)[0] for pair in ASKED]
+    together = QuestionAnswerer(model, side, windows=LAYOUT, batch_tokens=batch_tokens).answer_batch(ASKED, BEST)
+    alone = [QuestionAnswerer(model, side, windows=LAYOUT).answer_batch([pair], BEST)[0] for pair in ASKED]
     for some, expected, (_, context) in zip(together, alone, ASKED, strict=True):
         assert [one.score for one in some] == pytest.approx([one.score for one in expected], abs=1e-5)
         assert some[0].text == expected[0].text
@@ -82,10 +84,10 @@ def test_every_question_is_answered_as_alone_and_in_its_place(side, batch_tokens
 
 
 def test_the_answer_is_cut_from_the_text_as_it_was_written(side):
-    answer = pointing(side, "cat", "asleep", layout=WIDE).answer("who?", CONTEXT)
+    answer = pointing(side, "cat", "asleep", windows=WIDE).answer("who?", CONTEXT)
     assert answer.text == "cat, asleep"
     assert CONTEXT[answer.start : answer.end] == "cat, asleep"
-    long = pointing(side, "snow", "A", layout=WIDE).answer("who?", CONTEXT)
+    long = pointing(side, "snow", "A", windows=WIDE).answer("who?", CONTEXT)
     assert long.text == "snow.\n A"
 
 
@@ -99,7 +101,7 @@ def test_the_window_that_is_surest_wins(side):
 
 def test_two_windows_find_a_span_once(side):
     context = "and a cat, and a fish. " * 4
-    answers = pointing(side, "cat", "cat").answers([("who?", context)], BEST)[0]
+    answers = pointing(side, "cat", "cat").answer_batch([("who?", context)], BEST)[0]
     assert [one.text for one in answers[:4]] == ["cat"] * 4
     assert len({one.start for one in answers[:4]}) == 4
 
@@ -110,7 +112,7 @@ def test_two_windows_find_a_span_once(side):
 def test_no_answer_is_given_where_it_is_so_much_more_probable(side, nothing, threshold, answered):
     """No answer is better than the best by 2 · (nothing - 7)."""
     answerer = pointing(side, "cat", "cat", nothing=nothing)
-    answer = answerer.answer("who?", "a cat", AnswerSettings(threshold=threshold))
+    answer = answerer.answer("who?", "a cat", AnswerConfig(no_answer_threshold=threshold))
     assert answer.no_answer is not answered
     assert (answer.text, answer.start, answer.end) == (("cat", 2, 5) if answered else ("", 0, 0))
     assert answer.probability == pytest.approx(math.exp(answer.score))
@@ -118,14 +120,14 @@ def test_no_answer_is_given_where_it_is_so_much_more_probable(side, nothing, thr
 
 def test_the_settings_of_the_run_hold_unless_others_are_given(side):
     table = pointing(side, "cat", "cat", nothing=9.0).model
-    answerer = Answerer(table, side, layout=LAYOUT, settings=AnswerSettings(threshold=0.0))
+    answerer = QuestionAnswerer(table, side, windows=LAYOUT, config=AnswerConfig(no_answer_threshold=0.0))
     assert answerer.answer("who?", "a cat").no_answer
-    assert not answerer.answer("who?", "a cat", AnswerSettings()).no_answer
+    assert not answerer.answer("who?", "a cat", AnswerConfig()).no_answer
 
 
 def test_beside_no_answer_the_best_spans_are_given(side):
     answerer = pointing(side, "cat", "cat", nothing=9.0)
-    first, second, *_ = answerer.answers([("who?", "a cat")], AnswerSettings(best=3, threshold=0.0))[0]
+    first, second, *_ = answerer.answer_batch([("who?", "a cat")], AnswerConfig(n_best=3, no_answer_threshold=0.0))[0]
     assert first.no_answer
     assert second.text == "cat"
 
@@ -139,33 +141,33 @@ def test_a_blank_context_has_no_answer(side, context):
 
 
 def test_an_answer_never_begins_or_ends_with_white_space():
-    side = Tokenizer.train(lambda: [("a b c", "d")], Characters(byte_fallback=False)).source
+    side = Tokenizer.train(lambda: [("a b c", "d")], CharacterConfig(byte_fallback=False)).source
     space = {side.encode("a b")[1]: 9.0}
-    answerer = Answerer(Table(len(side), space, space), side, layout=LAYOUT)
-    for one in answerer.answers([("d", "a  b c")], AnswerSettings(best=9))[0]:
+    answerer = QuestionAnswerer(Table(len(side), space, space), side, windows=LAYOUT)
+    for one in answerer.answer_batch([("d", "a  b c")], AnswerConfig(n_best=9))[0]:
         assert one.text == one.text.strip() != ""
 
 
 def test_an_answer_has_so_many_tokens_at_most(side):
-    answerer = pointing(side, "cat", "sea", layout=WIDE)
+    answerer = pointing(side, "cat", "sea", windows=WIDE)
     context = "cat asleep by the sea"
     tokens = len(side.encode(context))
-    assert answerer.answer("who?", context, AnswerSettings(longest_answer=tokens)).text == context
-    assert answerer.answer("who?", context, AnswerSettings(longest_answer=tokens - 1)).text != context
+    assert answerer.answer("who?", context, AnswerConfig(max_answer_length=tokens)).text == context
+    assert answerer.answer("who?", context, AnswerConfig(max_answer_length=tokens - 1)).text != context
 
 
 def test_a_question_too_long_is_named(side):
-    with pytest.warns(ReadingWarning, match=r"line 2: the question has \d+ tokens, more than the 7 that are read"):
-        pointing(side, "cat", "cat").answers([("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")])
+    with pytest.warns(InputWarning, match=r"line 2: the question has \d+ tokens, more than the limit of 7"):
+        pointing(side, "cat", "cat").answer_batch([("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")])
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 100])
 def test_a_stream_gives_what_a_list_gives(side, chunk):
-    answerer = Answerer(network(side), side, layout=LAYOUT)
-    streamed = [some[0].text for some in answerer.stream(iter(ASKED), BEST, chunk=chunk)]
-    assert streamed == [some[0].text for some in answerer.answers(ASKED, BEST)]
+    answerer = QuestionAnswerer(network(side), side, windows=LAYOUT)
+    streamed = [some[0].text for some in answerer.answer_stream(iter(ASKED), BEST, chunk=chunk)]
+    assert streamed == [some[0].text for some in answerer.answer_batch(ASKED, BEST)]
 
 
 def test_a_network_that_knows_fewer_places_is_refused(side):
-    with pytest.raises(ConfigError, match=r"windows\.longest = 23: the network knows 19 places only; lower it"):
-        Answerer(network(side, positions=LearnedConfig(length=19)), side, layout=LAYOUT)
+    with pytest.raises(ConfigError, match=r"windows\.max_length = 23: the model has 19 positions only; lower it"):
+        QuestionAnswerer(network(side, positions=LearnedConfig(max_length=19)), side, windows=LAYOUT)

@@ -6,19 +6,19 @@ from collections import Counter
 import pytest
 import torch
 
-from dragoman.data.tokenizers import Tokenizer, Words
-from dragoman.decoding.sampling import SamplingSettings
-from dragoman.inference.sampled_translations import drawn_translations
+from dragoman.data.tokenizers import Tokenizer, WordConfig
+from dragoman.decoding import SamplingConfig
+from dragoman.inference.sampled_translations import sample_translations
 from dragoman.inference.translator import Translator
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import EncoderDecoderConfig
 from tests.networks import NO_DROPOUT, random_transformer
 
 TEXTS = ["two dogs play .", "", "a cat sits", "dogs", "two", "two dogs sit . " * 3, "a a a"]
-CONFIG = TransformerConfig(size=12, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=17, dropout=NO_DROPOUT)
+CONFIG = EncoderDecoderConfig(d_model=12, num_heads=2, encoder_layers=1, decoder_layers=1, d_ff=17, dropout=NO_DROPOUT)
 
 
 def translator(*, batch_tokens: int = 4096) -> Translator:
-    tokenizer = Tokenizer.train(lambda: [("two dogs play .", "a cat sits sit")], Words())
+    tokenizer = Tokenizer.train(lambda: [("two dogs play .", "a cat sits sit")], WordConfig())
     size = len(tokenizer.source)
     model = random_transformer(CONFIG, source_vocabulary=size, target_vocabulary=size, seed=5)
     with torch.no_grad():
@@ -28,8 +28,8 @@ def translator(*, batch_tokens: int = 4096) -> Translator:
 
 
 def drawn(texts: list[str], *, seed: int = 1, chunk: int = 100, batch_tokens: int = 4096) -> list[str]:
-    settings = SamplingSettings(seed=seed)
-    return list(drawn_translations(translator(batch_tokens=batch_tokens), texts, settings, chunk=chunk))
+    settings = SamplingConfig(seed=seed)
+    return list(sample_translations(translator(batch_tokens=batch_tokens), texts, settings, chunk=chunk))
 
 
 @pytest.mark.parametrize(("chunk", "batch_tokens"), [(1, 4096), (3, 4096), (100, 7)])
@@ -44,8 +44,8 @@ def test_another_seed_draws_others_and_an_empty_text_nothing():
 
 def test_outputs_end_where_the_run_s_configuration_says():
     short = translator()
-    short.settings = short.searching(maximum_length={"factor": 0.0, "offset": 1})
-    found = list(drawn_translations(short, ["two dogs"] * 200, SamplingSettings(seed=1), chunk=100))
+    short.config = short.decoding_config(max_length_ratio=0.0, max_length_offset=1)
+    found = list(sample_translations(short, ["two dogs"] * 200, SamplingConfig(seed=1), chunk=100))
     assert max(len(text.split()) for text in found) == 1
     assert max(len(text.split()) for text in drawn(["two dogs"] * 200)) > 1
 

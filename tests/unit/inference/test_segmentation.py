@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.segmentation import split
+from dragoman.inference.segmentation import split_long_text
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from dragoman.inference.segmentation import split
     ],
 )
 def test_texts_are_cut_at_the_best_place_near_the_middle(text, longest, expected):
-    assert split(text, lambda piece: len(piece) <= longest) == expected
+    assert split_long_text(text, lambda piece: len(piece) <= longest) == expected
 
 
 @given(st.text(), st.integers(1, 7))
 def test_nothing_but_white_space_is_left_out(text, longest):
-    pieces = split(text, lambda piece: len(piece) <= longest)
+    pieces = split_long_text(text, lambda piece: len(piece) <= longest)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     assert all(len(piece) <= longest for piece in pieces)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, MissingExtraError
-from dragoman.inference.sentence_splitting import Layout, cutting
+from dragoman.inference.segmentation import Layout, build_splitter
 
 WHITE = st.sampled_from(["", " ", "\t", "  ", "\n", "\n\n", "\r\n", "\n    ", "\u3000", "\x0c", "\u2028"])
 SENTENCES = st.sampled_from(
@@ -20,7 +20,7 @@ CODES = st.sampled_from([None, "en", "de", "ja", "ar", "nothing known", ""])
 
 
 def taken_apart(text: str, language: str | None = None) -> Layout:
-    return cutting("sentences", language)(text)
+    return build_splitter("sentences", language)(text)
 
 
 @given(TEXTS, CODES)
@@ -36,9 +36,9 @@ def test_sentences_and_gaps_are_the_text(text: str, language: str | None) -> Non
 
 @given(TEXTS)
 def test_a_text_that_is_not_to_be_cut_is_one_sentence(text: str) -> None:
-    layout = cutting(None, None)(text)
+    layout = build_splitter(None, None)(text)
     assert layout.sentences == (text,)
-    assert layout.around([text]) == text
+    assert layout.fill([text]) == text
 
 
 def test_the_language_decides_what_an_abbreviation_is() -> None:
@@ -52,8 +52,8 @@ def test_paragraphs_and_indentation_stay() -> None:
     text = "  One. Two.\n\n\tThree!   Four?\n"
     layout = taken_apart(text)
     assert layout.sentences == ("One.", "Two.", "Three!", "Four?")
-    assert layout.around(["1", "2", "3", "4"]) == "  1 2\n\n\t3   4\n"
-    assert taken_apart(" \n \n").around([]) == " \n \n"
+    assert layout.fill(["1", "2", "3", "4"]) == "  1 2\n\n\t3   4\n"
+    assert taken_apart(" \n \n").fill([]) == " \n \n"
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_paragraphs_and_indentation_stay() -> None:
     ],
 )
 def test_a_script_without_spaces_gets_and_lends_them_where_it_must(source, translations, expected):
-    assert taken_apart(source).around(translations) == expected
+    assert taken_apart(source).fill(translations) == expected
 
 
 def test_what_cannot_be_done_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="language = de has no effect on texts that are not split"):
-        cutting(None, "de")
-    with pytest.raises(ConfigError, match="split = words: texts are cut into sentences alone"):
-        unwrap(cutting)("words", None)  # elsewhere no type is checked
+    with pytest.raises(ConfigError, match="language = de has no effect without split"):
+        build_splitter(None, "de")
+    with pytest.raises(ConfigError, match="split = words is unknown"):
+        unwrap(build_splitter)("words", None)  # elsewhere no type is checked
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dragoman\[sentences\]'"):
-        cutting("sentences", None)
+        build_splitter("sentences", None)

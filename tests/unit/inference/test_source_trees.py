@@ -6,12 +6,12 @@ from itertools import accumulate, pairwise
 import pytest
 import torch
 
-from dragoman.data.tokenizers import Bpe, Characters, Tokenizer
-from dragoman.decoding import LengthLimit, SearchSettings
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError
 from dragoman.inference import TranslationWarning, Translator
-from dragoman.models.config import StructuralConfig, TransformerConfig
-from dragoman.models.factory import build_seq2seq
+from dragoman.models.config import EncoderDecoderConfig, TreeConfig
+from dragoman.models.factory import build_encoder_decoder
 from tests.fakes import PrefixNetwork
 from tests.trees import Heads
 
@@ -36,13 +36,13 @@ TREES: list[Heads] = [
     (0, 1, 2),
 ]
 FLAT = [(0,) * len(heads) for heads in TREES]
-SHORT = SearchSettings(beam=3, best=2, maximum_length=LengthLimit(factor=0.5, offset=3))
+SHORT = DecodingConfig(beam_size=3, n_best=2, max_length_ratio=0.5, max_length_offset=3)
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     pairs = [("two dogs play.", "zwei Hunde spielen."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
-    return Tokenizer.train(lambda: pairs, Bpe(shared=False, vocabulary=300))
+    return Tokenizer.train(lambda: pairs, BpeConfig(shared=False, vocab_size=300))
 
 
 @pytest.fixture(autouse=True)
@@ -54,18 +54,20 @@ def silently():
 
 
 def translator(tokenizer: Tokenizer, **options) -> Translator:
-    config = TransformerConfig(
-        size=12,
-        heads=2,
-        feed_forward=19,
+    config = EncoderDecoderConfig(
+        d_model=12,
+        num_heads=2,
+        d_ff=19,
         encoder_layers=1,
         decoder_layers=1,
-        tie="none",
-        positions=StructuralConfig(reach=3),
+        tie_embeddings="none",
+        positions=TreeConfig(max_distance=3),
     )
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        model = build_seq2seq(config, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target))
+        model = build_encoder_decoder(
+            config, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target)
+        )
         for parameter in model.parameters():
             parameter.data += 0.3 * torch.randn_like(parameter)
     return Translator(model.eval(), tokenizer, **options)
@@ -77,14 +79,14 @@ def scores(found) -> list[float]:
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
 def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
-    together = translator(tokenizer, batch_tokens=batch_tokens).hypotheses(TEXTS, SHORT, trees=TREES)
+    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT, trees=TREES)
     alone = [
-        translator(tokenizer).hypotheses([text], SHORT, trees=[tree])[0]
+        translator(tokenizer).translate_n_best([text], SHORT, trees=[tree])[0]
         for text, tree in zip(TEXTS, TREES, strict=True)
     ]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert scores(together) == pytest.approx(scores(alone), abs=1e-5)
-    flat = scores(translator(tokenizer).hypotheses(TEXTS, SHORT, trees=FLAT))
+    flat = scores(translator(tokenizer).translate_n_best(TEXTS, SHORT, trees=FLAT))
     differs = [abs(one - other) > 1e-4 for one, other in zip(scores(together), flat, strict=True)]
     assert differs == [tree != one for tree, one in zip(TREES, FLAT, strict=True)]
 
@@ -92,10 +94,10 @@ def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
     model = translator(tokenizer)
-    streamed = list(model.stream(iter(TEXTS), SHORT, chunk=chunk, trees=iter(TREES)))
-    assert scores(streamed) == pytest.approx(scores(model.hypotheses(TEXTS, SHORT, trees=TREES)), abs=1e-5)
-    assert model.translate(TEXTS, beam=1, trees=TREES) == [
-        row[0].text for row in model.stream(TEXTS, SearchSettings(beam=1), trees=TREES)
+    streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, trees=iter(TREES)))
+    assert scores(streamed) == pytest.approx(scores(model.translate_n_best(TEXTS, SHORT, trees=TREES)), abs=1e-5)
+    assert [result.text for result in model.translate(TEXTS, beam_size=1, trees=TREES)] == [
+        row[0].text for row in model.stream_n_best(TEXTS, DecodingConfig(beam_size=1), trees=TREES)
     ]
 
 
@@ -112,7 +114,7 @@ def test_scores_are_those_of_the_trees(tokenizer):
 def test_the_score_of_a_translation_is_the_score_given(tokenizer):
     """Of those whose text has the very ids that were found."""
     model = translator(tokenizer)
-    found = [row[0] for row in model.hypotheses(TEXTS, SHORT, trees=TREES)]
+    found = [row[0] for row in model.translate_n_best(TEXTS, SHORT, trees=TREES)]
     again = model.score(TEXTS, [one.text for one in found], trees=TREES)
     same = [
         (one.hypothesis.score, other.score)
@@ -125,33 +127,33 @@ def test_the_score_of_a_translation_is_the_score_given(tokenizer):
 
 def test_the_pieces_of_a_long_text_have_the_trees_of_their_words(tokenizer):
     text, heads = "two dogs play. a cat sits. dogs sleep.", (2, 3, 0, 5, 6, 2, 8, 6)
-    small = translator(tokenizer, longest_piece=14)
-    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=7))
+    small = translator(tokenizer, max_segment_length=14)
+    wanted = DecodingConfig(beam_size=2, max_length=7)
     parts = cut(small, text)
-    with pytest.warns(TranslationWarning, match=f"translated in {len(parts)} pieces"):
-        [[whole]] = small.hypotheses([text], wanted, trees=[heads])
+    with pytest.warns(TranslationWarning, match=f"translated in {len(parts)} segments"):
+        [[whole]] = small.translate_n_best([text], wanted, trees=[heads])
     ends = list(accumulate((len(part.split()) for part in parts), initial=0))
     trees = [
         tuple(head - start if start < head <= end else 0 for head in heads[start:end]) for start, end in pairwise(ends)
     ]
     assert sum(tree.count(0) for tree in trees) > heads.count(0)
-    alone = [row[0] for row in small.hypotheses(parts, wanted, trees=trees)]
+    alone = [row[0] for row in small.translate_n_best(parts, wanted, trees=trees)]
     assert whole.text == " ".join(one.text for one in alone if one.text)
     assert whole.hypothesis.log_prob == pytest.approx(sum(one.hypothesis.log_prob for one in alone), rel=1e-5)
 
 
 def cut(small: Translator, text: str) -> list[str]:
-    from dragoman.inference.segmentation import split
+    from dragoman.inference.segmentation import split_long_text
 
-    return split(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 14)
+    return split_long_text(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 14)
 
 
 def test_without_trees_one_message_says_what_is_missing(tokenizer):
     model = translator(tokenizer)
     for ask in (
         lambda: model.translate(["a cat"]),
-        lambda: model.hypotheses([""]),
-        lambda: list(model.stream(["a cat"])),
+        lambda: model.translate_n_best([""]),
+        lambda: list(model.stream_n_best(["a cat"])),
         lambda: model.score(["a"], ["b"]),
         lambda: list(model.score_stream([("a", "b")])),
     ):
@@ -166,37 +168,39 @@ def test_without_trees_one_message_says_what_is_missing(tokenizer):
     [
         (["a", "b"], [(0,)], "2 texts but 1 trees, from line 11 on; give one for each"),
         (["a", "b c"], [(0,), (0,)], "line 12: a tree of 1 words, but the text has 2 between spaces"),
-        (["a", "b c"], [(0,), (2, 1)], "line 12: no word hangs on 0, so that the tree has no root; mend the tree"),
+        (["a", "b c"], [(0,), (2, 1)], "line 12: no word hangs on 0, so that the tree has no root; fix the tree"),
         (["a b"], [(3, 0)], "line 11: word 1 hangs on 3, but there are words 1 to 2"),
         ([""], [(0,)], "line 11: a tree of 1 words, but the text has 0"),
     ],
 )
 def test_trees_of_other_texts_are_refused(tokenizer, texts, trees, message):
     with pytest.raises(DataError, match=message):
-        translator(tokenizer).hypotheses(texts, first_line=11, trees=trees)
+        translator(tokenizer).translate_n_best(texts, first_line=11, trees=trees)
 
 
 def test_trees_beyond_a_stream_are_refused(tokenizer):
     model = translator(tokenizer)
     with pytest.raises(DataError, match="more trees than the 1 texts"):
-        list(model.stream(["a"], SHORT, trees=[(0,), (0,)]))
+        list(model.stream_n_best(["a"], SHORT, trees=[(0,), (0,)]))
     with pytest.raises(DataError, match="more trees than the 1 texts"):
         list(model.score_stream([("a", "b")], trees=[(0,), (0,)]))
     with pytest.raises(DataError, match="2 texts but 1 trees"):
-        list(model.stream(["a", "b"], SHORT, trees=[(0,)]))
+        list(model.stream_n_best(["a", "b"], SHORT, trees=[(0,)]))
 
 
 def test_trees_have_no_effect_on_other_networks():
-    tokenizer = Tokenizer.train(lambda: [("a cat", "eine Katze")], Characters(shared=False))
+    tokenizer = Tokenizer.train(lambda: [("a cat", "eine Katze")], CharacterConfig(shared=False))
     plain = Translator(PrefixNetwork(words=len(tokenizer.target) - 4), tokenizer)
-    with pytest.raises(DataError, match="trees have no effect on this network"):
+    with pytest.raises(DataError, match="trees have no effect on this model"):
         plain.translate(["a"], trees=[(0,)])
 
 
 def test_the_sentences_of_a_document_have_the_trees_of_their_words(tokenizer):
     text, heads = "two dogs play.\n  A cat sits.", (2, 3, 0, 5, 6, 2)
     model = translator(tokenizer)
-    [[found]] = model.hypotheses([text], SearchSettings(beam=2), trees=[heads], split="sentences")
-    parts = model.hypotheses(["two dogs play.", "A cat sits."], SearchSettings(beam=2), trees=[(2, 3, 0), (2, 3, 0)])
+    [[found]] = model.translate_n_best([text], DecodingConfig(beam_size=2), trees=[heads], split="sentences")
+    parts = model.translate_n_best(
+        ["two dogs play.", "A cat sits."], DecodingConfig(beam_size=2), trees=[(2, 3, 0), (2, 3, 0)]
+    )
     assert found.text == "\n  ".join(part[0].text for part in parts)
     assert found.hypothesis.log_prob == pytest.approx(sum(part[0].hypothesis.log_prob for part in parts), abs=1e-4)

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.tagged import encode_words
-from dragoman.data.tokenizers import Characters, Side, Tokenizer
-from dragoman.inference import ReadingWarning, Tagger
-from dragoman.models.config import EncoderConfig
-from dragoman.models.model_with_head import Headed
+from dragoman.data.tokenizers import CharacterConfig, LanguageTokenizer, Tokenizer
+from dragoman.inference import InputWarning, Tagger
+from dragoman.models.config import EncoderOnlyConfig
+from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import TokenHead
 from tests.networks import random_encoder
 
@@ -18,17 +18,17 @@ LABELS = Labels(("A", "B", "C"))
 
 
 @pytest.fixture(scope="module")
-def side() -> Side:
-    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], Characters()).source
+def side() -> LanguageTokenizer:
+    return Tokenizer.train(lambda: [("two dogs play.", "a cat sits by the sea")], CharacterConfig()).source
 
 
-def network(side: Side) -> Headed:
-    config = EncoderConfig(size=12, heads=2, feed_forward=19, layers=1)
-    head = TokenHead(size=12, labels=3, dropout=0.0)
+def network(side: LanguageTokenizer) -> ModelWithHead:
+    config = EncoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1)
+    head = TokenHead(d_model=12, num_labels=3, dropout=0.0)
     with torch.random.fork_rng():
         torch.manual_seed(5)
         nn.init.normal_(head.output.weight)
-    return Headed(random_encoder(config, vocabulary=len(side) + 1), head).eval()
+    return ModelWithHead(random_encoder(config, vocabulary=len(side) + 1), head).eval()
 
 
 class FirstLetter(nn.Module):
@@ -61,7 +61,7 @@ def test_the_label_is_that_of_the_first_token(side):
     aligned = encode_words(side, words)
     ids = torch.tensor([[2, *aligned.ids, 3]])
     probabilities = model(ids, torch.tensor([ids.shape[1]])).detach().double().softmax(-1)[0]
-    for tag, first in zip(Tagger(model, side, LABELS).tag([words])[0], aligned.firsts, strict=True):
+    for tag, first in zip(Tagger(model, side, LABELS).tag([words])[0], aligned.first_tokens, strict=True):
         best = int(probabilities[first + 1].argmax())
         assert tag.label == LABELS.names[best]
         assert tag.probability == pytest.approx(float(probabilities[first + 1, best]), abs=1e-6)
@@ -70,11 +70,9 @@ def test_the_label_is_that_of_the_first_token(side):
 @pytest.mark.parametrize("longest", [3, 7, 8, 11, 17])
 def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
     labels = Labels(tuple(f"{index:04}" for index in range(len(side))))
-    tagger = Tagger(FirstLetter(len(side)), side, labels, longest=longest)
+    tagger = Tagger(FirstLetter(len(side)), side, labels, max_length=longest)
     words = ["two", "dogs", "play", "by", "the", "sea", "sitsandplays", "a"]
-    with pytest.warns(
-        ReadingWarning, match=r"line 2: too long to be read at once; its words were labelled in \d pieces"
-    ):
+    with pytest.warns(InputWarning, match=r"line 2: too long for the model; its words were tagged in \d segments"):
         [_, tags] = tagger.tag([["a"], words])
     assert [tag.word for tag in tags] == words
     expected = [side.encode(word)[0] for word in words]
@@ -82,8 +80,10 @@ def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
 
 
 def test_a_word_that_is_too_long_by_itself_is_told(side):
-    tagger = Tagger(FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), longest=7)
-    with pytest.warns(ReadingWarning, match="line 2: a word is too long to be read at once; its end has no part"):
+    tagger = Tagger(
+        FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), max_length=7
+    )
+    with pytest.warns(InputWarning, match="line 2: a word is too long for the model; its end is ignored"):
         [_, [tag]] = tagger.tag([["a"], ["sitsandplays"]])
     assert int(tag.label) == side.encode("sitsandplays")[0]
 
@@ -91,7 +91,7 @@ def test_a_word_that_is_too_long_by_itself_is_told(side):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives(side, chunk):
     tagger = Tagger(network(side), side, LABELS)
-    streamed = [[tag.label for tag in tags] for tags in tagger.stream(iter(SENTENCES), chunk=chunk)]
+    streamed = [[tag.label for tag in tags] for tags in tagger.tag_stream(iter(SENTENCES), chunk=chunk)]
     assert streamed == [[tag.label for tag in tags] for tags in tagger.tag(SENTENCES)]
 
 

@@ -4,26 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizers import Bpe, Characters, Side, Tokenizer
-from dragoman.inference.text_stream import Writer, first_stop
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
+from dragoman.inference.text_stream import TextStream, find_first_stop
 
 TEXTS = ["two dogs and a cat", "  a\n\ncat 猫 ", "dogs é, dogs é"]
 SIDES = {
     name: Tokenizer.train_on_texts(lambda: TEXTS, settings).target
     for name, settings in {
-        "characters": Characters(),
-        "characters, white space kept": Characters(whitespace="keep"),
-        "bpe": Bpe(vocabulary=290, minimum_count=1),
-        "bpe, white space kept": Bpe(vocabulary=290, minimum_count=1, whitespace="keep"),
+        "characters": CharacterConfig(),
+        "characters, white space kept": CharacterConfig(whitespace="keep"),
+        "bpe": BpeConfig(vocab_size=290, min_frequency=1),
+        "bpe, white space kept": BpeConfig(vocab_size=290, min_frequency=1, whitespace="keep"),
     }.items()
 }
 
 
 def pieces_of(
-    side: Side, ids: list[int], stop: list[str], *, after: list[int] | None = None
-) -> tuple[list[str], Writer]:
+    side: LanguageTokenizer, ids: list[int], stop: list[str], *, after: list[int] | None = None
+) -> tuple[list[str], TextStream]:
     """What is taken after each token until the text is over."""
-    writer = Writer(side.decoder(after=after or []), stop)
+    writer = TextStream(side.streaming_decoder(after=after or []), stop)
     pieces = []
     for token in ids:
         over = writer.add(token)
@@ -111,4 +111,4 @@ def test_what_was_held_back_comes_at_the_end():
     ],
 )
 def test_the_stop_string_that_is_complete_first_counts(text, stop, expected):
-    assert first_stop(text, stop) == expected
+    assert find_first_stop(text, stop) == expected

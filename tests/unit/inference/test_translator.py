@@ -1,5 +1,6 @@
 """Texts in, translations out."""
 
+import asyncio
 import threading
 import warnings
 from pathlib import Path
@@ -8,17 +9,17 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.data.tokenizers import Characters, Tokenizer, Words
-from dragoman.decoding import LengthLimit, Raw, SearchSettings, score_hypotheses
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
+from dragoman.decoding import DecodingConfig, score_outputs
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference import TranslationWarning, Translator
+from dragoman.inference import TranslationResult, TranslationWarning, Translator
 from dragoman.models.config import (
-    AttentionRoles,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     LearnedConfig,
     SelfAttentionConfig,
-    TransformerConfig,
 )
-from dragoman.models.factory import build_seq2seq
+from dragoman.models.factory import build_encoder_decoder
 from dragoman.nn.sparse import LinformerConfig
 from tests.fakes import SYMBOLS, PrefixNetwork, rectangle
 
@@ -32,26 +33,34 @@ TEXTS = [
     "a",
     "dogs, dogs, dogs",
 ]
-MIXED = AttentionRoles(encoder=SelfAttentionConfig(pattern=LinformerConfig(width=5, length=12)))
-SHORT = SearchSettings(beam=3, best=2, maximum_length=LengthLimit(factor=0.5, offset=3))
+MIXED = EncoderDecoderAttentionConfig(
+    encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=5, max_length=12))
+)
+SHORT = DecodingConfig(beam_size=3, n_best=2, max_length_ratio=0.5, max_length_offset=3)
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     pairs = [("two dogs play.", "zwei Hunde spielen."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
-    return Tokenizer.train(lambda: pairs, Characters(shared=False))
+    return Tokenizer.train(lambda: pairs, CharacterConfig(shared=False))
 
 
 def translator(tokenizer: Tokenizer, *, choices=None, **options) -> Translator:
-    config = TransformerConfig(
-        size=12, heads=2, feed_forward=19, encoder_layers=1, decoder_layers=1, tie="none", **(choices or {})
+    config = EncoderDecoderConfig(
+        d_model=12, num_heads=2, d_ff=19, encoder_layers=1, decoder_layers=1, tie_embeddings="none", **(choices or {})
     )
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        model = build_seq2seq(config, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target))
+        model = build_encoder_decoder(
+            config, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target)
+        )
         for parameter in model.parameters():
             parameter.data += 0.3 * torch.randn_like(parameter)
     return Translator(model.eval(), tokenizer, **options)
+
+
+def texts_of(results: list[TranslationResult]) -> list[str]:
+    return [result.text for result in results]
 
 
 @pytest.fixture
@@ -64,34 +73,34 @@ def silently():
 
 @pytest.mark.usefixtures("silently")
 def test_what_is_not_said_of_the_search_is_the_translator_s_own(tokenizer):
-    own, plain = translator(tokenizer, settings=SHORT), translator(tokenizer)
-    assert own.hypotheses(TEXTS) == plain.hypotheses(TEXTS, SHORT)
-    assert list(own.stream(TEXTS)) == plain.hypotheses(TEXTS, SHORT)
-    assert own.translate(TEXTS) == [best.text for best, *_ in plain.hypotheses(TEXTS, SHORT)]
-    assert own.translate(TEXTS) != plain.translate(TEXTS)
-    raw = translator(tokenizer, settings=SearchSettings(normalisation=Raw()))
+    own, plain = translator(tokenizer, config=SHORT), translator(tokenizer)
+    assert own.translate_n_best(TEXTS) == plain.translate_n_best(TEXTS, SHORT)
+    assert list(own.stream_n_best(TEXTS)) == plain.translate_n_best(TEXTS, SHORT)
+    assert texts_of(own.translate(TEXTS)) == [best.text for best, *_ in plain.translate_n_best(TEXTS, SHORT)]
+    assert texts_of(own.translate(TEXTS)) != texts_of(plain.translate(TEXTS))
+    raw = translator(tokenizer, config=DecodingConfig(length_penalty_kind="none"))
     (scored,) = raw.score(TEXTS[:1], ["Hunde"])
     assert scored.score == scored.log_prob
-    with own.shared() as shared:
-        assert shared.settings == SHORT
+    with own.concurrent() as shared:
+        assert shared.config == SHORT
 
 
 def test_what_is_said_of_the_search_takes_the_place_of_the_translator_s_own(tokenizer):
-    own = translator(tokenizer, settings=SHORT)
-    assert own.searching(beam=None) == SHORT
-    assert own.searching(beam=4) == SHORT.model_copy(update={"beam": 4})
-    limited = own.searching(maximum_length={"offset": 7}, normalisation={"kind": "raw"})
-    assert limited.maximum_length == LengthLimit(factor=0.5, offset=7)
-    assert limited.normalisation == Raw()
-    with pytest.raises(ConfigError, match="translate: best = 2 is more than a beam of 1"):
-        own.searching(where="translate", beam=1)
+    own = translator(tokenizer, config=SHORT)
+    assert own.decoding_config(beam_size=None) == SHORT
+    assert own.decoding_config(beam_size=4) == SHORT.model_copy(update={"beam_size": 4})
+    limited = own.decoding_config(max_length_offset=7, length_penalty_kind="none")
+    assert (limited.max_length_ratio, limited.max_length_offset) == (0.5, 7)
+    assert limited.penalty.kind == "none"
+    with pytest.raises(ConfigError, match="translate: n_best = 2 is more than a beam of 1"):
+        own.decoding_config(where="translate", beam_size=1)
 
 
 @pytest.mark.usefixtures("silently")
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
 def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tokens):
-    together = translator(tokenizer, batch_tokens=batch_tokens).hypotheses(TEXTS, SHORT)
-    alone = [translator(tokenizer).hypotheses([text], SHORT)[0] for text in TEXTS]
+    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT)
+    alone = [translator(tokenizer).translate_n_best([text], SHORT)[0] for text in TEXTS]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert [row[0].hypothesis.score for row in together] == pytest.approx([row[0].hypothesis.score for row in alone])
 
@@ -99,23 +108,23 @@ def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tok
 @pytest.mark.usefixtures("silently")
 def test_empty_and_blank_texts_stay_empty_and_no_network_is_asked(tokenizer):
     quiet = Translator(PrefixNetwork(words=0, end_bias=float("nan")), tokenizer)
-    assert quiet.translate(["", "  ", "\t"], beam=2) == ["", "", ""]
-    assert quiet.hypotheses([""])[0][0].hypothesis.finished
+    assert texts_of(quiet.translate(["", "  ", "\t"], beam_size=2)) == ["", "", ""]
+    assert quiet.translate_n_best([""])[0][0].hypothesis.finished
     assert quiet.translate([]) == []
 
 
 @pytest.mark.usefixtures("silently")
 def test_texts_and_tokens_are_those_of_the_ids(tokenizer):
-    for [best, *_] in translator(tokenizer).hypotheses(TEXTS, SHORT):
+    for [best, *_] in translator(tokenizer).translate_n_best(TEXTS, SHORT):
         assert best.text == tokenizer.target.decode(best.hypothesis.tokens)
-        assert list(best.tokens) == tokenizer.target.tokens(best.hypothesis.tokens)
+        assert list(best.tokens) == tokenizer.target.ids_to_tokens(best.hypothesis.tokens)
 
 
 def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
     endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
-    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(factor=0, offset=5))
-    with pytest.warns(TranslationWarning, match=r"line 12: the translation reached .* \(5 tokens\)"):
-        [empty, [best]] = endless.hypotheses(["", "a cat"], wanted, first_line=11)
+    wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
+    with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
+        [empty, [best]] = endless.translate_n_best(["", "a cat"], wanted, first_line=11)
     assert empty[0].hypothesis.finished
     assert not best.hypothesis.finished
 
@@ -123,44 +132,44 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
 def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembered(tokenizer):
     """There may be one for each line of a file of any size."""
     endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
-    limit = LengthLimit(factor=0, offset=5)
+    config = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     globals().pop("__warningregistry__", None)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for _ in range(2):
-            list(endless.stream(["a cat", "a"], SearchSettings(beam=2, maximum_length=limit)))
+            list(endless.stream_n_best(["a cat", "a"], config))
     package = str(Path(dragoman.__file__).parent)
     assert [one.filename.startswith(package) for one in told] == [False] * 4
     assert not [key for key in globals().get("__warningregistry__", {}) if key != "version"]
 
 
 def test_a_minimum_length_beyond_what_the_network_knows_is_refused(tokenizer):
-    few = translator(tokenizer, choices={"positions": LearnedConfig(length=12)})
-    with pytest.raises(ConfigError, match="minimum_length = 12: an output of this network has at most 11 tokens"):
-        few.translate(["a cat"], minimum_length=12)
+    few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
+    with pytest.raises(ConfigError, match="min_length = 12: an output of this model has at most 11 tokens"):
+        few.translate(["a cat"], min_length=12)
 
 
 def test_it_is_known_which_texts_are_read_whole(tokenizer):
-    few = translator(tokenizer, choices={"positions": LearnedConfig(length=12)})
-    assert [few.reads_whole(text) for text in ("a cat", "two dogs and a cat sit by the sea")] == [True, False]
+    few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
+    assert [few.fits_model(text) for text in ("a cat", "two dogs and a cat sit by the sea")] == [True, False]
 
 
-@pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(length=12)}, {"attention": MIXED}])
+@pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(max_length=12)}, {"attention": MIXED}])
 def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, choices):
     """Either because it is asked for, or because the network's positions or a pattern of its encoder know no more."""
     longest = 512 if choices else 11
     pieces = ["two dogs", "play by", "the sea."]
-    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=11))
+    wanted = DecodingConfig(beam_size=2, max_length=11)
     length = len(tokenizer.source.encode(" ".join(pieces)))
-    small = translator(tokenizer, choices=choices, longest_piece=longest)
+    small = translator(tokenizer, choices=choices, max_segment_length=longest)
     with pytest.warns(TranslationWarning) as caught:
-        [_, [whole]] = small.hypotheses(["a cat", " ".join(pieces)], wanted)
-    [said] = [str(one.message) for one in caught if "pieces" in str(one.message)]
+        [_, [whole]] = small.translate_n_best(["a cat", " ".join(pieces)], wanted)
+    [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
     assert said.startswith(f"line 2: {length} tokens are too long")
     assert said.endswith("split it by sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
-        parts = [found[0] for found in small.hypotheses(_cut(small, " ".join(pieces)), wanted)]
+        parts = [found[0] for found in small.translate_n_best(_cut(small, " ".join(pieces)), wanted)]
     assert whole.text == " ".join(part.text for part in parts if part.text)
     assert whole.hypothesis.log_prob == pytest.approx(sum(part.hypothesis.log_prob for part in parts), rel=1e-5)
     assert whole.hypothesis.length == sum(part.hypothesis.length for part in parts)
@@ -168,45 +177,45 @@ def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, ch
 
 
 def _cut(small: Translator, text: str) -> list[str]:
-    from dragoman.inference.segmentation import split
+    from dragoman.inference.segmentation import split_long_text
 
-    return split(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 11)
+    return split_long_text(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 11)
 
 
 def test_a_line_too_long_to_be_meant_is_refused(tokenizer):
     with pytest.raises(DataError, match=r"line 7: \d+ tokens, more than the 65536 that a line may have"):
-        translator(tokenizer).hypotheses(["cat " * 20_000], first_line=7)
+        translator(tokenizer).translate_n_best(["cat " * 20_000], first_line=7)
 
 
 @pytest.mark.usefixtures("silently")
 def test_an_unseen_script_is_translated(tokenizer):
-    words = Tokenizer.train(lambda: [("a cat", "eine Katze")], Words(shared=False))
+    words = Tokenizer.train(lambda: [("a cat", "eine Katze")], WordConfig(shared=False))
     for some in (tokenizer, words):
-        [found] = translator(some).translate(["猫が好き"], maximum_length=LengthLimit(absolute=7))
-        assert isinstance(found, str)
+        [found] = translator(some).translate(["猫が好き"], max_length=7)
+        assert isinstance(found.text, str)
 
 
 @pytest.mark.usefixtures("silently")
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
     model = translator(tokenizer)
-    streamed = [[one.text for one in row] for row in model.stream(iter(TEXTS), SHORT, chunk=chunk)]
-    assert streamed == [[one.text for one in row] for row in model.hypotheses(TEXTS, SHORT)]
+    streamed = [[one.text for one in row] for row in model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk)]
+    assert streamed == [[one.text for one in row] for row in model.translate_n_best(TEXTS, SHORT)]
 
 
 def test_a_stream_reads_no_further_than_its_chunk(tokenizer):
     read = []
     lines = (read.append(text) or "" for text in TEXTS)
-    next(translator(tokenizer).stream(lines, chunk=3))
+    next(translator(tokenizer).stream_n_best(lines, chunk=3))
     assert len(read) == 3
 
 
 @pytest.mark.usefixtures("silently")
 def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(tokenizer):
     model = translator(tokenizer)
-    expected = model.translate(TEXTS[:2])
+    expected = texts_of(model.translate(TEXTS[:2]))
     model.model.train()
-    assert model.translate(TEXTS[:2]) == expected
+    assert texts_of(model.translate(TEXTS[:2])) == expected
     assert model.model.training
 
 
@@ -214,11 +223,11 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(toke
 def test_the_score_of_a_translation_is_the_score_given():
     """With words an output has one segmentation only, so that its text is as good as its ids."""
     pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
-    words = Tokenizer.train(lambda: pairs, Words(shared=False, minimum_count=1))
+    words = Tokenizer.train(lambda: pairs, WordConfig(shared=False, min_frequency=1))
     model = Translator(PrefixNetwork(words=len(words.target) - 4, end_bias=2.0), words)
-    wanted = SearchSettings(beam=3, best=3, allow_unknown=False)
+    wanted = DecodingConfig(beam_size=3, n_best=3, allow_unk=False)
     texts = ["two cat", "dogs", "a cat and two dogs"]
-    rows = zip(texts, model.hypotheses(texts, wanted), strict=True)
+    rows = zip(texts, model.translate_n_best(texts, wanted), strict=True)
     found = [(text, one) for text, row in rows for one in row if one.hypothesis.finished]
     assert {len(one.tokens) for _, one in found} > {0, 2}
     scored = model.score([text for text, _ in found], [one.text for _, one in found])
@@ -230,16 +239,9 @@ def test_scores_are_those_of_the_ids_and_in_order(tokenizer):
     sources, targets = ["a cat", "two dogs play.", ""], ["eine Katze", "", "Hunde"]
     found = model.score(sources, targets)
     for source, target, one in zip(sources, targets, found, strict=True):
-        ids, lengths = rectangle([[*tokenizer.source.encode(source), SYMBOLS.end]])
+        ids, lengths = rectangle([[*tokenizer.source.encode(source), SYMBOLS.eos]])
         output = tokenizer.target.encode(target)
-        [expected] = score_hypotheses(
-            model.model,
-            ids,
-            lengths,
-            outputs=[output],
-            normalisation=SearchSettings().normalisation,
-            symbols=SYMBOLS,
-        )
+        [expected] = score_outputs(model.model, ids, lengths, outputs=[output], penalty=DecodingConfig().penalty)
         assert one.tokens == tuple(output)
         assert one.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
     streamed = list(model.score_stream(zip(sources, targets, strict=True), chunk=2))
@@ -250,27 +252,27 @@ def test_what_cannot_be_scored_is_refused(tokenizer):
     with pytest.raises(DataError, match="2 sources but 1 targets"):
         translator(tokenizer).score(["a", "b"], ["c"])
     with pytest.raises(DataError, match="line 2: 22 tokens, more than the 12"):
-        translator(tokenizer, choices={"positions": LearnedConfig(length=12)}).score(
+        translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)}).score(
             ["a", "b"], ["c", "eine Katze am Meer an"]
         )
 
 
 def test_calls_that_cannot_be_meant_are_refused(tokenizer):
     with pytest.raises(TypeError, match="put it into a list"):
-        translator(tokenizer).translate("two dogs")
-    with pytest.raises(ConfigError, match="beam = 0"):
-        translator(tokenizer).translate(["two dogs"], beam=0)
+        translator(tokenizer).translate_n_best("two dogs")
+    with pytest.raises(ConfigError, match="beam_size = 0"):
+        translator(tokenizer).translate(["two dogs"], beam_size=0)
 
 
 @pytest.mark.parametrize("batch_tokens", [29, 1000])
 def test_threads_that_share_a_translator_find_what_each_finds_alone(tokenizer, silently, batch_tokens):
     mine = translator(tokenizer, batch_tokens=batch_tokens)
-    expected = {text: mine.hypotheses([text], SHORT)[0] for text in TEXTS}
+    expected = {text: mine.translate_n_best([text], SHORT)[0] for text in TEXTS}
     found = {}
-    with mine.shared() as shared:
+    with mine.concurrent() as shared:
 
         def ask(texts: list[str]) -> None:
-            found[tuple(texts)] = shared.hypotheses(texts, SHORT)
+            found[tuple(texts)] = shared.translate_n_best(texts, SHORT)
 
         asked = [TEXTS[start:] + TEXTS[:start] for start in range(len(TEXTS))]
         threads = [threading.Thread(target=ask, args=(texts,)) for texts in asked]
@@ -293,8 +295,8 @@ PARTS = ["Two dogs play.", "A cat sits by the sea!", "Dogs, dogs, dogs?", "A cat
 @pytest.mark.usefixtures("silently")
 def test_a_document_is_translated_sentence_by_sentence_and_laid_out_as_it_was(tokenizer):
     model = translator(tokenizer)
-    [row] = model.hypotheses([DOCUMENT], SHORT, split="sentences")
-    parts = model.hypotheses(PARTS, SHORT)
+    [row] = model.translate_n_best([DOCUMENT], SHORT, split="sentences")
+    parts = model.translate_n_best(PARTS, SHORT)
     for rank, found in enumerate(row):
         some = [part[rank] for part in parts]
         one, two, three, four = (part.text for part in some)
@@ -303,38 +305,63 @@ def test_a_document_is_translated_sentence_by_sentence_and_laid_out_as_it_was(to
         assert found.hypothesis.log_prob == pytest.approx(sum(part.hypothesis.log_prob for part in some))
         assert found.hypothesis.length == sum(part.hypothesis.length for part in some)
         assert found.hypothesis.score == pytest.approx(found.hypothesis.log_prob / found.hypothesis.length)
-    assert len(row) == SHORT.best
-    assert model.translate([DOCUMENT], beam=3, maximum_length=SHORT.maximum_length, split="sentences") == [row[0].text]
+    assert len(row) == SHORT.n_best
+    assert model.translate(DOCUMENT, SHORT, split="sentences").text == row[0].text
 
 
 @pytest.mark.usefixtures("silently")
 def test_split_texts_keep_their_places_and_white_space(tokenizer):
     model = translator(tokenizer)
     texts = ["", " \t", *PARTS, "two dogs play"]
-    found = [row[0].text for row in model.stream(texts, SHORT, chunk=2, split="sentences", language="de")]
-    assert found == ["", " \t", *(row[0].text for row in model.hypotheses([*PARTS, texts[-1]], SHORT))]
+    found = [row[0].text for row in model.stream_n_best(texts, SHORT, chunk=2, split="sentences", language="de")]
+    assert found == ["", " \t", *(row[0].text for row in model.translate_n_best([*PARTS, texts[-1]], SHORT))]
 
 
 def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(tokenizer):
-    small = translator(tokenizer, longest_piece=11)
-    wanted = SearchSettings(beam=2, maximum_length=LengthLimit(absolute=11))
+    small = translator(tokenizer, max_segment_length=11)
+    wanted = DecodingConfig(beam_size=2, max_length=11)
     with pytest.warns(TranslationWarning) as caught:
-        [[found]] = small.hypotheses(["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences")
+        [[found]] = small.translate_n_best(
+            ["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
-        [[cat], [rest]] = small.hypotheses(["A cat.", "two dogs play by the sea."], wanted)
+        [[cat], [rest]] = small.translate_n_best(["A cat.", "two dogs play by the sea."], wanted)
     assert found.text == f"{cat.text} {rest.text}"
-    [said] = [str(one.message) for one in caught if "pieces" in str(one.message)]
+    [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
     assert said.startswith("line 7: a sentence of 25 tokens is too long")
     assert "split it by sentences" not in said
     with pytest.raises(DataError, match=r"line 8: \d+ tokens, more than the 65536"):
-        small.hypotheses(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
+        small.translate_n_best(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
 
 
 def test_lines_of_any_length_are_translated_when_they_are_sentences(tokenizer):
     quick = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
     document = "a cat sits by the sea. " * 3000
-    [[found]] = quick.hypotheses([document], SearchSettings(beam=1), split="sentences")
+    [[found]] = quick.translate_n_best([document], DecodingConfig(beam_size=1), split="sentences")
     assert found.hypothesis.length == 3000
     with pytest.raises(DataError, match=r"line 1: \d+ tokens"):
         quick.translate([document])
+
+
+@pytest.mark.usefixtures("silently")
+def test_translate_returns_results_with_n_best(tokenizer):
+    model = translator(tokenizer)
+    result = model.translate("a cat", beam_size=3, n_best=2, length_penalty=1.0)
+    [[first, second]] = model.translate_n_best(["a cat"], DecodingConfig(beam_size=3, n_best=2))
+    assert result.n_best == (first, second)
+    assert (result.text, result.score, result.tokens) == (first.text, first.score, first.tokens)
+    assert str(result) == first.text
+    assert repr(result).startswith("TranslationResult(text=")
+    streamed = list(model.translate_stream(iter(TEXTS), SHORT))
+    assert texts_of(streamed) == texts_of(model.translate(TEXTS, SHORT))
+
+
+@pytest.mark.usefixtures("silently")
+def test_async_calls_equal_sync_calls(tokenizer):
+    model = translator(tokenizer)
+
+    async def ask() -> list:
+        return await asyncio.gather(*(model.translate_async(text, SHORT) for text in TEXTS))
+
+    assert texts_of(asyncio.run(ask())) == texts_of(model.translate(TEXTS, SHORT))

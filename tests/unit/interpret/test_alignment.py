@@ -26,8 +26,8 @@ from dragoman.interpret.alignment import (
 from dragoman.interpret.forward_pass import Pass, watched
 from dragoman.interpret.word_merging import Words, words_of_text
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.models.special_symbols import Symbols
-from dragoman.runs.load import load_in_pytorch
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.runs.load import load_torch_model
 from tests.recurrent_networks import NO_DROPOUT, random_recurrent
 
 RUN = Path(__file__).parents[2] / "golden" / "run-1"
@@ -100,7 +100,7 @@ def test_the_head_that_agrees_with_what_is_wanted_is_chosen():
 
 @pytest.fixture(scope="module")
 def translator():
-    return load_in_pytorch(RUN, device="cpu")
+    return load_torch_model(RUN, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_leaving_words_out_finds_what_stands_for_what(translator, pair):
         target,
         source_words=source_words,
         target_words=target_words,
-        symbols=Symbols(),
+        symbols=SpecialSymbols(),
         rows=3,
     )
     assert worth.shape == (7, 7)
@@ -139,7 +139,7 @@ def test_rows_at_a_time_change_nothing(translator, pair):
             target,
             source_words=source_words,
             target_words=target_words,
-            symbols=Symbols(),
+            symbols=SpecialSymbols(),
             rows=rows,
         )
         for rows in (2, 64)
@@ -149,16 +149,16 @@ def test_rows_at_a_time_change_nothing(translator, pair):
 
 def test_attention_of_the_stored_network_aligns_better_than_chance(translator, pair):
     (source, source_words), (target, target_words) = pair
-    (one,) = watched(translator.model, [source], [target], symbols=Symbols())
+    (one,) = watched(translator.model, [source], [target], symbols=SpecialSymbols())
     judged = best_look([(one, source_words, target_words)], agreement_with([GOLD[0].sure]))
     weights = looked_at(one, judged[0].look, source=source_words, target=target_words)
     assert alignment_scores([both_ways(weights)], GOLD).error_rate < 0.5
 
 
 def test_a_network_without_attention_can_only_be_asked_what_it_cannot_do_without():
-    config = RecurrentConfig(size=6, attention=NoAttentionConfig(), dropout=NO_DROPOUT)
+    config = RecurrentConfig(d_model=6, attention=NoAttentionConfig(), dropout=NO_DROPOUT)
     model = random_recurrent(config, source_vocabulary=11, target_vocabulary=11)
-    (one,) = watched(model, [[5, 6, 7]], [[8, 9]], symbols=Symbols())
+    (one,) = watched(model, [[5, 6, 7]], [[8, 9]], symbols=SpecialSymbols())
     source, target = Words(("a", "b"), ((0, 1), (2,))), Words(("x", "y"), ((0,), (1,)))
     assert one.weights == {}
     assert list(looks(one)) == []
@@ -166,5 +166,5 @@ def test_a_network_without_attention_can_only_be_asked_what_it_cannot_do_without
         looked_at(one, Look(0, None, shifted=False), source=source, target=target)
     with pytest.raises(DataError, match="leave_one_out"):
         best_look([(one, source, target)], agreement_with([frozenset()]))
-    worth = leave_one_out(model, [5, 6, 7], [8, 9], source_words=source, target_words=target, symbols=Symbols())
+    worth = leave_one_out(model, [5, 6, 7], [8, 9], source_words=source, target_words=target, symbols=SpecialSymbols())
     assert worth.shape == (2, 2)

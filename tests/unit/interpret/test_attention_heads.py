@@ -5,21 +5,21 @@ import torch
 
 from dragoman.errors import DataError
 from dragoman.interpret.attention_heads import ablation, gated, open_gates, sensitivity, without_head
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_transformer
 from tests.recurrent_networks import random_recurrent
 from tests.variants import SCORES
 
-SIZES = {"heads": 3, "size": 12, "feed_forward": 7, "dropout": NO_DROPOUT, "encoder_layers": 1, "decoder_layers": 2}
+SIZES = {"num_heads": 3, "d_model": 12, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 1, "decoder_layers": 2}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])
 TARGET, _ = rectangle([[2, 4, 8], [2, 12, 5]])
 
 
 @pytest.fixture
 def model():
-    return random_transformer(TransformerConfig(**SIZES), source_vocabulary=13, target_vocabulary=13).double()
+    return random_transformer(EncoderDecoderConfig(**SIZES), source_vocabulary=13, target_vocabulary=13).double()
 
 
 def test_open_gates_change_nothing_and_closed_ones_leave_no_trace(model):
@@ -45,7 +45,7 @@ def test_a_head_left_out_is_a_head_whose_output_weights_are_zero(model):
 def test_steps_are_gated_as_the_parallel_pass_is(model):
     with without_head(model, "cross", 0, 1):
         memory = model.encode(SOURCE, LENGTHS)
-        state = model.start(memory, beam=1)
+        state = model.start(memory, beam_size=1)
         for place in range(TARGET.shape[1]):
             logits, state = model.step(TARGET[:, place, None], memory, state)
         torch.testing.assert_close(logits[:, 0], model(SOURCE, LENGTHS, TARGET)[:, -1])
@@ -57,7 +57,7 @@ def test_ablation_asks_about_every_head(model):
         model.encoder[0].attention.output.weight[:, 8:] = 0.0  # the third head gives nothing already
 
     def judge():
-        return float(model(SOURCE, LENGTHS, TARGET).log_softmax(dim=-1)[..., SYMBOLS.end].sum())
+        return float(model(SOURCE, LENGTHS, TARGET).log_softmax(dim=-1)[..., SYMBOLS.eos].sum())
 
     changes = ablation(model, judge)
     assert changes["encoder"][0, 2] == 0.0
@@ -97,7 +97,7 @@ def test_sensitivity_does_not_hang_on_the_batch(model):
 
 
 def test_a_network_without_heads_says_so():
-    config = RecurrentConfig(size=6, attention=SCORES["dot"])
+    config = RecurrentConfig(d_model=6, attention=SCORES["dot"])
     model = random_recurrent(config, source_vocabulary=11, target_vocabulary=11)
     with pytest.raises(DataError, match="no attention heads"):
         open_gates(model)

@@ -6,15 +6,15 @@ import torch
 from dragoman.interpret.attribution import gradient_times_input, integrated_gradients, left_unexplained
 from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.model_calls import of_pair
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fakes import SYMBOLS
 from tests.networks import random_transformer
 from tests.recurrent_networks import random_recurrent
 
 SOURCE, TARGET = [5, 6, 7, 8, 9], [4, 11, 6]
-TRANSFORMER = TransformerConfig(size=12, heads=3, feed_forward=7, encoder_layers=1, decoder_layers=2)
-RECURRENT = RecurrentConfig(size=6)
+TRANSFORMER = EncoderDecoderConfig(d_model=12, num_heads=3, d_ff=7, encoder_layers=1, decoder_layers=2)
+RECURRENT = RecurrentConfig(d_model=6)
 
 
 def networks():
@@ -36,7 +36,7 @@ def test_integrated_gradients_share_out_what_the_tokens_are_worth(model):
     asked = of_pair(model, SOURCE, TARGET, symbols=SYMBOLS)
     found = integrated_gradients(asked, points=400)
     (itself,) = watched(model, [SOURCE], [TARGET], symbols=SYMBOLS)
-    (unknown,) = watched(model, [[SYMBOLS.unknown] * 5], [[SYMBOLS.unknown] * 3], symbols=SYMBOLS)
+    (unknown,) = watched(model, [[SYMBOLS.unk] * 5], [[SYMBOLS.unk] * 3], symbols=SYMBOLS)
     baseline = unknown.log_probs.gather(1, torch.tensor(itself.target)[:, None])[:, 0]
     torch.testing.assert_close(found.sum(dim=1), itself.token_log_probs - baseline, atol=0.02, rtol=0.02)
     missed = (found.sum(dim=1) - (itself.token_log_probs - baseline)).abs()

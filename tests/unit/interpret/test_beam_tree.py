@@ -6,29 +6,29 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding import Hypothesis, Likeliest, MinimumBayesRisk, SearchSettings, Stepping
-from dragoman.decoding.beam_candidates import Continuations
-from dragoman.decoding.observer import SearchStep
+from dragoman.decoding import DecodingConfig, Hypothesis, TorchStepper
+from dragoman.decoding.beam_candidates import BeamCandidates
+from dragoman.decoding.beam_search import SearchStep
 from dragoman.interpret.beam_tree import Candidate, TreeObserver, watch_search
-from dragoman.models.config import TransformerConfig
+from dragoman.models.config import EncoderDecoderConfig
 from tests.fakes import SYMBOLS
 from tests.networks import random_transformer
 
 END = 3
 
 
-def step(names, parents, tokens, totals, going_on, ended):
+def step(sentence_ids, parents, tokens, totals, continued, finished):
     """One step of a search with a beam of two, as a search tells it."""
     totals = np.array(totals, dtype=np.float32)
-    nowhere = np.zeros((len(names), 2), dtype=bool)
+    nowhere = np.zeros((len(sentence_ids), 2), dtype=bool)
     return SearchStep(
-        names=np.array(names),
-        ages=np.zeros(len(names), dtype=np.int64),
-        candidates=Continuations(np.array(tokens), np.array(parents), np.zeros_like(totals), totals),
-        going_on=np.array(going_on),
-        ended=np.array(ended, dtype=bool),
+        sentence_ids=np.array(sentence_ids),
+        lengths=np.zeros(len(sentence_ids), dtype=np.int64),
+        candidates=BeamCandidates(np.array(tokens), np.array(parents), np.zeros_like(totals), totals),
+        continued=np.array(continued),
+        finished=np.array(finished, dtype=bool),
         cut_off=nowhere,
-        over=nowhere[:, 0],
+        complete=nowhere[:, 0],
     )
 
 
@@ -37,10 +37,10 @@ def watched():
     observer = TreeObserver(7)
     other = [[0, 0, 0, 0], [9, 9, 9, 9], [-9.0] * 4, [0, 1], [False, False]]
     first = [[0, 0, 0, 0], [4, 5, 6, 8], [-0.5, -1.5, -2.5, -3.0], [0, 1], [False, False]]
-    observer.stepped(step([5, 7], *map(list, zip(other, first, strict=True))))
-    observer.stepped(step([7], [[1, 0, 0, 1]], [[END, 6, 5, 4]], [[-1.6, -1.75, -2.0, -4.0]], [[1, 2]], [[1, 0]]))
-    observer.stepped(step([5], *([row] for row in other)))
-    observer.stepped(step([7], [[0, 1, 0, 1]], [[END, END, 4, 4]], [[-1.8, -2.5, -5.0, -6.0]], [[2, 3]], [[1, 1]]))
+    observer.on_step(step([5, 7], *map(list, zip(other, first, strict=True))))
+    observer.on_step(step([7], [[1, 0, 0, 1]], [[END, 6, 5, 4]], [[-1.6, -1.75, -2.0, -4.0]], [[1, 2]], [[1, 0]]))
+    observer.on_step(step([5], *([row] for row in other)))
+    observer.on_step(step([7], [[0, 1, 0, 1]], [[END, END, 4, 4]], [[-1.8, -2.5, -5.0, -6.0]], [[2, 3]], [[1, 1]]))
     return observer.tree
 
 
@@ -87,32 +87,32 @@ def test_an_output_that_was_cut_off_is_found_too():
 
 def test_impossible_candidates_are_no_part_of_the_tree():
     observer = TreeObserver()
-    observer.stepped(step([0], [[0, 0, 0, 0]], [[4, 9, 9, 9]], [[-1.0, *[-np.inf] * 3]], [[0, 1]], [[0, 0]]))
+    observer.on_step(step([0], [[0, 0, 0, 0]], [[4, 9, 9, 9]], [[-1.0, *[-np.inf] * 3]], [[0, 1]], [[0, 0]]))
     assert [one.token for one in observer.tree.steps[0]] == [4]
 
 
-@pytest.mark.parametrize("choice", [Likeliest(), MinimumBayesRisk(temperature=9.0)])
-def test_a_real_search_is_watched(choice):
+@pytest.mark.parametrize("method", [{"method": "beam_search"}, {"method": "mbr", "mbr_temperature": 9.0}])
+def test_a_real_search_is_watched(method):
     """Every step's candidates are what the network says, and the winner is the best that the search returns."""
     model = random_transformer(
-        TransformerConfig(size=12, heads=3, feed_forward=7), source_vocabulary=13, target_vocabulary=13
+        EncoderDecoderConfig(d_model=12, num_heads=3, d_ff=7), source_vocabulary=13, target_vocabulary=13
     )
-    settings = SearchSettings(beam=3, best=2, choice=choice)
-    memory = Stepping.hold(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
-    seen = watch_search(Stepping(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
+    settings = DecodingConfig(beam_size=3, n_best=2, **method)
+    memory = TorchStepper.wrap_memory(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
+    seen = watch_search(TorchStepper(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
     assert isinstance(seen.best, Hypothesis)
     assert seen.tree.beam == 3
-    expected = [*seen.best.tokens, SYMBOLS.end] if seen.best.finished else list(seen.best.tokens)
+    expected = [*seen.best.tokens, SYMBOLS.eos] if seen.best.finished else list(seen.best.tokens)
     tokens = [seen.tree.steps[number][place].token for number, place in enumerate(seen.winner)]
     assert tokens == expected
     last = seen.tree.steps[len(seen.winner) - 1][seen.winner[-1]]
     assert math.isclose(last.total, seen.best.log_prob, rel_tol=1e-4)
-    assert seen.choice == choice
-    if seen.best.finished and choice.kind == "likeliest":
+    assert seen.method == settings.method
+    if seen.best.finished and settings.method == "beam_search":
         assert math.isclose(max(seen.scores.values()), seen.best.score, rel_tol=1e-4)
     memory = model.encode(torch.tensor([[5, 6, 7, 3]]), torch.tensor([4]))
-    logits, _ = model.step(torch.tensor([[2]]), memory, model.start(memory, beam=1))
+    logits, _ = model.step(torch.tensor([[2]]), memory, model.start(memory, beam_size=1))
     best = logits[0, 0].argsort(descending=True).tolist()
-    writable = [token for token in best if token not in (SYMBOLS.pad, SYMBOLS.begin)]
+    writable = [token for token in best if token not in (SYMBOLS.pad, SYMBOLS.bos)]
     assert [one.token for one in seen.tree.steps[0]] == writable[:6]
     assert all(len([one for one in step if one.fate == "goes on"]) <= 3 for step in seen.tree.steps)

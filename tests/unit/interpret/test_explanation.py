@@ -5,35 +5,35 @@ import json
 import pytest
 import torch
 
-from dragoman.data.tokenizers import Bpe, Tokenizer
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.explanation import study
 from dragoman.interpret.report import page, tree_of
-from dragoman.models.config import AlibiConfig, AttentionRoles, SelfAttentionConfig, TransformerConfig
+from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, SelfAttentionConfig, EncoderDecoderConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, WindowConfig
+from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
 from tests.networks import NO_DROPOUT, random_transformer
 from tests.recurrent_networks import random_recurrent
 
 TEXTS = ["two small dogs play .", "the cat sleeps in the house ."]
-TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], Bpe(vocabulary=60, byte_fallback=False))
+TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], BpeConfig(vocab_size=60, byte_fallback=False))
 SIZES = {"source_vocabulary": len(TOKENIZER.source), "target_vocabulary": len(TOKENIZER.target)}
-SMALL = {"size": 8, "heads": 2, "feed_forward": 7, "encoder_layers": 1, "decoder_layers": 2, "dropout": NO_DROPOUT}
-MIXTURES = AttentionRoles(encoder=SelfAttentionConfig(pattern=LinformerConfig(width=3, length=53)))
-NEAR = SelfAttentionConfig(pattern=WindowConfig(reach=2))
-WINDOWS = AttentionRoles(encoder=NEAR, decoder=NEAR)
-BLOCKS = AttentionRoles(encoder=SelfAttentionConfig(pattern=BigBirdConfig(block=2, random=1)))
-PRUNED = AttentionRoles(encoder=SelfAttentionConfig(kept=((1,),)), decoder=SelfAttentionConfig(kept=((0,), (0, 1))))
+SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 2, "dropout": NO_DROPOUT}
+MIXTURES = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=53)))
+NEAR = SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))
+WINDOWS = EncoderDecoderAttentionConfig(encoder=NEAR, decoder=NEAR)
+BLOCKS = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=BigBirdConfig(block_size=2, num_random_blocks=1)))
+PRUNED = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(kept_heads=((1,),)), decoder=SelfAttentionConfig(kept_heads=((0,), (0, 1))))
 NETWORKS = {
-    "plain": lambda: random_transformer(TransformerConfig(**SMALL), **SIZES),
-    "alibi": lambda: random_transformer(TransformerConfig(**SMALL, positions=AlibiConfig()), **SIZES),
-    "mixtures": lambda: random_transformer(TransformerConfig(**SMALL, attention=MIXTURES), **SIZES),
-    "windows": lambda: random_transformer(TransformerConfig(**SMALL, attention=WINDOWS), **SIZES),
-    "big bird": lambda: random_transformer(TransformerConfig(**SMALL, attention=BLOCKS), **SIZES),
-    "shared keys": lambda: random_transformer(TransformerConfig(**SMALL, key_value_heads=1), **SIZES),
-    "pruned": lambda: random_transformer(TransformerConfig(**SMALL, attention=PRUNED), **SIZES),
-    "recurrent": lambda: random_recurrent(RecurrentConfig(size=6), **SIZES),
-    "bottleneck": lambda: random_recurrent(RecurrentConfig(size=6, attention=NoAttentionConfig()), **SIZES),
+    "plain": lambda: random_transformer(EncoderDecoderConfig(**SMALL), **SIZES),
+    "alibi": lambda: random_transformer(EncoderDecoderConfig(**SMALL, positions=AlibiConfig()), **SIZES),
+    "mixtures": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=MIXTURES), **SIZES),
+    "windows": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=WINDOWS), **SIZES),
+    "big bird": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=BLOCKS), **SIZES),
+    "shared keys": lambda: random_transformer(EncoderDecoderConfig(**SMALL, num_kv_heads=1), **SIZES),
+    "pruned": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=PRUNED), **SIZES),
+    "recurrent": lambda: random_recurrent(RecurrentConfig(d_model=6), **SIZES),
+    "bottleneck": lambda: random_recurrent(RecurrentConfig(d_model=6, attention=NoAttentionConfig()), **SIZES),
 }
 
 
@@ -45,7 +45,7 @@ def studied(name):
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_every_network_is_studied_and_shown(name):
     one = studied(name)
-    assert one.target[-1] == one.source[-1] == "<end>"
+    assert one.target[-1] == one.source[-1] == "<eos>"
     assert [step.token for step in one.steps] == list(one.target)
     assert one.log_prob == pytest.approx(float(one.passed.token_log_probs.sum()), abs=1e-4)
     assert [found.name for found in one.alignments][-1] == "leave one out"

@@ -5,18 +5,18 @@ import torch
 
 from dragoman.decoding import score_targets
 from dragoman.interpret.forward_pass import padded, watched
-from dragoman.models.config import AttentionRoles, SelfAttentionConfig, TransformerConfig
+from dragoman.models.config import EncoderDecoderAttentionConfig, SelfAttentionConfig, EncoderDecoderConfig
 from dragoman.nn.sparse import LinformerConfig
 from tests.fakes import SYMBOLS
 from tests.networks import NO_DROPOUT, random_transformer
 
-SIZES = {"heads": 2, "size": 10, "feed_forward": 7, "dropout": NO_DROPOUT, "encoder_layers": 2, "decoder_layers": 3}
+SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 2, "decoder_layers": 3}
 SOURCES, TARGETS = [[5, 6, 7, 8, 9], [7], [11, 4]], [[4, 5], [6, 7, 8, 9], []]
 
 
 @pytest.fixture(scope="module")
 def model():
-    return random_transformer(TransformerConfig(**SIZES), source_vocabulary=13, target_vocabulary=13)
+    return random_transformer(EncoderDecoderConfig(**SIZES), source_vocabulary=13, target_vocabulary=13)
 
 
 def test_a_sentence_in_a_batch_is_as_alone(model):
@@ -36,14 +36,14 @@ def test_predictions_are_those_of_forced_decoding(model):
     source, lengths = padded([[*ids, 3] for ids in SOURCES], SYMBOLS, torch.device("cpu"))
     target, _ = padded([[2, *ids] for ids in TARGETS], SYMBOLS, torch.device("cpu"))
     expected, _ = padded([[*ids, 3] for ids in TARGETS], SYMBOLS, torch.device("cpu"))
-    scored = score_targets(model, source, lengths, target=target, expected=expected, symbols=SYMBOLS)
+    scored = score_targets(model, source, lengths, target=target, expected=expected)
     for row, one in enumerate(watched(model, SOURCES, TARGETS, symbols=SYMBOLS)):
         torch.testing.assert_close(one.token_log_probs, scored[row, : len(one.target)], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(one.log_probs.exp().sum(dim=1), torch.ones(len(one.target)))
 
 
 def test_a_network_in_training_is_watched_without_dropout_and_goes_on_training(model):
-    config = TransformerConfig(**SIZES | {"dropout": NO_DROPOUT.model_copy(update={"residual": 0.5})})
+    config = EncoderDecoderConfig(**SIZES | {"dropout": NO_DROPOUT.model_copy(update={"residual": 0.5})})
     dropping = random_transformer(config, source_vocabulary=13, target_vocabulary=13).train()
     first, second = (watched(dropping, SOURCES, TARGETS, symbols=SYMBOLS) for _ in range(2))
     assert torch.equal(first[0].log_probs, second[0].log_probs)
@@ -51,8 +51,8 @@ def test_a_network_in_training_is_watched_without_dropout_and_goes_on_training(m
 
 
 def test_mixtures_keep_all_their_keys():
-    roles = AttentionRoles(encoder=SelfAttentionConfig(pattern=LinformerConfig(width=3, length=17)))
-    config = TransformerConfig(**SIZES, attention=roles)
+    roles = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=17)))
+    config = EncoderDecoderConfig(**SIZES, attention=roles)
     model = random_transformer(config, source_vocabulary=13, target_vocabulary=13)
     one = watched(model, SOURCES, TARGETS, symbols=SYMBOLS)[1]
     assert one.mixtures == {"encoder"}

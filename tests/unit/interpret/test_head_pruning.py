@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.decoding import score_by_steps, score_targets
+from dragoman.decoding import score_stepwise, score_targets
 from dragoman.errors import ConfigError
 from dragoman.interpret import record
 from dragoman.interpret.attention_heads import gated, open_gates
 from dragoman.interpret.head_pruning import best_heads, pruned_config, pruned_weights
-from dragoman.models.config import CausalConfig, EncoderConfig, SelfAttentionConfig, TransformerConfig
-from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, SelfAttentionConfig, EncoderDecoderConfig
+from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
 from dragoman.models.weights import set_weights
 from dragoman.nn.sparse import BigBirdConfig
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.variants import POSITIONS, SCORES, attentions, goes_together
 
-SIZES = {"heads": 3, "size": 18, "feed_forward": 7, "dropout": NO_DROPOUT}
+SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])
 TARGET, _ = rectangle([[2, 4, 8], [2, 12, 5]])
 EXPECTED = torch.tensor([[4, 8, 3], [12, 5, 3]])
@@ -42,19 +42,19 @@ def closed(model, left):
 @torch.no_grad()
 def test_without_heads_is_with_heads_left_out(chosen, seed):
     positions, roles = chosen
-    config = TransformerConfig(
-        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie="none"
+    config = EncoderDecoderConfig(
+        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie_embeddings="none"
     )
     model = random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed)
     smaller_config = pruned_config(config, LEFT)
-    smaller = build_seq2seq(smaller_config, source_vocabulary=13, target_vocabulary=13).eval()
+    smaller = build_encoder_decoder(smaller_config, source_vocabulary=13, target_vocabulary=13).eval()
     set_weights(smaller, pruned_weights(model, LEFT))
     assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in model.parameters())
     with gated(model, closed(model, LEFT)):
         expected = model(SOURCE, LENGTHS, TARGET)
     torch.testing.assert_close(smaller(SOURCE, LENGTHS, TARGET), expected, atol=1e-4, rtol=1e-4)
     forced = {"target": TARGET, "expected": EXPECTED, "symbols": SYMBOLS}
-    by_steps = score_by_steps(smaller, smaller.encode(SOURCE, LENGTHS), **forced)
+    by_steps = score_stepwise(smaller, smaller.encode(SOURCE, LENGTHS), **forced)
     torch.testing.assert_close(score_targets(smaller, SOURCE, LENGTHS, **forced), by_steps, atol=1e-4, rtol=1e-4)
 
 
@@ -64,11 +64,11 @@ def test_without_heads_is_with_heads_left_out(chosen, seed):
 )
 @torch.no_grad()
 def test_groups_that_share_their_keys_leave_together(score, positions):
-    sizes = {**SIZES, "heads": 6, "size": 36, "key_value_heads": 3}
+    sizes = {**SIZES, "num_heads": 6, "d_model": 36, "num_kv_heads": 3}
     attention = SelfAttentionConfig(score=SCORES[score])
-    config = CausalConfig(**sizes, layers=2, positions=POSITIONS[positions][0], attention=attention)
+    config = DecoderOnlyConfig(**sizes, num_layers=2, positions=POSITIONS[positions][0], attention=attention)
     model, left = random_causal(config, vocabulary=13), {"masked": ((0, 1, 4, 5), (2, 3))}
-    smaller = build_causal(pruned_config(config, left), vocabulary=13).eval()
+    smaller = build_decoder_only(pruned_config(config, left), vocabulary=13).eval()
     set_weights(smaller, pruned_weights(model, left))
     gates = {"masked": torch.tensor([[1.0, 1.0, 0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]])}
     with gated(model, gates):
@@ -77,10 +77,10 @@ def test_groups_that_share_their_keys_leave_together(score, positions):
 
 @torch.no_grad()
 def test_heads_of_big_bird_keep_the_blocks_that_they_drew():
-    attention = SelfAttentionConfig(pattern=BigBirdConfig(block=2, random=1))
-    config = EncoderConfig(**SIZES, layers=2, attention=attention)
+    attention = SelfAttentionConfig(pattern=BigBirdConfig(block_size=2, num_random_blocks=1))
+    config = EncoderOnlyConfig(**SIZES, num_layers=2, attention=attention)
     model, left = random_encoder(config, vocabulary=17), {"encoder": ((2,), (0, 1))}
-    smaller = build_encoder(pruned_config(config, left), vocabulary=17).eval()
+    smaller = build_encoder_only(pruned_config(config, left), vocabulary=17).eval()
     set_weights(smaller, pruned_weights(model, left))
     text, lengths = rectangle([[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4, 5, 9, 7, 6], [7, 7, 5]])
     with gated(model, {"encoder": torch.tensor([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])}):
@@ -91,9 +91,9 @@ def test_heads_of_big_bird_keep_the_blocks_that_they_drew():
 @torch.no_grad()
 def test_a_decoder_alone_with_every_kind_of_position(positions):
     attention = SelfAttentionConfig(score=SCORES["dot"])
-    config = CausalConfig(**SIZES, layers=2, positions=POSITIONS[positions][0], attention=attention)
+    config = DecoderOnlyConfig(**SIZES, num_layers=2, positions=POSITIONS[positions][0], attention=attention)
     model, left = random_causal(config, vocabulary=13), {"masked": ((0, 2), (1,))}
-    smaller = build_causal(pruned_config(config, left), vocabulary=13).eval()
+    smaller = build_decoder_only(pruned_config(config, left), vocabulary=13).eval()
     set_weights(smaller, pruned_weights(model, left))
     with gated(model, closed(model, left)):
         torch.testing.assert_close(smaller(SOURCE), model(SOURCE), atol=1e-4, rtol=1e-4)
@@ -131,13 +131,13 @@ def test_where_every_attention_keeps_all_it_has_no_share_is_asked_for(group, one
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"attention": {"kept": [[0]]}}, "names the heads of 1 layers, and there are 2"),
-        ({"attention": {"kept": [[0], [3]]}}, "are no heads of 3"),
-        ({"attention": {"kept": [[0], []]}}, "are no heads of 3"),
-        ({"attention": {"kept": [[0], [1, 1]]}}, "are no heads of 3"),
-        ({"attention": {"kept": [[0, 1, 2], [0, 2]]}, "key_value_heads": 1}, r"\[0, 2\] takes groups apart"),
+        ({"attention": {"kept_heads": [[0]]}}, "names the heads of 1 layers, and there are 2"),
+        ({"attention": {"kept_heads": [[0], [3]]}}, "are no heads of 3"),
+        ({"attention": {"kept_heads": [[0], []]}}, "are no heads of 3"),
+        ({"attention": {"kept_heads": [[0], [1, 1]]}}, "are no heads of 3"),
+        ({"attention": {"kept_heads": [[0, 1, 2], [0, 2]]}, "num_kv_heads": 1}, r"\[0, 2\] takes groups apart"),
     ],
 )
 def test_heads_that_are_not_there_are_refused(changed, message):
     with pytest.raises(ConfigError, match=message):
-        parse(CausalConfig, {"size": 18, "heads": 3, "layers": 2} | changed)
+        parse(DecoderOnlyConfig, {"d_model": 18, "num_heads": 3, "num_layers": 2} | changed)

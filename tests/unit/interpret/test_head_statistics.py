@@ -70,5 +70,5 @@ def test_rollout_by_hand():
 
 
 def test_punctuation_is_what_holds_no_letter_and_no_digit():
-    tokens = ["▁dog", ".", "▁,", "<end>", "▁7", "—", "▁", "s"]
+    tokens = ["▁dog", ".", "▁,", "<eos>", "▁7", "—", "▁", "s"]
     assert is_punctuation(tokens).tolist() == [False, True, True, False, False, True, True, False]

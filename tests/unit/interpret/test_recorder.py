@@ -7,25 +7,25 @@ import pytest
 import torch
 
 import dragoman.interpret.recorder
-from dragoman.decoding import SearchSettings, search
-from dragoman.decoding.torch_stepper import Stepping
+from dragoman.decoding import DecodingConfig, search
+from dragoman.decoding.torch_stepper import TorchStepper
 from dragoman.errors import DataError
 from dragoman.interpret import record
-from dragoman.models.config import CausalConfig, EncoderConfig, NoPositionsConfig, TransformerConfig
-from dragoman.models.model_with_head import CausalTrunk
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, NoPositionsConfig, EncoderDecoderConfig
+from dragoman.models.model_with_head import DecoderOnlyBackbone
 from tests.fakes import SYMBOLS, rectangle
 from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
 
-SIZES = {"heads": 2, "size": 10, "feed_forward": 7, "dropout": NO_DROPOUT}
+SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])
 
 
 def encoder():
-    return random_encoder(EncoderConfig(**SIZES, layers=3), vocabulary=13)
+    return random_encoder(EncoderOnlyConfig(**SIZES, num_layers=3), vocabulary=13)
 
 
 def translator():
-    config = TransformerConfig(**SIZES, encoder_layers=1, decoder_layers=2)
+    config = EncoderDecoderConfig(**SIZES, encoder_layers=1, decoder_layers=2)
     return random_transformer(config, source_vocabulary=13, target_vocabulary=13)
 
 
@@ -103,7 +103,7 @@ def test_what_is_recorded_in_inference_mode_can_be_used_outside_of_it():
 
 
 def test_half_precision_is_told_in_float32():
-    config = EncoderConfig(**SIZES, layers=1, positions=NoPositionsConfig())
+    config = EncoderOnlyConfig(**SIZES, num_layers=1, positions=NoPositionsConfig())
     model = random_encoder(config, vocabulary=13).bfloat16()
     with torch.no_grad(), record(model) as trace:
         model(SOURCE, LENGTHS)
@@ -113,11 +113,11 @@ def test_half_precision_is_told_in_float32():
 @torch.no_grad()
 def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
     model = translator()
-    memory = Stepping.hold(model.encode(SOURCE, LENGTHS))
+    memory = TorchStepper.wrap_memory(model.encode(SOURCE, LENGTHS))
     limits = np.array([7, 7])
 
     def found():
-        return search(Stepping(model), memory, limits=limits, settings=SearchSettings(beam=3), symbols=SYMBOLS)
+        return search(TorchStepper(model), memory, limits=limits, config=DecodingConfig(beam_size=3))
 
     with record(model) as trace:
         recorded = found()
@@ -129,8 +129,8 @@ def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
 
 @torch.no_grad()
 def test_heads_and_trunks_stand_above_what_is_recorded():
-    model = random_causal(CausalConfig(**SIZES, layers=2), vocabulary=13)
-    with record(CausalTrunk(model)) as trace:
+    model = random_causal(DecoderOnlyConfig(**SIZES, num_layers=2), vocabulary=13)
+    with record(DecoderOnlyBackbone(model)) as trace:
         model(SOURCE)
     assert trace.kinds == ("masked",)
     assert (trace.weights("masked").triu(1) == 0).all()

@@ -5,18 +5,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.tokenizers import Bpe, Characters, Side, Tokenizer
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.interpret.word_merging import Words, merged, words_of_ids, words_of_text
 
 TEXTS = ["the small dogs play .", "die kleinen Hunde spielen .", "(Ein Haus)", "Mann, oh Mann!", "a-b c'd 77"]
 
 
-def side(settings=None) -> Side:
+def side(settings=None) -> LanguageTokenizer:
     pairs = [(text, text) for text in TEXTS]
-    return Tokenizer.train(lambda: pairs, settings or Bpe(vocabulary=120, byte_fallback=False)).source
+    return Tokenizer.train(lambda: pairs, settings or BpeConfig(vocab_size=120, byte_fallback=False)).source
 
 
-SIDES = [side(), side(Characters())]
+SIDES = [side(), side(CharacterConfig())]
 texts = st.lists(st.sampled_from(" ".join(TEXTS).split()), max_size=9).map(" ".join)
 
 

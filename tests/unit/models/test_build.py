@@ -8,48 +8,48 @@ from torch import nn
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.config import (
-    AttentionRoles,
     DropoutConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     LearnedConfig,
     SelfAttentionConfig,
-    TransformerConfig,
 )
-from dragoman.models.factory import build_seq2seq
-from dragoman.models.protocols import Seq2Seq
+from dragoman.models.factory import build_encoder_decoder
+from dragoman.models.protocols import EncoderDecoder
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.sparse import LinformerConfig
 
-SMALL = {"size": 15, "heads": 3, "feed_forward": 19, "encoder_layers": 2, "decoder_layers": 3}
+SMALL = {"d_model": 15, "num_heads": 3, "d_ff": 19, "encoder_layers": 2, "decoder_layers": 3}
 
 
 def build(source=17, target=17, **options):
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        config = TransformerConfig(**{**SMALL, **options})
-        return build_seq2seq(config, source_vocabulary=source, target_vocabulary=target)
+        config = EncoderDecoderConfig(**{**SMALL, **options})
+        return build_encoder_decoder(config, source_vocabulary=source, target_vocabulary=target)
 
 
 def test_it_is_a_network_from_source_to_target():
-    assert isinstance(build(), Seq2Seq)
+    assert isinstance(build(), EncoderDecoder)
 
 
 def test_all_are_tied():
-    model = build(tie="all")
+    model = build(tie_embeddings="all")
     weight = model.unembedding.weight
     assert weight is model.source_embedding.tokens.weight
     assert weight is model.target_embedding.tokens.weight
 
 
 def test_the_target_is_tied():
-    model = build(tie="target", source=23)
+    model = build(tie_embeddings="target", source=23)
     assert model.unembedding.weight is model.target_embedding.tokens.weight
     assert model.source_embedding.tokens.weight.shape == (23, 15)
     assert model.unembedding.weight.shape == (17, 15)
 
 
 def test_none_is_tied():
-    model = build(tie="none", source=17)
+    model = build(tie_embeddings="none", source=17)
     weights = [
         model.source_embedding.tokens.weight,
         model.target_embedding.tokens.weight,
@@ -61,55 +61,55 @@ def test_none_is_tied():
 
 def test_two_vocabularies_cannot_be_tied():
     with pytest.raises(ConfigError) as caught:
-        build(tie="all", source=17, target=23)
-    assert "17 and 23 entries; set tokenizer.shared=true or model.tie=target" in str(caught.value)
+        build(tie_embeddings="all", source=17, target=23)
+    assert "17 and 23 entries; set tokenizer.shared=true or model.tie_embeddings=target" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("options", "source", "target"),
     [
         ({}, 17, 17),
-        ({"tie": "target"}, 23, 17),
-        ({"tie": "none"}, 23, 17),
-        ({"tie": "none", "bias": False}, 23, 17),
+        ({"tie_embeddings": "target"}, 23, 17),
+        ({"tie_embeddings": "none"}, 23, 17),
+        ({"tie_embeddings": "none", "bias": False}, 23, 17),
         ({"norm_position": "post"}, 17, 17),
         ({"norm": "rms"}, 17, 17),
         ({"norm": "rms", "norm_position": "post", "bias": False}, 17, 17),
         ({"gated": True, "activation": "silu"}, 17, 17),
         ({"gated": True, "bias": False}, 17, 17),
-        ({"key_value_heads": 1}, 17, 17),
-        ({"heads": 5, "key_value_heads": 1, "bias": False}, 17, 17),
-        ({"positions": LearnedConfig(length=31)}, 17, 17),
+        ({"num_kv_heads": 1}, 17, 17),
+        ({"num_heads": 5, "num_kv_heads": 1, "bias": False}, 17, 17),
+        ({"positions": LearnedConfig(max_length=31)}, 17, 17),
     ],
 )
 def test_there_are_as_many_parameters_as_the_formula_says(options, source, target):
     model = build(source, target, **options)
-    config = TransformerConfig(**{**SMALL, **options})
+    config = EncoderDecoderConfig(**{**SMALL, **options})
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters(config, source, target)
 
 
 def parameters(config, source, target):
-    d, f, bias = config.size, config.feed_forward, int(config.bias)
-    narrow = d // config.heads * (config.key_value_heads or config.heads)
+    d, f, bias = config.d_model, config.d_ff, int(config.bias)
+    narrow = d // config.num_heads * (config.num_kv_heads or config.num_heads)
     attention = 2 * d * (d + bias) + 2 * narrow * (d + bias)
     feed_forward = (2 if config.gated else 1) * f * (d + bias) + d * (f + bias)
     norm = d if config.norm == "rms" else 2 * d
     encoder = config.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     last_norms = 2 * norm if config.norm_position == "pre" else 0
-    matrices = {"all": target, "target": source + target, "none": source + 2 * target}[config.tie]
-    places = 2 * config.positions.length if isinstance(config.positions, LearnedConfig) else 0
+    matrices = {"all": target, "target": source + target, "none": source + 2 * target}[config.tie_embeddings]
+    places = 2 * config.positions.max_length if isinstance(config.positions, LearnedConfig) else 0
     return encoder + decoder + last_norms + (matrices + places) * d + bias * target
 
 
 def test_base_has_the_size_of_the_paper():
     """Table 3 of Vaswani et al. (2017) gives 65 million with 37,000 entries, unembedding tied, to two digits."""
-    config = TransformerConfig(norm_position="post")
+    config = EncoderDecoderConfig(norm_position="post")
     assert parameters(config, 37_000, 37_000) == pytest.approx(65e6, rel=0.04)
 
 
 def test_embeddings_have_unit_variance_once_scaled():
-    model = build(size=64, heads=4, source=1009, target=1009, tie="none")
+    model = build(d_model=64, num_heads=4, source=1009, target=1009, tie_embeddings="none")
     for weight in (
         model.source_embedding.tokens.weight,
         model.target_embedding.tokens.weight,
@@ -120,7 +120,7 @@ def test_embeddings_have_unit_variance_once_scaled():
 
 
 def test_maps_are_drawn_by_glorot_and_bengio():
-    model = build(size=60, heads=4, feed_forward=101)
+    model = build(d_model=60, num_heads=4, d_ff=101)
     split = {id(map_) for layer in attentions(model) for map_ in (layer.query, layer.key, layer.value)}
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -146,17 +146,17 @@ def test_each_place_has_its_own_dropout():
     assert found == {
         "source_embedding": 0.1,
         "target_embedding": 0.1,
-        "around_attention": 0.2,
-        "around_cross_attention": 0.2,
-        "around_feed_forward": 0.2,
+        "attention_residual": 0.2,
+        "cross_attention_residual": 0.2,
+        "feed_forward_residual": 0.2,
         "feed_forward": 0.4,
     }
 
 
 def test_a_network_knows_where_its_positions_end():
-    assert build().maximum_length is None
-    model = build(positions=LearnedConfig(length=7))
-    assert model.maximum_length == 7
+    assert build().max_length is None
+    model = build(positions=LearnedConfig(max_length=7))
+    assert model.max_length == 7
     target = torch.full((1, 3), 5)
     assert model(torch.full((1, 7), 5), torch.tensor([7]), target).shape == (1, 3, 17)
     with pytest.raises(DataError, match="position 7"):
@@ -164,11 +164,11 @@ def test_a_network_knows_where_its_positions_end():
 
 
 def test_the_shortest_of_positions_and_patterns_is_the_longest_sequence():
-    linformer = SelfAttentionConfig(pattern=LinformerConfig(width=3, length=11))
-    roles = AttentionRoles(encoder=linformer)
-    assert build(attention=roles).maximum_length == 11
-    assert build(attention=roles, positions=LearnedConfig(length=7)).maximum_length == 7
-    assert build(attention=roles, positions=LearnedConfig(length=13)).maximum_length == 11
+    linformer = SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=11))
+    roles = EncoderDecoderAttentionConfig(encoder=linformer)
+    assert build(attention=roles).max_length == 11
+    assert build(attention=roles, positions=LearnedConfig(max_length=7)).max_length == 7
+    assert build(attention=roles, positions=LearnedConfig(max_length=13)).max_length == 11
 
 
 def test_a_seed_makes_a_network():

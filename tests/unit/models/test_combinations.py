@@ -4,27 +4,27 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from tests.variants import PATTERNS, POSITIONS, SCORES, every_combination, goes_together
 
 REASONS = {
-    "rotary": "turn queries and keys so that their inner product tells the distance",
-    "relative": "vectors added to the keys of an inner product",
-    "linformer": "mixtures of",
+    "rotary": "need an inner product of queries and keys",
+    "shaw": "add vectors to the keys of an inner product",
+    "linformer": "its keys mix",
     "bigbird": "blocks",
 }
 
 
 def tree(score: str, positions: str, pattern: str) -> dict[str, object]:
     attention = {"score": SCORES[score].model_dump(), "pattern": PATTERNS[pattern].model_dump()}
-    return {"size": 12, "heads": 3, "positions": POSITIONS[positions][0].model_dump(), "attention": attention}
+    return {"d_model": 12, "num_heads": 3, "positions": POSITIONS[positions][0].model_dump(), "attention": attention}
 
 
 @pytest.mark.parametrize(("score", "positions", "pattern", "masked"), every_combination())
 def test_what_makes_sense_is_taken_and_the_rest_is_refused_with_the_reason(
     score: str, positions: str, pattern: str, masked: bool
 ) -> None:
-    kind = CausalConfig if masked else EncoderConfig
+    kind = DecoderOnlyConfig if masked else EncoderOnlyConfig
     if goes_together(score, positions, pattern, masked=masked):
         assert parse(kind, tree(score, positions, pattern)).attention.pattern.kind == pattern
         return
@@ -38,18 +38,18 @@ def test_what_makes_sense_is_taken_and_the_rest_is_refused_with_the_reason(
 def test_each_role_is_judged_by_itself() -> None:
     def refusal(**attention: object) -> str:
         with pytest.raises(ConfigError) as caught:
-            parse(TransformerConfig, {"positions": {"kind": "rotary"}, "attention": attention})
+            parse(EncoderDecoderConfig, {"positions": {"kind": "rotary"}, "attention": attention})
         return str(caught.value)
 
     additive = {"score": {"kind": "additive"}}
     assert "model.attention.encoder.score.kind = additive" in refusal(encoder=additive)
     assert "model.attention.decoder.score.kind = additive" in refusal(decoder=additive)
-    taken = parse(TransformerConfig, {"positions": {"kind": "rotary"}, "attention": {"cross": additive}})
+    taken = parse(EncoderDecoderConfig, {"positions": {"kind": "rotary"}, "attention": {"cross": additive}})
     assert taken.attention.cross.score.kind == "additive"
-    assert "attention.cross.pattern: no such key" in refusal(cross={"pattern": {"kind": "window"}})
-    assert "is for encoders alone" in refusal(decoder={"pattern": {"kind": "linformer"}})
+    assert "attention.cross.pattern: no such key" in refusal(cross={"pattern": {"kind": "sliding_window"}})
+    assert "works in encoders only" in refusal(decoder={"pattern": {"kind": "linformer"}})
 
 
 def test_places_turn_in_pairs() -> None:
     with pytest.raises(ConfigError, match="a head has 5"):
-        parse(CausalConfig, {"size": 15, "heads": 3, "positions": {"kind": "rotary"}})
+        parse(DecoderOnlyConfig, {"d_model": 15, "num_heads": 3, "positions": {"kind": "rotary"}})

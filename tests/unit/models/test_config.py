@@ -4,38 +4,38 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.models.config import LearnedConfig, SinusoidalConfig, TransformerConfig
+from dragoman.models.config import EncoderDecoderConfig, LearnedConfig, SinusoidalConfig
 
 
 def refusal(**tree):
     with pytest.raises(ConfigError) as caught:
-        parse(TransformerConfig, tree, where="recipe.yaml")
+        parse(EncoderDecoderConfig, tree, where="recipe.yaml")
     return str(caught.value)
 
 
 def test_heads_that_do_not_divide_are_answered_with_those_that_do():
-    assert refusal(size=12, heads=5) == (
-        "recipe.yaml: model.heads = 5 does not divide model.size = 12; choose one of [1, 2, 3, 4, 6, 12]"
+    assert refusal(d_model=12, num_heads=5) == (
+        "recipe.yaml: model.num_heads = 5 does not divide model.d_model = 12; choose one of [1, 2, 3, 4, 6, 12]"
     )
 
 
-def test_key_value_heads_that_do_not_divide_are_answered_with_those_that_do():
-    assert refusal(size=24, heads=6, key_value_heads=4) == (
-        "recipe.yaml: model.key_value_heads = 4 does not divide model.heads = 6; choose one of [1, 2, 3, 6]"
+def test_num_kv_heads_that_do_not_divide_are_answered_with_those_that_do():
+    assert refusal(d_model=24, num_heads=6, num_kv_heads=4) == (
+        "recipe.yaml: model.num_kv_heads = 4 does not divide model.num_heads = 6; choose one of [1, 2, 3, 6]"
     )
 
 
-def test_more_key_value_heads_than_heads_are_refused():
-    assert "key_value_heads = 8 does not divide model.heads = 4" in refusal(size=24, heads=4, key_value_heads=8)
+def test_more_num_kv_heads_than_heads_are_refused():
+    assert "num_kv_heads = 8 does not divide model.num_heads = 4" in refusal(d_model=24, num_heads=4, num_kv_heads=8)
 
 
-@pytest.mark.parametrize(("size", "heads", "key_value_heads"), [(12, 12, 1), (35, 5, 5), (7, 1, None), (42, 6, 3)])
-def test_sizes_that_fit_are_taken(size, heads, key_value_heads):
-    config = TransformerConfig(size=size, heads=heads, key_value_heads=key_value_heads)
-    assert (config.size, config.heads, config.key_value_heads) == (size, heads, key_value_heads)
+@pytest.mark.parametrize(("size", "heads", "num_kv_heads"), [(12, 12, 1), (35, 5, 5), (7, 1, None), (42, 6, 3)])
+def test_sizes_that_fit_are_taken(size, heads, num_kv_heads):
+    config = EncoderDecoderConfig(d_model=size, num_heads=heads, num_kv_heads=num_kv_heads)
+    assert (config.d_model, config.num_heads, config.num_kv_heads) == (size, heads, num_kv_heads)
 
 
-@pytest.mark.parametrize("key", ["size", "encoder_layers", "decoder_layers", "heads", "feed_forward"])
+@pytest.mark.parametrize("key", ["d_model", "encoder_layers", "decoder_layers", "num_heads", "d_ff"])
 def test_no_size_is_zero(key):
     assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
 
@@ -46,12 +46,12 @@ def test_a_key_is_answered_with_the_nearest():
 
 
 def test_an_option_without_effect_is_refused():
-    assert "positions.length: no such key. It belongs to kind learned" in refusal(positions={"length": 7})
+    assert "positions.max_length: no such key. It belongs to kind learned" in refusal(positions={"max_length": 7})
 
 
 def test_positions_are_chosen_by_kind():
-    assert parse(TransformerConfig, {"positions": {"kind": "learned"}}).positions == LearnedConfig(length=1024)
-    assert parse(TransformerConfig, {}).positions == SinusoidalConfig()
+    assert parse(EncoderDecoderConfig, {"positions": {"kind": "learned"}}).positions == LearnedConfig(max_length=1024)
+    assert parse(EncoderDecoderConfig, {}).positions == SinusoidalConfig()
     assert "Did you mean learned?" in refusal(positions={"kind": "learnd"})
 
 

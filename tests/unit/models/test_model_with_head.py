@@ -3,42 +3,46 @@
 import pytest
 import torch
 
-from dragoman.models.config import CausalConfig, EncoderConfig, LearnedConfig
-from dragoman.models.model_with_head import CausalTrunk, Headed
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, LearnedConfig
+from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.task_heads import SequenceHead, SpanHead, TokenHead
 from tests.networks import NO_DROPOUT, random_causal, random_encoder
 
-SIZES = {"size": 14, "heads": 2, "feed_forward": 17, "layers": 1, "dropout": NO_DROPOUT}
+SIZES = {"d_model": 14, "num_heads": 2, "d_ff": 17, "num_layers": 1, "dropout": NO_DROPOUT}
 TOKENS = torch.tensor([[2, 7, 11, 5, 3], [2, 13, 3, 0, 0]])
 LENGTHS = torch.tensor([5, 3])
 SEGMENTS = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
 
 
 def encoder():
-    return random_encoder(EncoderConfig(**SIZES, segments=2), vocabulary=19)
+    return random_encoder(EncoderOnlyConfig(**SIZES, num_segments=2), vocabulary=19)
 
 
 def causal():
-    return CausalTrunk(random_causal(CausalConfig(**SIZES), vocabulary=19))
+    return DecoderOnlyBackbone(random_causal(DecoderOnlyConfig(**SIZES), vocabulary=19))
 
 
 def sequence_head() -> SequenceHead:
-    return SequenceHead(size=14, labels=3, pooling="last", dense=False, dropout=0.0)
+    return SequenceHead(d_model=14, num_labels=3, pooling="last", dense=False, dropout=0.0)
 
 
-@pytest.mark.parametrize("trunk", [encoder(), causal()], ids=["encoder", "causal"])
-def test_the_head_stands_on_the_hidden_states(trunk):
-    sequence, token, span = sequence_head(), TokenHead(size=14, labels=3, dropout=0.0), SpanHead(size=14, dropout=0.0)
-    plain = trunk.hidden(TOKENS, LENGTHS)
-    torch.testing.assert_close(Headed(trunk, sequence)(TOKENS, LENGTHS), sequence(plain, LENGTHS))
-    torch.testing.assert_close(Headed(trunk, token)(TOKENS, LENGTHS), token(plain))
-    told_apart = trunk.hidden(TOKENS, LENGTHS, SEGMENTS)
-    logits = Headed(trunk, span)(TOKENS, LENGTHS, SEGMENTS)
+@pytest.mark.parametrize("backbone", [encoder(), causal()], ids=["encoder", "causal"])
+def test_the_head_stands_on_the_hidden_states(backbone):
+    sequence, token, span = (
+        sequence_head(),
+        TokenHead(d_model=14, num_labels=3, dropout=0.0),
+        SpanHead(d_model=14, dropout=0.0),
+    )
+    plain = backbone.hidden(TOKENS, LENGTHS)
+    torch.testing.assert_close(ModelWithHead(backbone, sequence)(TOKENS, LENGTHS), sequence(plain, LENGTHS))
+    torch.testing.assert_close(ModelWithHead(backbone, token)(TOKENS, LENGTHS), token(plain))
+    told_apart = backbone.hidden(TOKENS, LENGTHS, SEGMENTS)
+    logits = ModelWithHead(backbone, span)(TOKENS, LENGTHS, SEGMENTS)
     torch.testing.assert_close(logits, span(told_apart, LENGTHS, SEGMENTS))
 
 
 def test_a_causal_network_reads_each_row_as_alone():
-    network = Headed(causal(), sequence_head())
+    network = ModelWithHead(causal(), sequence_head())
     together = network(TOKENS, LENGTHS)
     alone = torch.cat(
         [network(TOKENS[row : row + 1, :length], LENGTHS[row : row + 1]) for row, length in enumerate((5, 3))]
@@ -47,7 +51,7 @@ def test_a_causal_network_reads_each_row_as_alone():
 
 
 def test_segments_reach_an_encoder():
-    network = Headed(encoder(), SpanHead(size=14, dropout=0.0))
+    network = ModelWithHead(encoder(), SpanHead(d_model=14, dropout=0.0))
     other = torch.tensor([[0, 1, 1, 1, 1], [0, 1, 1, 0, 0]])
     one, two = network(TOKENS, LENGTHS, SEGMENTS), network(TOKENS, LENGTHS, other)
     assert not one.starts[0, 2:4].allclose(two.starts[0, 2:4])
@@ -55,22 +59,24 @@ def test_segments_reach_an_encoder():
 
 
 def test_both_parts_are_trained():
-    network = Headed(causal(), sequence_head())
+    network = ModelWithHead(causal(), sequence_head())
     names = dict(network.named_parameters())
-    assert {name.partition(".")[0] for name in names} == {"trunk", "head"}
+    assert {name.partition(".")[0] for name in names} == {"backbone", "head"}
     network(TOKENS, LENGTHS).sum().backward()
     assert names["head.output.weight"].grad is not None
-    assert names["trunk.model.embedding.tokens.weight"].grad is not None
+    assert names["backbone.model.embedding.tokens.weight"].grad is not None
 
 
-def test_the_longest_text_is_that_of_the_trunk():
-    long = random_encoder(EncoderConfig(**SIZES, positions=LearnedConfig(length=23)), vocabulary=19)
-    assert Headed(long, sequence_head()).maximum_length == 23
-    assert Headed(causal(), sequence_head()).maximum_length is None
+def test_the_longest_text_is_that_of_the_backbone():
+    long = random_encoder(EncoderOnlyConfig(**SIZES, positions=LearnedConfig(max_length=23)), vocabulary=19)
+    assert ModelWithHead(long, sequence_head()).max_length == 23
+    assert ModelWithHead(causal(), sequence_head()).max_length is None
     assert (
-        Headed(
-            CausalTrunk(random_causal(CausalConfig(**SIZES, positions=LearnedConfig(length=29)), vocabulary=19)),
+        ModelWithHead(
+            DecoderOnlyBackbone(
+                random_causal(DecoderOnlyConfig(**SIZES, positions=LearnedConfig(max_length=29)), vocabulary=19)
+            ),
             sequence_head(),
-        ).maximum_length
+        ).max_length
         == 29
     )

@@ -9,13 +9,13 @@ from hypothesis.extra.numpy import arrays
 
 from dragoman.errors import RunError
 from dragoman.models.quantization import (
+    dequantize_weights,
     from_bfloat16,
-    quantised,
-    read_arrays,
-    restored,
-    stored,
+    load_arrays,
+    quantize_int8,
+    quantize_weights,
+    save_arrays,
     to_bfloat16,
-    write_arrays,
 )
 from dragoman.models.weights import load_tensors
 
@@ -25,7 +25,7 @@ matrices = arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 7)), e
 
 @given(matrices)
 def test_a_quantised_row_is_as_near_as_its_step_allows(weight):
-    whole, scale = quantised(weight)
+    whole, scale = quantize_int8(weight)
     assert whole.dtype == np.int8
     assert scale.dtype == np.float32
     assert whole.min() >= -127
@@ -37,7 +37,7 @@ def test_a_quantised_row_is_as_near_as_its_step_allows(weight):
 
 def test_halves_go_to_the_even_number_and_a_row_of_zeros_stays():
     weight = np.array([[127.0, 0.5, 1.5, -2.5], [0.0, 0.0, 0.0, 0.0]], dtype=np.float32)
-    whole, scale = quantised(weight)
+    whole, scale = quantize_int8(weight)
     assert whole.tolist() == [[127, 0, 2, -2], [0, 0, 0, 0]]
     assert scale.tolist() == [1.0, 1.0]
 
@@ -66,10 +66,10 @@ def some_arrays() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(("compute", "bytes_a_weight"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
 def test_what_is_stored_is_large_matrices_in_less_and_comes_back(tmp_path, compute, bytes_a_weight):
     whole = some_arrays()
-    write_arrays(tmp_path / "weights", stored(whole, compute))
-    read = read_arrays(tmp_path / "weights")
+    save_arrays(tmp_path / "weights", quantize_weights(whole, compute))
+    read = load_arrays(tmp_path / "weights")
     assert {array.itemsize for name, array in read.items() if name[9:] == ".attention.query.weight"} == {bytes_a_weight}
-    back = restored(read)
+    back = dequantize_weights(read)
     assert back.keys() == whole.keys()
     for name, array in whole.items():
         exact = compute == "float32" or ("tokens" not in name and "query.weight" not in name)
@@ -79,8 +79,8 @@ def test_what_is_stored_is_large_matrices_in_less_and_comes_back(tmp_path, compu
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
 def test_pytorch_reads_the_same_numbers(tmp_path, compute):
-    write_arrays(tmp_path / "weights", stored(some_arrays(), compute))
-    arrays_, tensors = read_arrays(tmp_path / "weights"), load_tensors(tmp_path / "weights")
+    save_arrays(tmp_path / "weights", quantize_weights(some_arrays(), compute))
+    arrays_, tensors = load_arrays(tmp_path / "weights"), load_tensors(tmp_path / "weights")
     assert arrays_.keys() == tensors.keys()
     for name, array in arrays_.items():
         mine = from_bfloat16(array) if array.dtype == np.uint16 else array
@@ -89,7 +89,7 @@ def test_pytorch_reads_the_same_numbers(tmp_path, compute):
 
 def test_a_damaged_or_missing_file_is_named(tmp_path):
     with pytest.raises(RunError, match="no such file"):
-        read_arrays(tmp_path / "weights")
+        load_arrays(tmp_path / "weights")
     (tmp_path / "weights").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{}")
     with pytest.raises(RunError, match="damaged"):
-        read_arrays(tmp_path / "weights")
+        load_arrays(tmp_path / "weights")

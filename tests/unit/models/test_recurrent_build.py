@@ -7,49 +7,49 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.models.protocols import Memory, Seq2Seq, State
+from dragoman.models.protocols import EncoderDecoder, Memory, State
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
-from dragoman.models.recurrent.factory import build_recurrent
+from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.scores import AdditiveConfig, DotConfig
-from dragoman.training.step import Learner
+from dragoman.training.step import TrainableSeq2Seq
 
-SMALL = {"size": 14, "encoder_layers": 2, "decoder_layers": 3}
+SMALL = {"d_model": 14, "encoder_layers": 2, "decoder_layers": 3}
 
 
 def build(source=17, target=17, **options):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         config = RecurrentConfig(**{**SMALL, **options})
-        return build_recurrent(config, source_vocabulary=source, target_vocabulary=target)
+        return build_recurrent_model(config, source_vocabulary=source, target_vocabulary=target)
 
 
 def test_it_is_a_network_from_source_to_target():
     model = build()
-    assert isinstance(model, Seq2Seq)
-    assert isinstance(model, Learner)
+    assert isinstance(model, EncoderDecoder)
+    assert isinstance(model, TrainableSeq2Seq)
     memory = model.encode(torch.tensor([[5, 3]]), torch.tensor([2]))
     assert isinstance(memory, Memory)
-    assert isinstance(model.start(memory, beam=2), State)
-    assert model.maximum_length is None
+    assert isinstance(model.start(memory, beam_size=2), State)
+    assert model.max_length is None
     assert model.device == torch.device("cpu")
 
 
 def test_all_are_tied():
-    model = build(tie="all")
+    model = build(tie_embeddings="all")
     weight = model.unembedding.weight
     assert weight is model.source_embedding.tokens.weight
     assert weight is model.target_embedding.tokens.weight
 
 
 def test_the_target_is_tied():
-    model = build(tie="target", source=23)
+    model = build(tie_embeddings="target", source=23)
     assert model.unembedding.weight is model.target_embedding.tokens.weight
     assert model.source_embedding.tokens.weight.shape == (23, 14)
 
 
 def test_none_is_tied():
-    model = build(tie="none", source=23, embedding_size=11)
+    model = build(tie_embeddings="none", source=23, embedding_size=11)
     assert model.source_embedding.tokens.weight.shape == (23, 11)
     assert model.target_embedding.tokens.weight.shape == (17, 11)
     assert model.unembedding.weight.shape == (17, 14)
@@ -57,8 +57,8 @@ def test_none_is_tied():
 
 def test_two_vocabularies_cannot_be_tied():
     with pytest.raises(ConfigError) as caught:
-        build(tie="all", source=17, target=23)
-    assert "17 and 23 entries; set tokenizer.shared=true or model.tie=target" in str(caught.value)
+        build(tie_embeddings="all", source=17, target=23)
+    assert "17 and 23 entries; set tokenizer.shared=true or model.tie_embeddings=target" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_two_vocabularies_cannot_be_tied():
     [
         {},
         {"cell": "gru"},
-        {"tie": "target"},
-        {"tie": "none", "embedding_size": 11},
+        {"tie_embeddings": "target"},
+        {"tie_embeddings": "none", "embedding_size": 11},
         {"attention": NoAttentionConfig()},
         {"attention": NoAttentionConfig(), "encoder_size": 10, "cell": "gru"},
         {"attention": DotConfig()},
@@ -79,14 +79,14 @@ def test_two_vocabularies_cannot_be_tied():
 )
 def test_there_are_as_many_parameters_as_the_formula_says(options):
     config = RecurrentConfig(**{**SMALL, **options})
-    source = 17 if config.tie == "all" else 23
+    source = 17 if config.tie_embeddings == "all" else 23
     model = build(source, 17, **options)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters(config, source, 17)
 
 
 def parameters(config, source, target):
     gates, parts = {"lstm": (4, 2), "gru": (3, 1)}[config.cell]
-    d, e, w = config.size, config.encoder_size or config.size, config.embedding_size or config.size
+    d, e, w = config.d_model, config.encoder_size or config.d_model, config.embedding_size or config.d_model
 
     def layer(inputs, size):
         return gates * size * (inputs + size + 2)
@@ -100,7 +100,7 @@ def parameters(config, source, target):
         attention += hidden * (d + e + 1)
     feed = gates * d * d if config.attention.kind != "none" and config.input_feeding is not False else 0
     words = {"all": source * w, "target": (source + target) * w, "none": (source + target) * w + target * d}
-    return encoder + decoder + bridges + attention + feed + words[config.tie] + target
+    return encoder + decoder + bridges + attention + feed + words[config.tie_embeddings] + target
 
 
 @pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(2, 3), (3, 1), (2, 2), (1, 3)])
@@ -109,7 +109,7 @@ def test_layers_correspond_from_the_top(encoder_layers, decoder_layers):
     source, lengths = torch.tensor([[5, 7, 3], [4, 3, 0]]), torch.tensor([3, 2])
     places = torch.arange(3)[None]
     last = model.encoder(model.eval().source_embedding(source, places), lengths).last
-    first = model.encode(source, lengths).first
+    first = model.encode(source, lengths).initial_states
     assert len(first) == decoder_layers
     for below_top in range(decoder_layers):
         bridge, begins = model.bridges[-1 - below_top], first[-1 - below_top]
@@ -117,7 +117,7 @@ def test_layers_correspond_from_the_top(encoder_layers, decoder_layers):
 
 
 def test_embeddings_have_unit_variance_once_scaled():
-    model = build(size=64, source=1009, target=1009, tie="none", embedding_size=32)
+    model = build(d_model=64, source=1009, target=1009, tie_embeddings="none", embedding_size=32)
     for weight, size in (
         (model.source_embedding.tokens.weight, 32),
         (model.target_embedding.tokens.weight, 32),
@@ -130,7 +130,7 @@ def test_embeddings_have_unit_variance_once_scaled():
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_every_gate_is_drawn_by_itself(cell):
-    model = build(cell=cell, size=34, encoder_size=26)
+    model = build(cell=cell, d_model=34, encoder_size=26)
     recurrent = [module for module in model.modules() if isinstance(module, nn.LSTM | nn.GRU)]
     assert len(recurrent) == 5
     for module in recurrent:

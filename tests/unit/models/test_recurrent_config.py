@@ -38,10 +38,10 @@ def test_attention_is_chosen_by_kind():
 
 
 def test_widths_that_are_not_given_follow_the_decoder():
-    config = RecurrentConfig(size=14)
-    assert (config.width_of_encoder, config.width_of_embedding) == (14, 14)
-    config = RecurrentConfig(size=7, encoder_size=10, embedding_size=11, tie="none")
-    assert (config.width_of_encoder, config.width_of_embedding) == (10, 11)
+    config = RecurrentConfig(d_model=14)
+    assert (config.resolved_encoder_size, config.resolved_embedding_size) == (14, 14)
+    config = RecurrentConfig(d_model=7, encoder_size=10, embedding_size=11, tie_embeddings="none")
+    assert (config.resolved_encoder_size, config.resolved_embedding_size) == (10, 11)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_widths_that_are_not_given_follow_the_decoder():
     [({}, True), ({"attention": NONE}, False), ({"input_feeding": False}, False), ({"input_feeding": True}, True)],
 )
 def test_input_feeding_goes_with_attention_unless_it_is_chosen(tree, expected):
-    assert parse(RecurrentConfig, tree).feeds_input is expected
+    assert parse(RecurrentConfig, tree).use_input_feeding is expected
 
 
 def test_input_feeding_without_attention_is_refused():
-    assert parse(RecurrentConfig, {"attention": NONE, "input_feeding": False}).feeds_input is False
+    assert parse(RecurrentConfig, {"attention": NONE, "input_feeding": False}).use_input_feeding is False
     assert refusal(attention=NONE, input_feeding=True) == (
         "recipe.yaml: model.input_feeding = true has no effect without attention: the state that would be fed is in "
         "the cell already; leave it out, or choose a model.attention"
@@ -61,32 +61,34 @@ def test_input_feeding_without_attention_is_refused():
 
 
 def test_an_encoder_that_cannot_be_halved_is_refused():
-    assert "model.size = 7 cannot be halved between the encoder's two directions; choose an even" in refusal(size=7)
-    assert "model.encoder_size = 9 cannot be halved" in refusal(size=14, encoder_size=9)
-    assert parse(RecurrentConfig, {"size": 7, "encoder_size": 10}).width_of_encoder == 10
+    assert "model.d_model = 7 cannot be halved between the encoder's two directions; choose an even" in refusal(
+        d_model=7
+    )
+    assert "model.encoder_size = 9 cannot be halved" in refusal(d_model=14, encoder_size=9)
+    assert parse(RecurrentConfig, {"d_model": 7, "encoder_size": 10}).resolved_encoder_size == 10
 
 
 @pytest.mark.parametrize("kind", ["dot", "scaled_dot", "cosine"])
 def test_scores_of_one_size_refuse_two(kind):
-    assert parse(RecurrentConfig, {"size": 14, "attention": {"kind": kind}}).attention.kind == kind
-    assert refusal(size=14, encoder_size=10, attention={"kind": kind}) == (
+    assert parse(RecurrentConfig, {"d_model": 14, "attention": {"kind": kind}}).attention.kind == kind
+    assert refusal(d_model=14, encoder_size=10, attention={"kind": kind}) == (
         f"recipe.yaml: model.attention.kind = {kind} compares states of one size, but model.encoder_size = 10 and "
-        "model.size = 14; leave encoder_size out, or choose multiplicative, reduced_rank or additive"
+        "model.d_model = 14; leave encoder_size out, or choose multiplicative, reduced_rank or additive"
     )
 
 
 @pytest.mark.parametrize("kind", ["none", "multiplicative", "reduced_rank", "additive"])
 def test_the_others_take_two_sizes(kind):
-    tree = {"size": 14, "encoder_size": 10, "attention": {"kind": kind}}
-    assert parse(RecurrentConfig, tree).width_of_encoder == 10
+    tree = {"d_model": 14, "encoder_size": 10, "attention": {"kind": kind}}
+    assert parse(RecurrentConfig, tree).resolved_encoder_size == 10
 
 
 @pytest.mark.parametrize("tie", ["all", "target"])
 def test_words_of_another_width_cannot_be_tied(tie):
-    assert f"model.tie = {tie} needs words as wide as the decoder's states" in refusal(
-        size=14, embedding_size=10, tie=tie
+    assert f"model.tie_embeddings = {tie} needs words as wide as the decoder's states" in refusal(
+        d_model=14, embedding_size=10, tie_embeddings=tie
     )
-    assert parse(RecurrentConfig, {"size": 14, "embedding_size": 14, "tie": tie}).tie == tie
+    assert parse(RecurrentConfig, {"d_model": 14, "embedding_size": 14, "tie_embeddings": tie}).tie_embeddings == tie
 
 
 def test_dropout_between_single_layers_is_refused():
@@ -95,7 +97,7 @@ def test_dropout_between_single_layers_is_refused():
     assert parse(RecurrentConfig, tree).dropout.layers == 0.3
 
 
-@pytest.mark.parametrize("key", ["size", "encoder_size", "embedding_size", "encoder_layers", "decoder_layers"])
+@pytest.mark.parametrize("key", ["d_model", "encoder_size", "embedding_size", "encoder_layers", "decoder_layers"])
 def test_no_size_is_zero(key):
     assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
 

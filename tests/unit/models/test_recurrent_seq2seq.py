@@ -14,7 +14,9 @@ SOURCES = [[5, 11, 7, 13, 3], [17, 3], [9, 5, 3]]
 
 
 def network(**options):
-    config = RecurrentConfig(**{"size": 10, "encoder_layers": 2, "decoder_layers": 2, "dropout": NO_DROPOUT} | options)
+    config = RecurrentConfig(
+        **{"d_model": 10, "encoder_layers": 2, "decoder_layers": 2, "dropout": NO_DROPOUT} | options
+    )
     return random_recurrent(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
@@ -25,12 +27,14 @@ def test_the_bottleneck_is_as_narrow_for_a_long_source_as_for_a_short_one(cell):
     model = network(attention=NoAttentionConfig(), cell=cell)
     long, short = (model.encode(*rectangle([source])) for source in (SOURCES[0] * 5, SOURCES[1]))
     for memory in (long, short):
-        assert memory.seen is None
-        assert memory.view() is None
-        assert [[part.shape for part in layer] for layer in memory.first] == [[(1, 10)] * len(long.first[0])] * 2
-    exchanged = RecurrentMemory(None, short.first, long.lengths)
-    tokens = torch.full((1, 1), SYMBOLS.begin)
-    logits = [model.step(tokens, memory, model.start(memory, beam=1))[0] for memory in (exchanged, short, long)]
+        assert memory.encoder_states is None
+        assert memory.attention_memory() is None
+        assert [[part.shape for part in layer] for layer in memory.initial_states] == [
+            [(1, 10)] * len(long.initial_states[0])
+        ] * 2
+    exchanged = RecurrentMemory(None, short.initial_states, long.lengths)
+    tokens = torch.full((1, 1), SYMBOLS.bos)
+    logits = [model.step(tokens, memory, model.start(memory, beam_size=1))[0] for memory in (exchanged, short, long)]
     assert torch.equal(logits[0], logits[1])
     assert not torch.equal(logits[1], logits[2])
 
@@ -39,12 +43,14 @@ def test_the_bottleneck_is_as_narrow_for_a_long_source_as_for_a_short_one(cell):
 def test_with_attention_every_state_of_the_encoder_stays_in_sight():
     model = network(attention=AdditiveConfig(hidden_size=7))
     memory = model.encode(*rectangle(SOURCES))
-    assert memory.seen.values.shape == (3, 1, 5, 10)
-    assert memory.seen.keys.shape == (3, 1, 5, 7)
+    assert memory.encoder_states.values.shape == (3, 1, 5, 10)
+    assert memory.encoder_states.keys.shape == (3, 1, 5, 7)
     places = torch.arange(5)[None]
     encoded = model.encoder(model.source_embedding(rectangle(SOURCES)[0], places), memory.lengths)
-    torch.testing.assert_close(memory.seen.values[:, 0], encoded.states)
-    torch.testing.assert_close(memory.seen.keys[:, 0], encoded.states @ model.decoder.attention.score.key_weight[0])
+    torch.testing.assert_close(memory.encoder_states.values[:, 0], encoded.states)
+    torch.testing.assert_close(
+        memory.encoder_states.keys[:, 0], encoded.states @ model.decoder.attention.score.key_weight[0]
+    )
 
 
 @pytest.mark.parametrize("attention", [AdditiveConfig(), NoAttentionConfig()])
@@ -52,12 +58,12 @@ def test_with_attention_every_state_of_the_encoder_stays_in_sight():
 def test_a_state_is_of_one_size_at_every_age_and_holds_no_source(attention):
     model = network(attention=attention)
     memory = model.encode(*rectangle(SOURCES))
-    state = model.start(memory, beam=7)
+    state = model.start(memory, beam_size=7)
     for _ in range(3):
         _, state = model.step(torch.full((3, 7), 5), memory, state)
-        shapes = {part.shape for layer in state.cells for part in layer}
+        shapes = {part.shape for layer in state.layer_states for part in layer}
         assert shapes == {(3, 7, 10)}
-        assert state.fed is None if attention.kind == "none" else state.fed.shape == (3, 7, 10)
+        assert state.previous_output is None if attention.kind == "none" else state.previous_output.shape == (3, 7, 10)
 
 
 @torch.no_grad()
@@ -66,11 +72,13 @@ def test_input_feeding_tells_the_next_step_where_it_looked():
     for feeds in (True, False):
         model = network(input_feeding=feeds)
         memory = model.encode(*rectangle(SOURCES))
-        _, state = model.step(torch.full((3, 1), SYMBOLS.begin), memory, model.start(memory, beam=1))
-        assert (state.fed is not None) == feeds
+        _, state = model.step(torch.full((3, 1), SYMBOLS.bos), memory, model.start(memory, beam_size=1))
+        assert (state.previous_output is not None) == feeds
         if feeds:
             plain, _ = model.step(torch.full((3, 1), 5), memory, state)
-            other, _ = model.step(torch.full((3, 1), 5), memory, type(state)(state.cells, state.fed + 1))
+            other, _ = model.step(
+                torch.full((3, 1), 5), memory, type(state)(state.layer_states, state.previous_output + 1)
+            )
             assert (plain != other).any(dim=-1).all()
 
 
@@ -78,13 +86,13 @@ def test_input_feeding_tells_the_next_step_where_it_looked():
 def test_an_alignment_is_read_from_a_state_and_changes_nothing():
     model = network()
     memory = model.encode(*rectangle(SOURCES))
-    _, state = model.step(torch.full((3, 2), SYMBOLS.begin), memory, model.start(memory, beam=2))
+    _, state = model.step(torch.full((3, 2), SYMBOLS.bos), memory, model.start(memory, beam_size=2))
     expected, _ = model.step(torch.full((3, 2), 5), memory, state)
     weights = model.alignment(memory, state)
     logits = model.decoder.attention.score
-    query = logits.queries(state.cells[-1][0][:, None])
+    query = logits.queries(state.layer_states[-1][0][:, None])
     for row, length in enumerate(memory.lengths.tolist()):
-        scores = logits.compare(query[row : row + 1], memory.seen.keys[row : row + 1, :, :length])[0, 0]
+        scores = logits.compare(query[row : row + 1], memory.encoder_states.keys[row : row + 1, :, :length])[0, 0]
         torch.testing.assert_close(weights[row, :, :length], scores.softmax(dim=1))
         assert not weights[row, :, length:].any()
     again, _ = model.step(torch.full((3, 2), 5), memory, state)
@@ -93,8 +101,8 @@ def test_an_alignment_is_read_from_a_state_and_changes_nothing():
 
 def test_every_parameter_learns():
     for attention in (AdditiveConfig(), NoAttentionConfig()):
-        model = network(attention=attention, tie="none")
-        target, _ = rectangle([[SYMBOLS.begin, 5, 7], [SYMBOLS.begin], [SYMBOLS.begin, 9]])
+        model = network(attention=attention, tie_embeddings="none")
+        target, _ = rectangle([[SYMBOLS.bos, 5, 7], [SYMBOLS.bos], [SYMBOLS.bos, 9]])
         model(*rectangle(SOURCES), target).square().sum().backward()
         still = [name for name, one in model.named_parameters() if one.grad is None or not one.grad.any()]
         assert still == []
@@ -104,7 +112,7 @@ def test_every_parameter_learns():
 @pytest.mark.parametrize("attention", [AdditiveConfig(), ScaledDotConfig(), NoAttentionConfig()])
 def test_in_half_precision_it_is_nearly_the_same(cell, attention, monkeypatch):
     model = network(cell=cell, attention=attention)
-    target, _ = rectangle([[SYMBOLS.begin, 5, 7], [SYMBOLS.begin], [SYMBOLS.begin, 9]])
+    target, _ = rectangle([[SYMBOLS.bos, 5, 7], [SYMBOLS.bos], [SYMBOLS.bos, 9]])
     plain = model.hidden(*rectangle(SOURCES), target)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)  # it has this LSTM only where processors have bfloat16
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -117,9 +125,9 @@ def test_in_half_precision_it_is_nearly_the_same(cell, attention, monkeypatch):
 @torch.no_grad()
 def test_a_joined_memory_is_no_wider_than_its_longest_source():
     model = network(attention=AdditiveConfig())
-    memory = model.encode(*rectangle(SOURCES)).keep(torch.tensor([1])).join(model.encode(*rectangle(SOURCES[2:])))
-    assert memory.seen.positions == 3
+    memory = model.encode(*rectangle(SOURCES)).select(torch.tensor([1])).concat(model.encode(*rectangle(SOURCES[2:])))
+    assert memory.encoder_states.length == 3
     whole = model.encode(*rectangle(SOURCES[1:]))
-    tokens = torch.full((2, 1), SYMBOLS.begin)
-    mine, theirs = (model.step(tokens, some, model.start(some, beam=1))[0] for some in (memory, whole))
+    tokens = torch.full((2, 1), SYMBOLS.bos)
+    mine, theirs = (model.step(tokens, some, model.start(some, beam_size=1))[0] for some in (memory, whole))
     torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)

@@ -12,11 +12,11 @@ from dragoman.models.task_heads import (
     SpanHeadConfig,
     TokenHead,
     TokenHeadConfig,
-    answer_places,
+    answer_mask,
     build_sequence_head,
     build_span_head,
     build_token_head,
-    pool,
+    pool_hidden,
 )
 from tests.written_out import linear
 
@@ -34,17 +34,17 @@ POOLED = {
 @pytest.mark.parametrize("pooling", POOLED)
 def test_pooling_leaves_padding_out(pooling):
     expected = torch.stack(POOLED[pooling])
-    torch.testing.assert_close(pool(HIDDEN, LENGTHS, pooling), expected)
+    torch.testing.assert_close(pool_hidden(HIDDEN, LENGTHS, pooling), expected)
     spoilt = HIDDEN.clone()
     spoilt[1, 4:], spoilt[2, 1:] = torch.nan, torch.inf
-    torch.testing.assert_close(pool(spoilt, LENGTHS, pooling), expected)
+    torch.testing.assert_close(pool_hidden(spoilt, LENGTHS, pooling), expected)
 
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("pooling", POOLED)
 def test_a_label_of_the_whole(pooling, dense):
     config = SequenceHeadConfig(pooling=pooling, dense=dense)
-    head = build_sequence_head(config, size=5, labels=3).eval()
+    head = build_sequence_head(config, d_model=5, num_labels=3).eval()
     x = torch.stack(POOLED[pooling])
     if dense:
         x = torch.tanh(linear(head.dense, x))
@@ -52,16 +52,16 @@ def test_a_label_of_the_whole(pooling, dense):
 
 
 def test_a_label_of_every_token():
-    head = build_token_head(TokenHeadConfig(), size=5, labels=3).eval()
+    head = build_token_head(TokenHeadConfig(), d_model=5, num_labels=3).eval()
     torch.testing.assert_close(head(HIDDEN), linear(head.output, HIDDEN))
 
 
 def test_an_answer_stands_in_the_context_or_at_place_0():
     segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
     expected = [[1, 0, 0, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]]
-    allowed = answer_places(LENGTHS, segments)
+    allowed = answer_mask(LENGTHS, segments)
     assert allowed.tolist() == torch.tensor(expected).bool().tolist()
-    head = build_span_head(SpanHeadConfig(), size=5).eval()
+    head = build_span_head(SpanHeadConfig(), d_model=5).eval()
     logits = head(HIDDEN, LENGTHS, segments)
     for side, plain in zip(logits, linear(head.output, HIDDEN).unbind(-1), strict=True):
         torch.testing.assert_close(side[allowed], plain[allowed])
@@ -72,9 +72,9 @@ def test_an_answer_stands_in_the_context_or_at_place_0():
 def test_dropout_is_for_training_alone():
     segments = torch.ones(3, 7, dtype=torch.long)
     for head, rest in (
-        (SequenceHead(size=5, labels=3, pooling="mean", dense=False, dropout=0.5), (LENGTHS,)),
-        (TokenHead(size=5, labels=3, dropout=0.5), ()),
-        (SpanHead(size=5, dropout=0.5), (LENGTHS, segments)),
+        (SequenceHead(d_model=5, num_labels=3, pooling="mean", dense=False, dropout=0.5), (LENGTHS,)),
+        (TokenHead(d_model=5, num_labels=3, dropout=0.5), ()),
+        (SpanHead(d_model=5, dropout=0.5), (LENGTHS, segments)),
     ):
         drawn = [head(HIDDEN, *rest) for _ in range(2)]
         assert not all(one.equal(other) for one, other in zip(drawn[0], drawn[1], strict=True))
@@ -87,7 +87,7 @@ def test_the_first_weights_follow_the_generator():
     def drawn(seed: int) -> torch.Tensor:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            return build_sequence_head(SequenceHeadConfig(dense=True), size=67, labels=3).dense.weight.detach()
+            return build_sequence_head(SequenceHeadConfig(dense=True), d_model=67, num_labels=3).dense.weight.detach()
 
     assert drawn(1).equal(drawn(1))
     assert not drawn(1).equal(drawn(2))

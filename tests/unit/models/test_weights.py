@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from dragoman.errors import RunError
-from dragoman.models.config import TransformerConfig
-from dragoman.models.weights import load_tensors, save_tensors, set_weights, weights
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.weights import get_weights, load_tensors, save_tensors, set_weights
 from tests.networks import NO_DROPOUT, random_transformer
 
 
 def network(*, seed=1, **options):
-    config = TransformerConfig(
-        **{"size": 15, "heads": 3, "feed_forward": 19, "encoder_layers": 1, "decoder_layers": 2, **options},
+    config = EncoderDecoderConfig(
+        **{"d_model": 15, "num_heads": 3, "d_ff": 19, "encoder_layers": 1, "decoder_layers": 2, **options},
         dropout=NO_DROPOUT,
     )
     return random_transformer(config, source_vocabulary=17, target_vocabulary=17, seed=seed)
@@ -29,8 +29,8 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 def test_there_and_back(path, tie):
-    model, other = network(tie=tie), network(tie=tie, seed=2)
-    save_tensors(path, weights(model))
+    model, other = network(tie_embeddings=tie), network(tie_embeddings=tie, seed=2)
+    save_tensors(path, get_weights(model))
     assert not torch.equal(logits(other), logits(model))
     set_weights(other, load_tensors(path))
     assert torch.equal(logits(other), logits(model))
@@ -38,8 +38,8 @@ def test_there_and_back(path, tie):
 
 @pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
 def test_a_tied_weight_is_stored_once(path, tie, matrices):
-    model = network(tie=tie)
-    save_tensors(path, weights(model))
+    model = network(tie_embeddings=tie)
+    save_tensors(path, get_weights(model))
     stored = load_tensors(path)
     assert sum(tensor.shape == (17, 15) for tensor in stored.values()) == matrices
     assert sum(tensor.numel() for tensor in stored.values()) == sum(each.numel() for each in model.parameters())
@@ -47,14 +47,14 @@ def test_a_tied_weight_is_stored_once(path, tie, matrices):
 
 
 def test_tied_weights_stay_tied_when_set(path):
-    model = network(tie="all")
-    set_weights(model, weights(network(tie="all", seed=2)))
+    model = network(tie_embeddings="all")
+    set_weights(model, get_weights(network(tie_embeddings="all", seed=2)))
     assert model.unembedding.weight is model.source_embedding.tokens.weight
 
 
 def test_the_tensors_are_the_model_s_own_and_setting_them_copies():
     model, other = network(), network(seed=2)
-    taken = weights(model)
+    taken = get_weights(model)
     set_weights(other, taken)
     name, parameter = next(iter(model.named_parameters()))
     assert taken[name].data_ptr() == parameter.data_ptr()
@@ -64,7 +64,7 @@ def test_the_tensors_are_the_model_s_own_and_setting_them_copies():
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 100, 0.5, -1])
 def test_a_truncated_file_is_named(path, kept):
-    save_tensors(path, weights(network()))
+    save_tensors(path, get_weights(network()))
     content = path.read_bytes()
     cut = int(len(content) * kept) if isinstance(kept, float) else kept
     path.write_bytes(content[:cut])
@@ -94,17 +94,17 @@ def test_a_folder_is_named(tmp_path):
     [
         ({"decoder_layers": 3}, r"has an unknown decoder\.2"),
         ({"decoder_layers": 1}, r"lacks decoder\.1"),
-        ({"feed_forward": 23}, r"has another shape of decoder\.0\.feed_forward\.inner"),
-        ({"tie": "none"}, "has an unknown target_embedding"),
+        ({"d_ff": 23}, r"has another shape of decoder\.0\.feed_forward\.inner"),
+        ({"tie_embeddings": "none"}, "has an unknown target_embedding"),
         ({"bias": False}, "lacks decoder"),
-        ({"size": 21}, "has another shape"),
+        ({"d_model": 21}, "has another shape"),
     ],
 )
 def test_weights_of_another_configuration_are_refused_and_change_nothing(options, fault):
     model = network()
-    before = {name: tensor.clone() for name, tensor in weights(model).items()}
+    before = {name: tensor.clone() for name, tensor in get_weights(model).items()}
     with pytest.raises(RunError, match=fault) as caught:
-        set_weights(model, weights(network(**options)), where="runs/a/model.safetensors")
+        set_weights(model, get_weights(network(**options)), where="runs/a/model.safetensors")
     assert str(caught.value).startswith("runs/a/model.safetensors: ")
     assert "Use the config.yaml they were trained with" in str(caught.value)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in weights(model).items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in get_weights(model).items())

@@ -5,23 +5,23 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.attention import Full, MultiHeadAttention
-from dragoman.nn.masks import causal, within
+from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import DotScore
 from tests.written_out import attention
 
 
-def layer(*, heads=3, key_value_heads=3, bias=True, dropout=0.0):
+def layer(*, heads=3, num_kv_heads=3, bias=True, dropout=0.0):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return MultiHeadAttention(
-            size=5 * heads,
-            heads=heads,
-            key_value_heads=key_value_heads,
+            d_model=5 * heads,
+            num_heads=heads,
+            num_kv_heads=num_kv_heads,
             bias=bias,
             dropout=dropout,
             score=DotScore(scale=1 / math.sqrt(5)),
-            pattern=Full(causal=False),
+            pattern=FullAttention(causal=False),
         ).eval()
 
 
@@ -30,20 +30,20 @@ def inputs(size, *, places=7):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("heads", "key_value_heads"), [(1, 1), (3, 3), (3, 1), (6, 2)])
-def test_the_equation(heads, key_value_heads, bias):
-    own = layer(heads=heads, key_value_heads=key_value_heads, bias=bias)
+@pytest.mark.parametrize(("heads", "num_kv_heads"), [(1, 1), (3, 3), (3, 1), (6, 2)])
+def test_the_equation(heads, num_kv_heads, bias):
+    own = layer(heads=heads, num_kv_heads=num_kv_heads, bias=bias)
     x, other = inputs(5 * heads), inputs(5 * heads, places=11)
-    mask = within(torch.tensor([2, 11]), 11)
-    seen = own.keys_values(other)
-    assert seen.keys.shape == (2, key_value_heads, 11, 5)
+    mask = padding_mask(torch.tensor([2, 11]), 11)
+    seen = own.project_keys_values(other)
+    assert seen.keys.shape == (2, num_kv_heads, 11, 5)
     torch.testing.assert_close(own(x, seen, mask), attention(own, x, other, mask))
 
 
 def test_dropout_on_the_weights_is_for_training_alone():
     own = layer(dropout=0.5)
     x = inputs(15)
-    seen, mask = own.keys_values(x), causal(7, 7)
+    seen, mask = own.project_keys_values(x), causal_mask(7, 7)
     torch.testing.assert_close(own(x, seen, mask), attention(own, x, x, mask))
     own.train()
     assert not torch.equal(own(x, seen, mask), own(x, seen, mask))
@@ -52,4 +52,6 @@ def test_dropout_on_the_weights_is_for_training_alone():
 def test_the_reference_road_of_training_is_the_equation_where_nothing_falls():
     own = layer(dropout=1e-9).train()
     x = inputs(15)
-    torch.testing.assert_close(own(x, own.keys_values(x), causal(7, 7)), attention(own, x, x, causal(7, 7)))
+    torch.testing.assert_close(
+        own(x, own.project_keys_values(x), causal_mask(7, 7)), attention(own, x, x, causal_mask(7, 7))
+    )

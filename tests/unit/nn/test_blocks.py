@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.attention import Full, MultiHeadAttention
+from dragoman.nn.attention import FullAttention, MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.feed_forward import FeedForward
-from dragoman.nn.masks import causal, within
+from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.norms import build_norm
 from dragoman.nn.scores import DotScore
 from tests.written_out import attention, feed_forward, normalised
@@ -20,18 +20,18 @@ ORDERS = pytest.mark.parametrize("position", ["pre", "post"])
 
 def attention_layer(*, causal=False):
     return MultiHeadAttention(
-        size=SIZE,
-        heads=3,
-        key_value_heads=3,
+        d_model=SIZE,
+        num_heads=3,
+        num_kv_heads=3,
         bias=True,
         dropout=0.0,
         score=DotScore(scale=1 / math.sqrt(5)),
-        pattern=Full(causal=causal),
+        pattern=FullAttention(causal=causal),
     )
 
 
 def feed_forward_layer():
-    return FeedForward(size=SIZE, hidden_size=19, activation="relu", gated=False, bias=True, dropout=0.0)
+    return FeedForward(d_model=SIZE, d_ff=19, activation="relu", gated=False, bias=True, dropout=0.0)
 
 
 def around(norm, position):
@@ -48,7 +48,9 @@ def encoder_block(norm, position):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return randomised(
-            EncoderBlock(attention=attention_layer(), feed_forward=feed_forward_layer(), around=around(norm, position))
+            EncoderBlock(
+                attention=attention_layer(), feed_forward=feed_forward_layer(), build_residual=around(norm, position)
+            )
         )
 
 
@@ -60,7 +62,7 @@ def decoder_block(norm, position):
                 attention=attention_layer(causal=True),
                 cross_attention=attention_layer(),
                 feed_forward=feed_forward_layer(),
-                around=around(norm, position),
+                build_residual=around(norm, position),
             )
         )
 
@@ -76,48 +78,48 @@ def surrounded(residual, x, sublayer):
     return x + sublayer(normalised(residual.norm, x))
 
 
-def decoded(block, x, source, allowed, source_allowed):
+def decoded(block, x, source, mask, source_mask):
     """Self-attention, attention to the source, feed-forward."""
-    x = surrounded(block.around_attention, x, lambda y: attention(block.attention, y, y, allowed))
+    x = surrounded(block.attention_residual, x, lambda y: attention(block.attention, y, y, mask))
     x = surrounded(
-        block.around_cross_attention, x, lambda y: attention(block.cross_attention, y, source, source_allowed)
+        block.cross_attention_residual, x, lambda y: attention(block.cross_attention, y, source, source_mask)
     )
-    return surrounded(block.around_feed_forward, x, lambda y: feed_forward(block.feed_forward, y))
+    return surrounded(block.feed_forward_residual, x, lambda y: feed_forward(block.feed_forward, y))
 
 
 @NORMS
 @ORDERS
 def test_an_encoder_block(norm, position):
-    block, x, allowed = encoder_block(norm, position), inputs(2, 7), within(torch.tensor([3, 7]), 7)
-    middle = surrounded(block.around_attention, x, lambda y: attention(block.attention, y, y, allowed))
-    expected = surrounded(block.around_feed_forward, middle, lambda y: feed_forward(block.feed_forward, y))
-    torch.testing.assert_close(block(x, allowed), expected)
+    block, x, mask = encoder_block(norm, position), inputs(2, 7), padding_mask(torch.tensor([3, 7]), 7)
+    middle = surrounded(block.attention_residual, x, lambda y: attention(block.attention, y, y, mask))
+    expected = surrounded(block.feed_forward_residual, middle, lambda y: feed_forward(block.feed_forward, y))
+    torch.testing.assert_close(block(x, mask), expected)
 
 
 @NORMS
 @ORDERS
 def test_a_decoder_block_with_all_positions_in_parallel(norm, position):
     block, x, source = decoder_block(norm, position), inputs(2, 5), inputs(2, 7)
-    allowed, source_allowed = causal(5, 5), within(torch.tensor([3, 7]), 7)
-    memory = block.cross_attention.keys_values(source)
-    output, present = block(x, memory, None, allowed=None, memory_allowed=source_allowed)
-    torch.testing.assert_close(output, decoded(block, x, source, allowed, source_allowed))
-    assert present.positions == 5
+    mask, source_mask = causal_mask(5, 5), padding_mask(torch.tensor([3, 7]), 7)
+    memory = block.cross_attention.project_keys_values(source)
+    output, present = block(x, memory, None, mask=None, memory_mask=source_mask)
+    torch.testing.assert_close(output, decoded(block, x, source, mask, source_mask))
+    assert present.length == 5
 
 
 @ORDERS
 def test_a_decoder_block_with_one_position_after_the_past(position):
     """Two sentences with three hypotheses each look at one memory a sentence."""
     block, x, source = decoder_block("layer", position), inputs(6, 5), inputs(2, 7)
-    source_allowed = within(torch.tensor([3, 7]), 7)
+    source_mask = padding_mask(torch.tensor([3, 7]), 7)
     copies = [0, 0, 0, 1, 1, 1]
-    expected = decoded(block, x, source[copies], causal(5, 5), source_allowed[copies])
-    memory = block.cross_attention.keys_values(source)
+    expected = decoded(block, x, source[copies], causal_mask(5, 5), source_mask[copies])
+    memory = block.cross_attention.project_keys_values(source)
     past = None
     for place in range(5):
-        output, past = block(x[:, place, None], memory, past, allowed=None, memory_allowed=source_allowed)
+        output, past = block(x[:, place, None], memory, past, mask=None, memory_mask=source_mask)
         torch.testing.assert_close(output[:, 0], expected[:, place])
-        assert past.positions == place + 1
+        assert past.length == place + 1
 
 
 @ORDERS

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.dropout import Dropout, dropout, rows_known_by
+from dragoman.nn.dropout import Dropout, dropout, dropout_keys
 
 COUNT = 4 * 65_537 + 3  # the last word serves three elements
 LANES = 4
@@ -75,9 +75,9 @@ def test_one_call_after_another_drops_anew():
 
 def test_what_a_row_loses_follows_from_its_key():
     x = torch.ones(5, 3, 71)
-    with rows_known_by(torch.tensor([11, 7, 13, 2, 5])):
+    with dropout_keys(torch.tensor([11, 7, 13, 2, 5])):
         all_five = dropped(x, 0.3)
-    with rows_known_by(torch.tensor([13, 11])):
+    with dropout_keys(torch.tensor([13, 11])):
         two_of_them = dropped(x[:2], 0.3)
     assert torch.equal(two_of_them, all_five[[2, 0]])
     assert not torch.equal(all_five[1], all_five[0])
@@ -88,9 +88,9 @@ def test_what_a_place_loses_does_not_hang_on_the_padding():
 
 
 def test_rows_that_an_example_became_lose_each_their_own():
-    with rows_known_by(torch.tensor([11, 7])):
+    with dropout_keys(torch.tensor([11, 7])):
         six = dropped(torch.ones(6, 101), 0.3)
-    with rows_known_by(torch.tensor([7])):
+    with dropout_keys(torch.tensor([7])):
         three = dropped(torch.ones(3, 101), 0.3)
     assert torch.equal(six[3:], three)
     assert len(six.unique(dim=0)) == 6

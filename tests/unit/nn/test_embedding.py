@@ -7,34 +7,34 @@ from torch import nn
 
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.positions.learned import LearnedPositions
-from dragoman.nn.positions.sinusoidal import Sinusoids, sinusoids
+from dragoman.nn.positions.sinusoidal import SinusoidalPositions, sinusoidal_positions
 
 TOKENS = torch.tensor([[2, 7, 10], [1, 1, 0]])
 PLACES = torch.tensor([[0, 1, 2]])
 
 
 def test_tokens_are_scaled_and_positions_are_not():
-    embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=Sinusoids(size=5), dropout=0.0)
-    expected = math.sqrt(5) * embedding.tokens.weight[TOKENS] + sinusoids(PLACES, 5)
+    embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=SinusoidalPositions(size=5), dropout=0.0)
+    expected = math.sqrt(5) * embedding.tokens.weight[TOKENS] + sinusoidal_positions(PLACES, 5)
     torch.testing.assert_close(embedding(TOKENS, PLACES), expected)
 
 
 def test_learnt_positions_are_added():
-    table = LearnedPositions(length=3, size=5)
+    table = LearnedPositions(max_length=3, size=5)
     embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=table, dropout=0.0)
     expected = math.sqrt(5) * embedding.tokens.weight[TOKENS] + table.table.weight[PLACES]
     torch.testing.assert_close(embedding(TOKENS, PLACES), expected)
 
 
 def test_each_row_may_stand_at_its_own_place():
-    embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=Sinusoids(size=5), dropout=0.0)
+    embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=SinusoidalPositions(size=5), dropout=0.0)
     places = torch.tensor([[3], [0]])
-    expected = math.sqrt(5) * embedding.tokens.weight[TOKENS[:, :1]] + sinusoids(places, 5)
+    expected = math.sqrt(5) * embedding.tokens.weight[TOKENS[:, :1]] + sinusoidal_positions(places, 5)
     torch.testing.assert_close(embedding(TOKENS[:, :1], places), expected)
 
 
 def test_dropout_falls_on_the_sum_in_training_alone():
-    embedding = TokenEmbedding(tokens=nn.Embedding(11, 701), positions=Sinusoids(size=701), dropout=0.5)
+    embedding = TokenEmbedding(tokens=nn.Embedding(11, 701), positions=SinusoidalPositions(size=701), dropout=0.5)
     assert (embedding(TOKENS, PLACES) == 0).any()
     assert not (embedding.eval()(TOKENS, PLACES) == 0).all(dim=-1).any()
     assert torch.equal(embedding(TOKENS, PLACES), embedding(TOKENS, PLACES))

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from dragoman.nn.feed_forward import FeedForward, activate
+from dragoman.nn.feed_forward import FeedForward, activation_function
 from tests.written_out import activated, feed_forward
 
 
 def network(*, activation="relu", gated=False, bias=True, dropout=0.0):
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return FeedForward(size=5, hidden_size=11, activation=activation, gated=gated, bias=bias, dropout=dropout)
+        return FeedForward(d_model=5, d_ff=11, activation=activation, gated=gated, bias=bias, dropout=dropout)
 
 
 X = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
@@ -19,7 +19,7 @@ X = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
 @pytest.mark.parametrize("name", ["relu", "gelu", "silu"])
 def test_activations(name):
     x = torch.linspace(-7, 7, 101)
-    torch.testing.assert_close(activate(x, name), activated(x, name))
+    torch.testing.assert_close(activation_function(x, name), activated(x, name))
 
 
 @pytest.mark.parametrize("bias", [True, False])

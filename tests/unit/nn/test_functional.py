@@ -5,18 +5,18 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.functional import attend, attend_fused, weigh
-from dragoman.nn.masks import causal, latest
+from dragoman.nn.functional import fused_attention, masked_softmax, reference_attention
+from dragoman.nn.masks import causal_mask, left_padding_mask
 from dragoman.nn.scores import scaled_dot
 from tests.written_out import heads_attended
 
-ROADS = pytest.mark.parametrize("road", [attend, attend_fused])
+ROADS = pytest.mark.parametrize("road", [reference_attention, fused_attention])
 FORMATS = pytest.mark.parametrize("number_format", [torch.float32, torch.bfloat16])
 
 
-def tensors(*, key_value_heads=3, queries=5, keys=7, head_size=2, value_size=2, number_format=torch.float32):
+def tensors(*, num_kv_heads=3, queries=5, keys=7, head_size=2, value_size=2, number_format=torch.float32):
     generator = torch.Generator().manual_seed(1)
-    shapes = [(3, queries, head_size), (key_value_heads, keys, head_size), (key_value_heads, keys, value_size)]
+    shapes = [(3, queries, head_size), (num_kv_heads, keys, head_size), (num_kv_heads, keys, value_size)]
     return [torch.randn(2, *shape, generator=generator).to(number_format) for shape in shapes]
 
 
@@ -35,7 +35,7 @@ VALUES = [[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]]
 
 def test_masked_attention_of_three_words():
     query, key = (torch.tensor(rows)[None, None] for rows in (QUERIES, KEYS))
-    weights = weigh(scaled_dot(query, key), causal(3, 3))[0, 0]
+    weights = masked_softmax(scaled_dot(query, key), causal_mask(3, 3))[0, 0]
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(3))
     assert (weights.triu(diagonal=1) == 0).all()
     assert (weights.tril()[torch.ones(3, 3).tril().bool()] > 0).all()
@@ -50,7 +50,7 @@ def test_masked_attention_of_three_words():
 @ROADS
 def test_the_first_of_three_words_takes_its_own_value(road):
     query, key, value = (torch.tensor(rows)[None, None] for rows in (QUERIES, KEYS, VALUES))
-    output = road(query, key, value, allowed=causal(3, 3))[0, 0]
+    output = road(query, key, value, mask=causal_mask(3, 3))[0, 0]
     assert output[0].tolist() == VALUES[0]
     first = math.exp(1 / math.sqrt(2)) / (math.exp(1 / math.sqrt(2)) + math.exp(2 / math.sqrt(2)))
     expected = [first * one + (1 - first) * two for one, two in zip(VALUES[0], VALUES[1], strict=True)]
@@ -58,14 +58,14 @@ def test_the_first_of_three_words_takes_its_own_value(road):
 
 
 @ROADS
-@pytest.mark.parametrize("key_value_heads", [1, 3])
+@pytest.mark.parametrize("num_kv_heads", [1, 3])
 @pytest.mark.parametrize("value_size", [2, 11])
 @pytest.mark.parametrize("mask_shape", [(1, 1, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7)])
-def test_the_equation(road, key_value_heads, value_size, mask_shape):
-    query, key, value = tensors(key_value_heads=key_value_heads, value_size=value_size)
+def test_the_equation(road, num_kv_heads, value_size, mask_shape):
+    query, key, value = tensors(num_kv_heads=num_kv_heads, value_size=value_size)
     mask = random_mask(*mask_shape)
     expected = heads_attended(query, key, value, mask)
-    torch.testing.assert_close(road(query, key, value, allowed=mask), expected)
+    torch.testing.assert_close(road(query, key, value, mask=mask), expected)
 
 
 @ROADS
@@ -82,7 +82,7 @@ def test_a_query_that_may_see_nothing_receives_zeros(road, number_format):
     mask = random_mask(2, 3, 5, 7)
     mask[0, 1, 2] = False
     mask[1, 2] = False
-    output = road(*inputs, allowed=mask)
+    output = road(*inputs, mask=mask)
     assert output.dtype == number_format
     assert (output[0, 1, 2] == 0).all()
     assert (output[1, 2] == 0).all()
@@ -100,7 +100,7 @@ def test_a_young_hypothesis_behind_a_long_stretch_of_padding(road, number_format
     """Fused kernels go over the keys block by block, and here whole blocks are forbidden."""
     ages = torch.tensor([3, 1201])
     query, key, value = tensors(queries=1, keys=1201, number_format=number_format)
-    output = road(query, key, value, allowed=latest(ages, 1201))
+    output = road(query, key, value, mask=left_padding_mask(ages, 1201))
     alone = road(query[:1], key[:1, :, -3:], value[:1, :, -3:])
     close = {} if number_format == torch.float32 else {"atol": 0.02, "rtol": 0.02}
     torch.testing.assert_close(output[:1], alone, **close)
@@ -110,18 +110,18 @@ def test_a_young_hypothesis_behind_a_long_stretch_of_padding(road, number_format
 @FORMATS
 def test_weights_are_exactly_zero_where_nothing_is_allowed_however_large_the_scores(number_format):
     logits = torch.tensor([[[[1e4, -1e4, 3e4, 0.0]]]], dtype=number_format)
-    allowed = torch.tensor([[[[False, True, False, True]]]])
-    assert weigh(logits, allowed).flatten().tolist() == [0.0, 0.0, 0.0, 1.0]
-    assert weigh(logits, torch.zeros_like(allowed)).flatten().tolist() == [0.0] * 4
+    mask = torch.tensor([[[[False, True, False, True]]]])
+    assert masked_softmax(logits, mask).flatten().tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert masked_softmax(logits, torch.zeros_like(mask)).flatten().tolist() == [0.0] * 4
 
 
 def test_dropout_falls_on_the_weights_and_keeps_their_expectation():
     query, key, _ = tensors(head_size=7)
     identity = torch.eye(7).expand(2, 3, 7, 7)
-    weights = weigh(scaled_dot(query, key), None)
+    weights = masked_softmax(scaled_dot(query, key), None)
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        dropped = attend(query, key, identity, drop=0.25)
+        dropped = reference_attention(query, key, identity, dropout_p=0.25)
     kept = dropped != 0
     assert 0.5 < kept.float().mean() < 0.95
     torch.testing.assert_close(dropped[kept], weights[kept] / 0.75)

@@ -2,14 +2,14 @@
 
 import torch
 
-from dragoman.nn.kv_cache import KeysValues
+from dragoman.nn.kv_cache import KVCache
 
 
 def kept(rows, positions):
     """Row r and position p hold 10 r + p as key, and its negative as value."""
     numbers = 10.0 * torch.arange(rows)[:, None] + torch.arange(positions)
     keys = numbers[:, None, :, None].expand(rows, 2, positions, 3)
-    return KeysValues(keys, -keys)
+    return KVCache(keys, -keys)
 
 
 def numbers(cache):
@@ -22,7 +22,7 @@ def test_new_positions_come_after():
     first, new = kept(2, 2), kept(2, 1)
     assert numbers(first.append(new)) == [[0, 1, 0], [10, 11, 10]]
     assert numbers(first) == [[0, 1], [10, 11]]
-    assert first.append(new).positions == 3
+    assert first.append(new).length == 3
 
 
 def test_nothing_yet_takes_the_first_position():
@@ -30,8 +30,8 @@ def test_nothing_yet_takes_the_first_position():
 
 
 def test_rows_are_taken_in_any_order_and_more_than_once():
-    assert numbers(kept(3, 2).take(torch.tensor([2, 0, 2, 2]))) == [[20, 21], [0, 1], [20, 21], [20, 21]]
-    assert numbers(kept(3, 2).take(torch.tensor([], dtype=torch.long))) == []
+    assert numbers(kept(3, 2).select(torch.tensor([2, 0, 2, 2]))) == [[20, 21], [0, 1], [20, 21], [20, 21]]
+    assert numbers(kept(3, 2).select(torch.tensor([], dtype=torch.long))) == []
 
 
 def test_room_before_and_after():
@@ -41,7 +41,7 @@ def test_room_before_and_after():
 
 
 def test_rows_are_stacked():
-    assert numbers(kept(1, 2).stack(kept(2, 2))) == [[0, 1], [0, 1], [10, 11]]
+    assert numbers(kept(1, 2).concat(kept(2, 2))) == [[0, 1], [0, 1], [10, 11]]
 
 
 def test_rows_are_moved_to_the_end_each_by_its_own():

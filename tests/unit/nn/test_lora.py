@@ -5,15 +5,15 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.models.config import TransformerConfig
-from dragoman.models.weights import set_weights, weights
-from dragoman.nn.lora import Lora, adapt, merged
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.weights import get_weights, set_weights
+from dragoman.nn.lora import LoraConfig, apply_lora, merge_lora
 from tests.networks import NO_DROPOUT, random_transformer
 
-CONFIG = TransformerConfig(
-    size=8, heads=2, encoder_layers=1, decoder_layers=1, feed_forward=11, dropout=NO_DROPOUT, tie="all"
+CONFIG = EncoderDecoderConfig(
+    d_model=8, num_heads=2, encoder_layers=1, decoder_layers=1, d_ff=11, dropout=NO_DROPOUT, tie_embeddings="all"
 )
-EVERYTHING = Lora(rank=3, alpha=7.0, targets=("query", "key", "value", "output", "inner", "outer"))
+EVERYTHING = LoraConfig(rank=3, alpha=7.0, targets=("query", "key", "value", "output", "inner", "outer"))
 SOURCE, LENGTHS, TARGET = torch.tensor([[5, 7, 3]]), torch.tensor([3]), torch.tensor([[2, 4, 9, 11, 5]])
 
 
@@ -21,46 +21,46 @@ def network(seed: int = 0) -> nn.Module:
     return random_transformer(CONFIG, source_vocabulary=13, target_vocabulary=13, seed=seed)
 
 
-def adapted(config: Lora, *, stirred: bool) -> nn.Module:
+def adapted(config: LoraConfig, *, stirred: bool) -> nn.Module:
     model = network()
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        adapt(model, config)
+        apply_lora(model, config)
         for parameter in model.parameters():
             if stirred and parameter.requires_grad:
                 parameter.data.add_(0.3 * torch.randn_like(parameter))
     return model
 
 
-@pytest.mark.parametrize("config", [Lora(), EVERYTHING])
+@pytest.mark.parametrize("config", [LoraConfig(), EVERYTHING])
 def test_nothing_has_changed_before_the_first_update(config):
     expected = network()(SOURCE, LENGTHS, TARGET)
     torch.testing.assert_close(adapted(config, stirred=False)(SOURCE, LENGTHS, TARGET), expected, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("config", [Lora(), EVERYTHING])
+@pytest.mark.parametrize("config", [LoraConfig(), EVERYTHING])
 def test_merged_it_is_a_plain_network_that_says_the_same(config):
     model = adapted(config, stirred=True)
     expected = model(SOURCE, LENGTHS, TARGET)
     plain = network(seed=1)
-    set_weights(plain, merged(weights(model), config))
+    set_weights(plain, merge_lora(get_weights(model), config))
     torch.testing.assert_close(plain(SOURCE, LENGTHS, TARGET), expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(network()(SOURCE, LENGTHS, TARGET), expected, atol=1e-3)
 
 
 def test_the_change_is_the_paper_s():
     """Hu et al. (2021), equation 3, by hand on one matrix."""
-    model = adapted(Lora(rank=3, alpha=7.0), stirred=True)
-    tensors = weights(model)
+    model = adapted(LoraConfig(rank=3, alpha=7.0), stirred=True)
+    tensors = get_weights(model)
     place = "encoder.0.attention.query"
     up, down = (tensors[f"{place}.parametrizations.weight.0.{part}"] for part in ("up", "down"))
     assert (up.shape, down.shape) == ((8, 3), (3, 8))
-    expected = weights(network())[f"{place}.weight"] + 7 / 3 * sum(torch.outer(up[:, n], down[n]) for n in range(3))
-    torch.testing.assert_close(merged(tensors, Lora(rank=3, alpha=7.0))[f"{place}.weight"], expected)
+    expected = get_weights(network())[f"{place}.weight"] + 7 / 3 * sum(torch.outer(up[:, n], down[n]) for n in range(3))
+    torch.testing.assert_close(merge_lora(tensors, LoraConfig(rank=3, alpha=7.0))[f"{place}.weight"], expected)
 
 
 def test_only_the_changes_learn():
-    model = adapted(Lora(rank=3), stirred=True)
+    model = adapted(LoraConfig(rank=3), stirred=True)
     model(SOURCE, LENGTHS, TARGET).square().sum().backward()
     learning = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert learning == {name for name, _ in model.named_parameters() if name.endswith((".up", ".down"))}
@@ -69,4 +69,4 @@ def test_only_the_changes_learn():
 
 def test_a_map_that_is_not_there_is_said():
     with pytest.raises(ConfigError, match=r"targets = gate: the network has no such map"):
-        adapt(network(), Lora(targets=("gate",)))
+        apply_lora(network(), LoraConfig(targets=("gate",)))

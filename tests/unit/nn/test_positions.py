@@ -7,7 +7,7 @@ import torch
 
 from dragoman.errors import DataError
 from dragoman.nn.positions.learned import LearnedPositions
-from dragoman.nn.positions.sinusoidal import Sinusoids, sinusoids
+from dragoman.nn.positions.sinusoidal import SinusoidalPositions, sinusoidal_positions
 
 
 def by_formula(position, size):
@@ -23,32 +23,32 @@ def by_formula(position, size):
 def test_the_formula(size):
     places = [0, 1, 2, 3, 17, 101]
     expected = torch.tensor([by_formula(place, size) for place in places])
-    torch.testing.assert_close(sinusoids(torch.tensor(places), size), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(sinusoidal_positions(torch.tensor(places), size), expected, atol=1e-5, rtol=0)
 
 
 def test_there_is_no_end():
     far = torch.tensor([100_003])
-    torch.testing.assert_close(sinusoids(far, 6), torch.tensor([by_formula(100_003, 6)]), atol=0.02, rtol=0)
+    torch.testing.assert_close(sinusoidal_positions(far, 6), torch.tensor([by_formula(100_003, 6)]), atol=0.02, rtol=0)
 
 
 def test_any_shape_of_places():
     places = torch.tensor([[0, 3, 5], [7, 1, 0]])
-    module = Sinusoids(size=11)
+    module = SinusoidalPositions(size=11)
     assert list(module.parameters()) == []
     assert module(places).shape == (2, 3, 11)
-    assert torch.equal(module(places)[1, 0], sinusoids(torch.tensor([7]), 11)[0])
+    assert torch.equal(module(places)[1, 0], sinusoidal_positions(torch.tensor([7]), 11)[0])
 
 
 def test_a_learnt_table_gives_its_rows():
-    table = LearnedPositions(length=5, size=3)
+    table = LearnedPositions(max_length=5, size=3)
     places = torch.tensor([[0, 4], [2, 2]])
     assert torch.equal(table(places), table.table.weight[places])
     assert table(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0, 3)
 
 
 def test_beyond_its_end_a_learnt_table_refuses():
-    table = LearnedPositions(length=5, size=3)
-    with pytest.raises(DataError, match=r"position 7, .* ends at 4; shorten .* larger model\.positions\.length"):
+    table = LearnedPositions(max_length=5, size=3)
+    with pytest.raises(DataError, match=r"position 7, .* end at 4; shorten .* larger model\.positions\.max_length"):
         table(torch.tensor([[0, 1], [7, 5]]))
     with pytest.raises(DataError, match="position 5"):
         table(torch.tensor([[5]]))

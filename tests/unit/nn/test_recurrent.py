@@ -7,11 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.masks import within
-from dragoman.nn.recurrent.attention import SourceAttention, SourceView
-from dragoman.nn.recurrent.cells import CellWeights, advance, from_input, gates_of, gru_cell, lstm_cell, parts_of
-from dragoman.nn.recurrent.decoder import Bridge, RecurrentDecoder, RecurrentLayer
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder, read_by_steps
+from dragoman.nn.masks import padding_mask
+from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
+from dragoman.nn.recurrent.cells import (
+    CellWeights,
+    cell_step,
+    gru_cell,
+    lstm_cell,
+    num_gates,
+    num_states,
+    project_input,
+)
+from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
+from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder, bidirectional_reference
 from dragoman.nn.scores import AdditiveConfig, DotConfig, ScoreConfig, build_score
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -58,19 +66,19 @@ def test_an_open_update_gate_remembers():
 def test_a_cell_has_so_many_gates_and_parts(cell):
     layer = RecurrentLayer(cell=cell, input_size=5, size=3)
     weights = CellWeights.of(layer.layer)
-    assert weights.input.shape == (3 * gates_of(cell), 5)
-    assert weights.hidden.shape == (3 * gates_of(cell), 3)
-    state = (torch.zeros(2, 3),) * parts_of(cell)
-    assert len(advance(cell, weights, from_input(cell, weights, random(2, 5)), state)) == parts_of(cell)
+    assert weights.input.shape == (3 * num_gates(cell), 5)
+    assert weights.hidden.shape == (3 * num_gates(cell), 3)
+    state = (torch.zeros(2, 3),) * num_states(cell)
+    assert len(cell_step(cell, weights, project_input(cell, weights, random(2, 5)), state)) == num_states(cell)
 
 
 @CELLS
 def test_all_at_once_is_one_place_after_the_other(cell):
     layer = RecurrentLayer(cell=cell, input_size=5, size=3)
-    x, state = random(2, 7, 5), tuple(random(2, 3, seed=seed) for seed in range(parts_of(cell)))
+    x, state = random(2, 7, 5), tuple(random(2, 3, seed=seed) for seed in range(num_states(cell)))
     at_once = layer(x, state)
-    for place, taken in enumerate(layer.from_input(x).unbind(dim=1)):
-        state = layer.advance(taken, state)
+    for place, taken in enumerate(layer.project_input(x).unbind(dim=1)):
+        state = layer.step(taken, state)
         torch.testing.assert_close(state[0], at_once[:, place])
 
 
@@ -88,12 +96,12 @@ def test_the_halves_of_the_encoder_read_from_both_ends(cell):
 
 
 @CELLS
-@pytest.mark.parametrize("road", [BidirectionalLayer.forward, read_by_steps])
+@pytest.mark.parametrize("road", [BidirectionalLayer.forward, bidirectional_reference])
 def test_the_encoder_ends_at_the_last_word_and_at_the_first(cell, road):
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     lengths = torch.tensor([2, 7, 1])
     states, last = road(layer, random(3, 7, 5), lengths)
-    assert len(last) == parts_of(cell)
+    assert len(last) == num_states(cell)
     for row, length in enumerate(lengths.tolist()):
         torch.testing.assert_close(last[0][row, :3], states[row, length - 1, :3])
         torch.testing.assert_close(last[0][row, 3:], states[row, 0, 3:])
@@ -104,7 +112,7 @@ def test_the_encoder_ends_at_the_last_word_and_at_the_first(cell, road):
 def test_the_slow_road_of_the_encoder_agrees_with_the_fast(cell):
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     x, lengths = random(3, 7, 5), torch.tensor([2, 7, 1])
-    torch.testing.assert_close(read_by_steps(layer, x, lengths), layer(x, lengths))
+    torch.testing.assert_close(bidirectional_reference(layer, x, lengths), layer(x, lengths))
 
 
 def test_layers_stand_on_one_another():
@@ -117,12 +125,12 @@ def test_layers_stand_on_one_another():
 
 
 def test_a_bridge_bounds_the_hidden_state_alone():
-    bridge = Bridge(cell="lstm", encoder_size=6, size=5)
+    bridge = DecoderInit(cell="lstm", encoder_size=6, size=5)
     last = (random(2, 6), 10 * random(2, 6, seed=1))
     hidden, cell = bridge(last)
     torch.testing.assert_close(hidden, bridge.hidden(last[0]).tanh())
     torch.testing.assert_close(cell, bridge.rest[0](last[1]))
-    assert len(Bridge(cell="gru", encoder_size=6, size=5)(last[:1])) == 1
+    assert len(DecoderInit(cell="gru", encoder_size=6, size=5)(last[:1])) == 1
 
 
 def attention(config: ScoreConfig, *, size: int = 5, value_size: int = 5) -> SourceAttention:
@@ -130,8 +138,8 @@ def attention(config: ScoreConfig, *, size: int = 5, value_size: int = 5) -> Sou
     return SourceAttention(score=score, size=size, value_size=value_size)
 
 
-def view_of(layer: SourceAttention, encoded: Tensor, lengths: list[int]) -> SourceView:
-    return SourceView(layer.keys_values(encoded), within(torch.tensor(lengths), encoded.shape[1]))
+def view_of(layer: SourceAttention, encoded: Tensor, lengths: list[int]) -> AttentionMemory:
+    return AttentionMemory(layer.keys_values(encoded), padding_mask(torch.tensor(lengths), encoded.shape[1]))
 
 
 def test_attention_by_hand():
@@ -167,7 +175,7 @@ def decoder(*, feeds_input: bool, looks: bool = True, cell: str = "lstm", layers
     return RecurrentDecoder(
         layers=[RecurrentLayer(cell=cell, input_size=size, size=5) for size in sizes],
         attention=attention(AdditiveConfig(), value_size=6) if looks else None,
-        feeds_input=feeds_input,
+        use_input_feeding=feeds_input,
         layer_dropout=dropout.get("layer_dropout", 0.0),
         output_dropout=dropout.get("output_dropout", 0.0),
     )
@@ -175,7 +183,7 @@ def decoder(*, feeds_input: bool, looks: bool = True, cell: str = "lstm", layers
 
 def first_cells(cell: str, layers: int, rows: int) -> tuple[tuple[Tensor, ...], ...]:
     return tuple(
-        tuple(random(rows, 5, seed=10 * layer + part) for part in range(parts_of(cell))) for layer in range(layers)
+        tuple(random(rows, 5, seed=10 * layer + part) for part in range(num_states(cell))) for layer in range(layers)
     )
 
 
@@ -192,10 +200,10 @@ def test_the_decoder_by_its_equations(cell, feeds_input, layers):
     for place in range(4):
         x = embedded[:, place]
         for number, layer in enumerate(model.layers):
-            taken = layer.from_input(x)
+            taken = layer.project_input(x)
             if number == 0 and feeds_input:
-                taken = taken + fed @ model.feed.weight.t()
-            states[number] = layer.advance(taken, states[number])
+                taken = taken + fed @ model.input_feeding.weight.t()
+            states[number] = layer.step(taken, states[number])
             x = states[number][0]
         context = (model.attention.weights(x[:, None], view) @ encoded)[:, 0]
         fed = torch.cat([context, x], dim=1) @ model.attention.combine.weight.t()
@@ -208,11 +216,11 @@ def test_feeding_is_a_wider_input():
     model, cells = decoder(feeds_input=True, layers=1), first_cells("lstm", 1, 2)
     view = view_of(model.attention, random(2, 3, 6, seed=1), [3, 2])
     x, fed = random(2, 7), random(2, 5, seed=2)
-    output, _ = model.advance(model.from_embedding(x), cells, fed=fed, view=view)
+    output, _ = model.step(model.project_input(x), cells, fed=fed, view=view)
     wide = nn.LSTMCell(12, 5)
     weights = CellWeights.of(model.layers[0].layer)
     with torch.no_grad():
-        wide.weight_ih.copy_(torch.cat([weights.input, model.feed.weight], dim=1))
+        wide.weight_ih.copy_(torch.cat([weights.input, model.input_feeding.weight], dim=1))
         wide.weight_hh.copy_(weights.hidden)
         wide.bias_ih.copy_(weights.input_bias)
         wide.bias_hh.copy_(weights.hidden_bias)
@@ -222,7 +230,7 @@ def test_feeding_is_a_wider_input():
 
 def test_without_attention_the_output_is_the_uppermost_state():
     model, cells = decoder(feeds_input=False, looks=False), first_cells("lstm", 2, 3)
-    output, after = model.advance(model.from_embedding(random(3, 7)), cells, fed=None, view=None)
+    output, after = model.step(model.project_input(random(3, 7)), cells, fed=None, view=None)
     assert output is after[1][0]
 
 
@@ -230,10 +238,10 @@ def test_the_beams_of_a_sentence_look_at_its_source():
     """Rows that follow one another are the hypotheses of one sentence."""
     model, cells = decoder(feeds_input=True), first_cells("lstm", 2, 6)
     encoded = random(2, 3, 6, seed=1)
-    taken, fed = model.from_embedding(random(6, 7)), random(6, 5, seed=2)
-    shared, _ = model.advance(taken, cells, fed=fed, view=view_of(model.attention, encoded, [3, 2]))
+    taken, fed = model.project_input(random(6, 7)), random(6, 5, seed=2)
+    shared, _ = model.step(taken, cells, fed=fed, view=view_of(model.attention, encoded, [3, 2]))
     copied = view_of(model.attention, encoded.repeat_interleave(3, dim=0), [3, 3, 3, 2, 2, 2])
-    alone, _ = model.advance(taken, cells, fed=fed, view=copied)
+    alone, _ = model.step(taken, cells, fed=fed, view=copied)
     torch.testing.assert_close(shared, alone)
 
 

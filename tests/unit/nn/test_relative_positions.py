@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.positions.alibi import Alibi, slopes
-from dragoman.nn.positions.distance_bias import DistanceBias
-from dragoman.nn.positions.rotary import Rotary, rotate
-from dragoman.nn.positions.shaw import RelativePositions
-from dragoman.nn.positions.t5_bias import BucketedPositions, bucket
+from dragoman.nn.positions.alibi import AlibiBias, alibi_slopes
+from dragoman.nn.positions.distance_bias import PositionBias
+from dragoman.nn.positions.rotary import RotaryPositions, apply_rotary
+from dragoman.nn.positions.shaw import ShawPositions
+from dragoman.nn.positions.t5_bias import T5Bias, relative_position_bucket
 
 
 def query(*, heads=3, queries=4, size=6):
@@ -18,7 +18,7 @@ def query(*, heads=3, queries=4, size=6):
 
 def test_each_pair_of_numbers_turns_by_its_own_rate():
     x = query(queries=3)
-    turned = rotate(x, torch.tensor([[0, 1, 5]]), base=7.0)
+    turned = apply_rotary(x, torch.tensor([[0, 1, 5]]), base=7.0)
     for index, place in enumerate((0, 1, 5)):
         for pair in range(3):
             angle = place * 7.0 ** (-2 * pair / 6)
@@ -32,7 +32,7 @@ def test_each_pair_of_numbers_turns_by_its_own_rate():
 
 def test_turned_queries_and_keys_know_their_distance_alone():
     q, k = query(queries=1), query(queries=1, size=6).flip(0)
-    rotary = Rotary(base=11.0)
+    rotary = RotaryPositions(base=11.0)
 
     def products(first, second):
         return (rotary(q, torch.tensor([[first]])) * rotary(k, torch.tensor([[second]]))).sum(-1)
@@ -44,15 +44,15 @@ def test_turned_queries_and_keys_know_their_distance_alone():
 
 def test_rows_may_stand_at_places_of_their_own():
     x = query(queries=2)
-    together = rotate(x, torch.tensor([[3, 4], [0, 9]]), base=11.0)
-    torch.testing.assert_close(together[:1], rotate(x[:1], torch.tensor([[3, 4]]), base=11.0))
-    torch.testing.assert_close(together[1:], rotate(x[1:], torch.tensor([[0, 9]]), base=11.0))
+    together = apply_rotary(x, torch.tensor([[3, 4], [0, 9]]), base=11.0)
+    torch.testing.assert_close(together[:1], apply_rotary(x[:1], torch.tensor([[3, 4]]), base=11.0))
+    torch.testing.assert_close(together[1:], apply_rotary(x[1:], torch.tensor([[0, 9]]), base=11.0))
 
 
 @pytest.mark.parametrize("past_only", [True, False])
 def test_near_distances_have_buckets_of_their_own_and_far_ones_share(past_only):
     away = torch.arange(-300, 301)
-    rows = bucket(away, buckets=16, furthest=64, past_only=past_only)
+    rows = relative_position_bucket(away, num_buckets=16, max_distance=64, causal=past_only)
     assert rows.min() == 0
     assert rows.max() == 15
     behind = {int(place): int(row) for place, row in zip(away, rows, strict=True) if place <= 0}
@@ -65,48 +65,48 @@ def test_near_distances_have_buckets_of_their_own_and_far_ones_share(past_only):
 
 
 def test_a_bucket_adds_its_number_for_each_head():
-    positions = BucketedPositions(buckets=8, furthest=7, heads=3, past_only=True)
+    positions = T5Bias(num_buckets=8, max_distance=7, num_heads=3, causal=True)
     torch.nn.init.normal_(positions.table, generator=torch.Generator().manual_seed(2))
-    bias = positions.bias(query(), keys=9, before=5)
+    bias = positions.bias(query(), keys=9, past_length=5)
     assert bias.shape == (1, 3, 4, 9)
     for i, j in [(0, 5), (0, 0), (3, 8), (2, 4)]:
-        row = bucket(torch.tensor(j - i - 5), buckets=8, furthest=7, past_only=True)
+        row = relative_position_bucket(torch.tensor(j - i - 5), num_buckets=8, max_distance=7, causal=True)
         assert torch.equal(bias[0, :, i, j], positions.table[row])
 
 
 def test_slopes_of_the_paper():
-    assert slopes(8).tolist() == [2.0**-number for number in range(1, 9)]
-    assert slopes(16).tolist() == pytest.approx([2 ** (-number / 2) for number in range(1, 17)])
+    assert alibi_slopes(8).tolist() == [2.0**-number for number in range(1, 9)]
+    assert alibi_slopes(16).tolist() == pytest.approx([2 ** (-number / 2) for number in range(1, 17)])
 
 
 def test_scores_fall_with_the_distance_on_both_sides():
-    bias = Alibi(heads=8).bias(query(heads=8), keys=9, before=4)
+    bias = AlibiBias(num_heads=8).bias(query(heads=8), keys=9, past_length=4)
     assert bias.shape == (1, 8, 4, 9)
     assert bias[0, 0, 1].tolist() == [-2.5, -2.0, -1.5, -1.0, -0.5, 0.0, -0.5, -1.0, -1.5]
     assert bias[0, 1, 0].tolist() == [-1.0, -0.75, -0.5, -0.25, 0.0, -0.25, -0.5, -0.75, -1.0]
 
 
 def test_distances_beyond_the_reach_share_one_vector():
-    positions = RelativePositions(reach=2, head_size=6, scale=0.5, adds_values=True)
+    positions = ShawPositions(max_distance=2, head_size=6, scale=0.5, adds_values=True)
     q = query()
-    bias = positions.bias(q, keys=9, before=3)
+    bias = positions.bias(q, keys=9, past_length=3)
     for i, j in [(0, 0), (0, 3), (1, 3), (3, 8), (2, 4)]:
         row = max(-2, min(2, j - i - 3)) + 2
-        torch.testing.assert_close(bias[..., i, j], 0.5 * q[:, :, i] @ positions.of_keys[row])
+        torch.testing.assert_close(bias[..., i, j], 0.5 * q[:, :, i] @ positions.key_embedding[row])
 
 
 def test_values_of_distances_are_summed_by_their_weights():
-    positions = RelativePositions(reach=2, head_size=6, scale=0.5, adds_values=True)
+    positions = ShawPositions(max_distance=2, head_size=6, scale=0.5, adds_values=True)
     weights = torch.rand(2, 3, 4, 9, generator=torch.Generator().manual_seed(5))
     expected = torch.zeros(2, 3, 4, 6)
     for i in range(4):
         for j in range(9):
             row = max(-2, min(2, j - i - 3)) + 2
-            expected[:, :, i] += weights[:, :, i, j, None] * positions.of_values[row]
-    torch.testing.assert_close(positions.values(weights, before=3), expected)
+            expected[:, :, i] += weights[:, :, i, j, None] * positions.value_embedding[row]
+    torch.testing.assert_close(positions.values(weights, past_length=3), expected)
 
 
 def test_all_three_offer_the_same():
-    assert isinstance(RelativePositions(reach=2, head_size=6, scale=1.0, adds_values=False), DistanceBias)
-    assert isinstance(BucketedPositions(buckets=8, furthest=7, heads=3, past_only=True), DistanceBias)
-    assert isinstance(Alibi(heads=3), DistanceBias)
+    assert isinstance(ShawPositions(max_distance=2, head_size=6, scale=1.0, adds_values=False), PositionBias)
+    assert isinstance(T5Bias(num_buckets=8, max_distance=7, num_heads=3, causal=True), PositionBias)
+    assert isinstance(AlibiBias(num_heads=3), PositionBias)

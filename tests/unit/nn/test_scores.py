@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.nn.functional import attend, in_chunks
+from dragoman.nn.functional import map_query_chunks, reference_attention
 from dragoman.nn.scores import Score, build_score
 from tests.variants import SCORES
 
@@ -85,21 +85,21 @@ def test_the_additive_score_is_none() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 11, 17])
-@pytest.mark.parametrize("mask", ["none", "keys", "pairs"])
-def test_a_few_queries_at_a_time_is_all_at_once(chunk: int, mask: str) -> None:
+@pytest.mark.parametrize("mask_kind", ["none", "keys", "pairs"])
+def test_a_few_queries_at_a_time_is_all_at_once(chunk: int, mask_kind: str) -> None:
     """Values and all gradients, though each chunk is computed again on the way back."""
     score, tensors = built("additive"), [tensor.requires_grad_() for tensor in inputs()]
     value = torch.randn(3, KEY_HEADS, 13, 4, generator=torch.Generator().manual_seed(4), requires_grad=True)
     shapes = {"keys": (3, 1, 1, 13), "pairs": (3, 1, 11, 13)}
-    allowed = None
-    if mask != "none":
-        allowed = torch.rand(shapes[mask], generator=torch.Generator().manual_seed(5)) < 0.6
+    mask = None
+    if mask_kind != "none":
+        mask = torch.rand(shapes[mask_kind], generator=torch.Generator().manual_seed(5)) < 0.6
 
     def road(query: Tensor, theirs: Tensor | None, first: int) -> Tensor:
-        return attend(query, score.keys(tensors[1]), value, allowed=theirs, compare=score.compare)
+        return reference_attention(query, score.keys(tensors[1]), value, mask=theirs, compare=score.compare)
 
     def ran(size: int) -> tuple[Tensor, ...]:
-        output = in_chunks(road, score.queries(tensors[0]), allowed, chunk=size)
+        output = map_query_chunks(road, score.queries(tensors[0]), mask, chunk=size)
         leaves = [*tensors, value, *score.parameters()]
         return output.detach(), *torch.autograd.grad(output.square().sum(), leaves)
 

@@ -8,15 +8,19 @@ import pytest
 import torch
 
 import dragoman.nn.sparse.bigbird
-from dragoman.nn.masks import within
-from dragoman.nn.sparse import BigBird, block_mask, random_plan
-from dragoman.nn.sparse.bigbird import NONE, gathered, in_blocks
+from dragoman.nn.masks import padding_mask
+from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
+from dragoman.nn.sparse.bigbird import NO_BLOCK, gather_blocks, split_into_blocks
 from tests.largest import Largest
 from tests.looks import CountingLook, dense_look, inputs
 
 
 def bigbird(*, block=3, random=2, seed=0):
-    return BigBird(block=block, random=random, draw=partial(random_plan, random=random, seed=seed))
+    return BigBird(
+        block_size=block,
+        num_random_blocks=random,
+        sampler=partial(sample_random_blocks, num_random_blocks=random, seed=seed),
+    )
 
 
 def test_the_examples_of_the_docstrings():
@@ -27,29 +31,29 @@ def test_the_examples_of_the_docstrings():
 @pytest.mark.parametrize("blocks", [1, 2, 3, 5, 7, 11, 29])
 @pytest.mark.parametrize("random", [0, 1, 2, 5])
 def test_random_blocks_are_far_inner_and_different(blocks, random):
-    plan = random_plan(blocks, 3, random=random, seed=1)
+    plan = sample_random_blocks(blocks, 3, num_random_blocks=random, seed=1)
     assert plan.shape == (3, max(0, blocks - 2), random)
     for head in range(3):
         for place in range(1, blocks - 1):
             row = plan[head, place - 1].tolist()
-            chosen = [block for block in row if block != NONE]
+            chosen = [block for block in row if block != NO_BLOCK]
             far = [block for block in range(1, blocks - 1) if abs(block - place) > 1]
             assert set(chosen) <= set(far)
             assert len(set(chosen)) == len(chosen) == min(random, len(far))
-            assert row == [*chosen, *[NONE] * (random - len(chosen))]
+            assert row == [*chosen, *[NO_BLOCK] * (random - len(chosen))]
 
 
 def test_a_plan_is_a_pure_function_of_its_arguments():
-    first = random_plan(29, 3, random=2, seed=1).clone()
-    random_plan.cache_clear()
-    assert torch.equal(random_plan(29, 3, random=2, seed=1), first)
-    assert not torch.equal(random_plan(29, 3, random=2, seed=2), first)
+    first = sample_random_blocks(29, 3, num_random_blocks=2, seed=1).clone()
+    sample_random_blocks.cache_clear()
+    assert torch.equal(sample_random_blocks(29, 3, num_random_blocks=2, seed=1), first)
+    assert not torch.equal(sample_random_blocks(29, 3, num_random_blocks=2, seed=2), first)
     assert not torch.equal(first[0], first[1])
-    assert not torch.equal(random_plan(31, 3, random=2, seed=1)[:, :27], first)
+    assert not torch.equal(sample_random_blocks(31, 3, num_random_blocks=2, seed=1)[:, :27], first)
 
 
 def test_a_plan_never_changes_because_trained_networks_rely_on_it():
-    assert random_plan(9, 2, random=2, seed=7).tolist() == [
+    assert sample_random_blocks(9, 2, num_random_blocks=2, seed=7).tolist() == [
         [[5, 6], [6, 7], [6, 7], [1, 2], [2, 7], [2, 4], [3, 5]],
         [[3, 7], [5, 7], [1, 5], [1, 7], [1, 7], [1, 2], [2, 4]],
     ]
@@ -58,13 +62,13 @@ def test_a_plan_never_changes_because_trained_networks_rely_on_it():
 def test_every_block_that_is_left_is_as_likely():
     counts = Counter()
     for seed in range(600):
-        counts.update(random_plan(9, 1, random=2, seed=seed)[0, 3].tolist())
+        counts.update(sample_random_blocks(9, 1, num_random_blocks=2, seed=seed)[0, 3].tolist())
     assert sorted(counts) == [1, 2, 6, 7]
     assert all(abs(count - 300) < 60 for count in counts.values())  # five standard deviations
 
 
 def test_the_mask_of_seven_blocks_spelt_out():
-    plan = torch.tensor([[[4], [5], [1], [2], [NONE]]])
+    plan = torch.tensor([[[4], [5], [1], [2], [NO_BLOCK]]])
     expected = [
         "1111111",
         "1110101",
@@ -74,16 +78,16 @@ def test_the_mask_of_seven_blocks_spelt_out():
         "1000111",
         "1111111",
     ]
-    mask = block_mask(7, block=1, plan=plan)
+    mask = bigbird_mask(7, block_size=1, random_blocks=plan)
     assert ["".join(str(int(one)) for one in row) for row in mask[0].tolist()] == expected
     places = [place // 3 for place in range(20)]  # the last block holds two places
-    wide = block_mask(20, block=3, plan=plan)[0]
+    wide = bigbird_mask(20, block_size=3, random_blocks=plan)[0]
     assert wide.tolist() == [[expected[row][column] == "1" for column in places] for row in places]
 
 
 def test_the_mask_has_a_plan_for_each_head():
-    plan = torch.tensor([[[3], [NONE], [1]], [[NONE], [NONE], [NONE]]])
-    mask = block_mask(5, block=1, plan=plan)
+    plan = torch.tensor([[[3], [NO_BLOCK], [1]], [[NO_BLOCK], [NO_BLOCK], [NO_BLOCK]]])
+    mask = bigbird_mask(5, block_size=1, random_blocks=plan)
     assert mask[0].int().tolist() == [
         [1, 1, 1, 1, 1],
         [1, 1, 1, 1, 1],
@@ -104,14 +108,18 @@ def test_the_mask_has_a_plan_for_each_head():
 @pytest.mark.parametrize("places", [1, 2, 3, 4, 11, 12])
 def test_so_few_blocks_that_none_is_left_out_are_full_attention(places, random):
     blocks = -(-places // 3)
-    assert block_mask(places, block=3, plan=random_plan(blocks, 1, random=random, seed=0)).all()
+    assert bigbird_mask(
+        places, block_size=3, random_blocks=sample_random_blocks(blocks, 1, num_random_blocks=random, seed=0)
+    ).all()
     look = CountingLook()
     bigbird(random=random)(look, *inputs(queries=places), None)
     assert look.calls == [(2, places, places)]
 
 
 def test_one_block_more_is_not():
-    assert not block_mask(19, block=3, plan=random_plan(7, 1, random=2, seed=0)).all()
+    assert not bigbird_mask(
+        19, block_size=3, random_blocks=sample_random_blocks(7, 1, num_random_blocks=2, seed=0)
+    ).all()
     look = CountingLook()
     bigbird(random=2)(look, *inputs(queries=19), None)
     assert look.calls == [(2, 6, 19), (2 * 5, 3, 7 * 3)]
@@ -119,8 +127,8 @@ def test_one_block_more_is_not():
 
 def test_gathering_the_chosen_blocks():
     x = torch.arange(2 * 2 * 4.0).view(2, 2, 4, 1)
-    chosen = torch.tensor([[[[0, 1], [1, NONE]]], [[[1, 1], [0, 1]]]])  # one middle block a row
-    picked = gathered(in_blocks(x, 2), chosen)[..., 0]
+    chosen = torch.tensor([[[[0, 1], [1, NO_BLOCK]]], [[[1, 1], [0, 1]]]])  # one middle block a row
+    picked = gather_blocks(split_into_blocks(x, 2), chosen)[..., 0]
     assert picked[0, 0].tolist() == [0, 1, 2, 3]
     assert picked[0, 1, :2].tolist() == [6, 7]
     assert picked[1, 0].tolist() == [10, 11, 10, 11]
@@ -128,8 +136,8 @@ def test_gathering_the_chosen_blocks():
 
 
 def test_the_last_block_is_filled_up_with_zeros():
-    assert in_blocks(torch.ones(1, 1, 5, 1), 3)[0, 0, :, :, 0].tolist() == [[1, 1, 1], [1, 1, 0]]
-    assert in_blocks(torch.ones(1, 1, 5, 1, dtype=torch.bool), 3).dtype == torch.bool
+    assert split_into_blocks(torch.ones(1, 1, 5, 1), 3)[0, 0, :, :, 0].tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert split_into_blocks(torch.ones(1, 1, 5, 1, dtype=torch.bool), 3).dtype == torch.bool
 
 
 def test_twice_the_length_is_twice_the_work():
@@ -152,8 +160,14 @@ def test_nothing_of_the_size_of_the_square_is_ever_made():
 
 def test_a_plan_for_one_head_serves_all():
     query, key, value = inputs(queries=29)
-    one = BigBird(block=3, random=2, draw=lambda blocks, heads: random_plan(blocks, 1, random=2, seed=0))
-    same = BigBird(block=3, random=2, draw=lambda blocks, heads: one.draw(blocks, 1).expand(heads, -1, -1))
+    one = BigBird(
+        block_size=3,
+        num_random_blocks=2,
+        sampler=lambda blocks, heads: sample_random_blocks(blocks, 1, num_random_blocks=2, seed=0),
+    )
+    same = BigBird(
+        block_size=3, num_random_blocks=2, sampler=lambda blocks, heads: one.sampler(blocks, 1).expand(heads, -1, -1)
+    )
     attended = one(dense_look, query, key, value, None)
     assert torch.equal(attended, same(dense_look, query, key, value, None))
     assert not torch.allclose(attended, bigbird()(dense_look, query, key, value, None))
@@ -162,30 +176,34 @@ def test_a_plan_for_one_head_serves_all():
 def test_heads_may_leave_out_what_others_see_and_padding_may_lie_anywhere():
     """A plan by hand for two heads of keys, which serve three heads of queries each."""
     query, key, value = inputs(rows=1, heads=6, key_heads=2, queries=31)
-    plan = random_plan(11, 2, random=2, seed=0).clone()
-    plan[0, 2], plan[1, 3, 1] = NONE, NONE
+    plan = sample_random_blocks(11, 2, num_random_blocks=2, seed=0).clone()
+    plan[0, 2], plan[1, 3, 1] = NO_BLOCK, NO_BLOCK
     holes = torch.rand(1, 1, 1, 31, generator=torch.Generator().manual_seed(1)) < 0.8
     holes[..., -1] = True
-    pattern = BigBird(block=3, random=2, draw=lambda blocks, heads: plan)
-    mask = block_mask(31, block=3, plan=plan).repeat_interleave(3, dim=0)[None] & holes
-    dense = dense_look(query, key, value, allowed=mask, causal=False, before=None)
+    pattern = BigBird(block_size=3, num_random_blocks=2, sampler=lambda blocks, heads: plan)
+    mask = bigbird_mask(31, block_size=3, random_blocks=plan).repeat_interleave(3, dim=0)[None] & holes
+    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=None)
     torch.testing.assert_close(pattern(dense_look, query, key, value, holes), dense)
 
 
 def test_a_block_named_twice_counts_twice():
     query, key, value = inputs(rows=1, heads=1, queries=29)
-    twice = BigBird(block=3, random=2, draw=lambda blocks, heads: torch.zeros(heads, blocks - 2, 2, dtype=torch.long))
+    twice = BigBird(
+        block_size=3,
+        num_random_blocks=2,
+        sampler=lambda blocks, heads: torch.zeros(heads, blocks - 2, 2, dtype=torch.long),
+    )
     attended = twice(dense_look, query, key, value, None)
     keys = [0, 1, 2] * 3 + [*range(9, 18), 27, 28]  # the first block three times, itself and its neighbours, the last
     expected = dense_look(
-        query[:, :, 12:15], key[:, :, keys], value[:, :, keys], allowed=None, causal=False, before=None
+        query[:, :, 12:15], key[:, :, keys], value[:, :, keys], mask=None, causal=False, past_length=None
     )
     torch.testing.assert_close(attended[:, :, 12:15], expected)
 
 
 def test_a_row_of_nothing_but_padding_receives_zeros():
     query, key, value = inputs(queries=29)
-    attended = bigbird()(dense_look, query, key, value, within(torch.tensor([0, 29]), 29))
+    attended = bigbird()(dense_look, query, key, value, padding_mask(torch.tensor([0, 29]), 29))
     assert (attended[0] == 0).all()
     attended.sum().backward()
     assert query.grad.isfinite().all()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.errors import DataError
-from dragoman.nn.masks import within
+from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse import Linformer
 from tests.largest import Largest
 from tests.looks import CountingLook, dense_look, inputs
@@ -15,7 +15,7 @@ from tests.looks import CountingLook, dense_look, inputs
 def linformer(*, width=3, length=13, seed=1):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return Linformer(width=width, length=length).double()
+        return Linformer(projected_length=width, max_length=length).double()
 
 
 def by_equation(pattern, query, key, value, lengths):
@@ -24,7 +24,7 @@ def by_equation(pattern, query, key, value, lengths):
     output = torch.zeros(*query.shape[:3], value.shape[3], dtype=query.dtype)
     for row, length in enumerate(lengths):
         for head in range(query.shape[1]):
-            E, F = pattern.of_keys.detach(), pattern.of_values.detach()
+            E, F = pattern.key_projection.detach(), pattern.value_projection.detach()
             keys = [sum(E[mixture, n] * key[row, head // groups, n] for n in range(length)) for mixture in range(3)]
             values = [sum(F[mixture, n] * value[row, head // groups, n] for n in range(length)) for mixture in range(3)]
             for place in range(query.shape[2]):
@@ -43,7 +43,7 @@ def test_the_equation(places, key_heads):
     torch.testing.assert_close(pattern(dense_look, query, key, value, None), expected)
     lengths = [max(1, places // 2), places]
     expected = by_equation(pattern, query, key, value, lengths)
-    padded = pattern(dense_look, query, key, value, within(torch.tensor(lengths), places))
+    padded = pattern(dense_look, query, key, value, padding_mask(torch.tensor(lengths), places))
     torch.testing.assert_close(padded, expected)
 
 
@@ -57,20 +57,20 @@ def test_both_mixtures_are_learnt():
     pattern = linformer()
     query, key, value = inputs(queries=7)
     pattern(dense_look, query, key, value, None).square().sum().backward()
-    for mixture in (pattern.of_keys, pattern.of_values):
+    for mixture in (pattern.key_projection, pattern.value_projection):
         assert (mixture.grad[:, :7] != 0).all()
         assert (mixture.grad[:, 7:] == 0).all()
     assert [tuple(parameter.shape) for parameter in pattern.parameters()] == [(3, 13), (3, 13)]
 
 
 def test_a_sequence_beyond_the_end_is_refused_with_the_remedy():
-    with pytest.raises(DataError, match=r"14 places, but the pattern linformer was built for 13.*pattern\.length"):
+    with pytest.raises(DataError, match=r"14 places, but the pattern linformer was built for 13.*pattern\.max_length"):
         linformer()(dense_look, *inputs(queries=14), None)
 
 
 def test_a_row_of_nothing_but_padding_receives_zeros():
     query, key, value = inputs(queries=7)
-    attended = linformer()(dense_look, query, key, value, within(torch.tensor([0, 7]), 7))
+    attended = linformer()(dense_look, query, key, value, padding_mask(torch.tensor([0, 7]), 7))
     assert (attended[0] == 0).all()
 
 

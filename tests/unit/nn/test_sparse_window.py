@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import dragoman.nn.sparse.sliding_window
-from dragoman.nn.masks import latest
-from dragoman.nn.sparse import Window, band
-from dragoman.nn.sparse.sliding_window import LEAST_BLOCK, diagonal_blocks, stretches
+from dragoman.nn.masks import left_padding_mask
+from dragoman.nn.sparse import SlidingWindow, sliding_window_mask
+from dragoman.nn.sparse.sliding_window import MIN_BLOCK_SIZE, diagonal_blocks, overlapping_blocks
 from tests.largest import Largest
 from tests.looks import CountingLook, dense_look, inputs
 
@@ -26,7 +26,7 @@ def test_the_example_of_the_docstring():
 def test_the_band_pair_by_pair(queries, keys, before, reach, causal):
     furthest = 0 if causal else reach
     expected = [[-reach <= key - query - before <= furthest for key in range(keys)] for query in range(queries)]
-    mask = band(queries, keys, before=before, reach=reach, causal=causal)
+    mask = sliding_window_mask(queries, keys, past_length=before, window=reach, causal=causal)
     assert mask.shape == (1, 1, queries, keys)
     assert mask[0, 0].tolist() == expected
 
@@ -34,7 +34,7 @@ def test_the_band_pair_by_pair(queries, keys, before, reach, causal):
 def test_stretches_overlap_where_they_are_longer_than_the_step():
     x = torch.arange(2 * 7.0).view(2, 1, 7, 1)
     expected = [[0, 1, 2], [2, 3, 4], [4, 5, 6], [7, 8, 9], [9, 10, 11], [11, 12, 13]]
-    assert stretches(x, size=3, step=2)[:, 0, :, 0].tolist() == expected
+    assert overlapping_blocks(x, size=3, step=2)[:, 0, :, 0].tolist() == expected
 
 
 def test_blocks_along_the_diagonal_of_a_mask():
@@ -51,18 +51,20 @@ def test_blocks_along_the_diagonal_of_a_mask():
 def test_a_window_that_holds_everything_is_full_attention(causal, reach):
     query, key, value = inputs(queries=11)
     look = CountingLook()
-    Window(reach=reach, causal=causal)(look, query, key, value, None)
+    SlidingWindow(window=reach, causal=causal)(look, query, key, value, None)
     assert look.calls == [(2, 11, 11)]
-    windowed = Window(reach=reach, causal=causal)(dense_look, query, key, value, None)
-    torch.testing.assert_close(windowed, dense_look(query, key, value, allowed=None, causal=causal, before=0))
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None)
+    torch.testing.assert_close(windowed, dense_look(query, key, value, mask=None, causal=causal, past_length=0))
 
 
 def test_a_step_looks_at_what_it_reaches_and_not_at_the_whole_cache():
     query, key, value = inputs(queries=1, keys=1009)
     look = CountingLook()
-    attended = Window(reach=7, causal=True)(look, query, key, value, latest(torch.tensor([3, 1009]), 1009))
+    attended = SlidingWindow(window=7, causal=True)(
+        look, query, key, value, left_padding_mask(torch.tensor([3, 1009]), 1009)
+    )
     assert look.calls == [(2, 1, 8)]
-    alone = dense_look(query[:1], key[:1, :, -3:], value[:1, :, -3:], allowed=None, causal=False, before=None)
+    alone = dense_look(query[:1], key[:1, :, -3:], value[:1, :, -3:], mask=None, causal=False, past_length=None)
     torch.testing.assert_close(attended[:1], alone)
 
 
@@ -71,7 +73,7 @@ def test_twice_the_length_is_twice_the_work(causal):
     pairs = []
     for length in (640, 1280):
         look = CountingLook()
-        Window(reach=64, causal=causal)(look, *inputs(rows=1, heads=1, queries=length), None)
+        SlidingWindow(window=64, causal=causal)(look, *inputs(rows=1, heads=1, queries=length), None)
         pairs.append(look.pairs)
     assert pairs[1] == 2 * pairs[0]
     assert pairs[0] == 640 * 64 * (2 if causal else 3)
@@ -79,8 +81,8 @@ def test_twice_the_length_is_twice_the_work(causal):
 
 def test_a_small_reach_is_taken_in_blocks_that_are_worth_it():
     look = CountingLook()
-    Window(reach=3, causal=True)(look, *inputs(rows=1, heads=1, queries=5 * LEAST_BLOCK), None)
-    assert look.calls == [(5, LEAST_BLOCK, LEAST_BLOCK + 3)]
+    SlidingWindow(window=3, causal=True)(look, *inputs(rows=1, heads=1, queries=5 * MIN_BLOCK_SIZE), None)
+    assert look.calls == [(5, MIN_BLOCK_SIZE, MIN_BLOCK_SIZE + 3)]
 
 
 @CAUSAL
@@ -88,10 +90,10 @@ def test_nothing_of_the_size_of_the_square_is_ever_made(causal):
     length, reach = 2048, 32
     query, key, value = inputs(rows=1, heads=1, queries=length)
     with Largest() as largest:
-        Window(reach=reach, causal=causal)(dense_look, query, key, value, None).square().sum().backward()
+        SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None).square().sum().backward()
     assert largest.bytes <= 8 * length * 4 * reach
 
 
 def test_a_cache_longer_than_the_keys_is_a_mistake():
     with pytest.raises(AssertionError, match="the last of the keys"):
-        Window(reach=3, causal=True)(dense_look, *inputs(queries=7, keys=5), None)
+        SlidingWindow(window=3, causal=True)(dense_look, *inputs(queries=7, keys=5), None)

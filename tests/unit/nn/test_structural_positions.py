@@ -5,11 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.nn.positions.shaw import RelativePositions
-from dragoman.nn.positions.sinusoidal import sinusoids
+from dragoman.nn.positions.shaw import ShawPositions
+from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.positions.tree import (
-    DepthPositions,
-    TreeRelations,
+    DepthEmbedding,
+    TreeBias,
     ancestry,
     depths,
     token_depths,
@@ -91,18 +91,18 @@ def test_the_tokens_of_a_word_stand_where_it_stands():
 def test_depths_join_positions_in_a_layer():
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        positions = DepthPositions(size=6, bias=True)
-    places, found = sinusoids(torch.arange(3)[None], 6), torch.tensor([[2, 1, 0], [1, 1, 0]])
+        positions = DepthEmbedding(size=6, bias=True)
+    places, found = sinusoidal_positions(torch.arange(3)[None], 6), torch.tensor([[2, 1, 0], [1, 1, 0]])
     joined = positions(places, found)
     for row in range(2):
         for place in range(3):
-            both = torch.cat([places[0, place], sinusoids(found[row, place], 6)])
+            both = torch.cat([places[0, place], sinusoidal_positions(found[row, place], 6)])
             expected = torch.tanh(positions.join.weight @ both + positions.join.bias)
             torch.testing.assert_close(joined[row, place], expected)
 
 
 def with_vectors(positions, seed: int = 3):
-    torch.nn.init.normal_(positions.of_keys, generator=torch.Generator().manual_seed(seed))
+    torch.nn.init.normal_(positions.key_embedding, generator=torch.Generator().manual_seed(seed))
     return positions
 
 
@@ -111,27 +111,27 @@ def queries(*, rows: int, places: int) -> torch.Tensor:
 
 
 def test_a_relation_adds_its_vector_to_the_keys():
-    positions = with_vectors(TreeRelations(reach=2, head_size=5, scale=0.5))
+    positions = with_vectors(TreeBias(max_distance=2, head_size=5, scale=0.5))
     relations = torch.tensor([[[0, 7, -1], [2, 0, 1], [-2, -3, 0]], [[0, 0, 0], [0, 0, 5], [0, -5, 0]]])
     query = queries(rows=2, places=3)
-    bias = positions.bias(query, relations, before=0)
+    bias = positions.bias(query, relations, past_length=0)
     for row in range(2):
         for i in range(3):
             for j in range(3):
-                vector = positions.of_keys[max(-2, min(2, int(relations[row, i, j]))) + 2]
+                vector = positions.key_embedding[max(-2, min(2, int(relations[row, i, j]))) + 2]
                 torch.testing.assert_close(bias[row, :, i, j], 0.5 * query[row, :, i] @ vector)
-    torch.testing.assert_close(positions.bias(query[:, :, 1:], relations, before=1), bias[:, :, 1:])
+    torch.testing.assert_close(positions.bias(query[:, :, 1:], relations, past_length=1), bias[:, :, 1:])
 
 
 @pytest.mark.parametrize("reach", [2, 9])
 def test_in_a_chain_relations_are_distances(reach):
     """Each word hangs on the one before it; word 0 is the first place here."""
     chain = torch.arange(7)[None].sub(1).clamp(min=0)
-    tree = with_vectors(TreeRelations(reach=reach, head_size=5, scale=0.5))
-    sequence = with_vectors(RelativePositions(reach=reach, head_size=5, scale=0.5, adds_values=False))
+    tree = with_vectors(TreeBias(max_distance=reach, head_size=5, scale=0.5))
+    sequence = with_vectors(ShawPositions(max_distance=reach, head_size=5, scale=0.5, adds_values=False))
     query = queries(rows=1, places=7)
     torch.testing.assert_close(
-        tree.bias(query, tree_relations(chain), before=0), sequence.bias(query, keys=7, before=0)
+        tree.bias(query, tree_relations(chain), past_length=0), sequence.bias(query, keys=7, past_length=0)
     )
 
 
@@ -139,9 +139,9 @@ def test_in_a_flat_tree_only_the_side_counts():
     """Every word is a root; between words there are but three relations, which are distances of a reach of one."""
     flat = tree_relations(torch.zeros(1, 7, dtype=torch.long))[:, 1:, 1:]
     assert flat.unique().tolist() == [-2, 0, 2]
-    tree = with_vectors(TreeRelations(reach=4, head_size=5, scale=0.5))
-    sequence = RelativePositions(reach=1, head_size=5, scale=0.5, adds_values=False)
+    tree = with_vectors(TreeBias(max_distance=4, head_size=5, scale=0.5))
+    sequence = ShawPositions(max_distance=1, head_size=5, scale=0.5, adds_values=False)
     with torch.no_grad():
-        sequence.of_keys.copy_(tree.of_keys[[2, 4, 6]])
+        sequence.key_embedding.copy_(tree.key_embedding[[2, 4, 6]])
     query = queries(rows=1, places=6)
-    torch.testing.assert_close(tree.bias(query, flat, before=0), sequence.bias(query, keys=6, before=0))
+    torch.testing.assert_close(tree.bias(query, flat, past_length=0), sequence.bias(query, keys=6, past_length=0))

@@ -19,7 +19,7 @@ def test_a_batch_of_pairs_weighs_its_places_and_its_tokens():
         source=torch.zeros(3, 7, dtype=torch.long),
         source_lengths=torch.tensor([7, 2, 1]),
         target=torch.zeros(3, 5, dtype=torch.long),
-        expected=torch.zeros(3, 5, dtype=torch.long),
+        labels=torch.zeros(3, 5, dtype=torch.long),
         target_lengths=torch.tensor([5, 4, 2]),
         rows=np.arange(3),
     )
@@ -29,9 +29,9 @@ def test_a_batch_of_pairs_weighs_its_places_and_its_tokens():
 def test_a_batch_of_texts_weighs_what_one_network_reads():
     batch = TextBatch(
         tokens=torch.zeros(2, 5, dtype=torch.long),
-        expected=torch.zeros(2, 5, dtype=torch.long),
-        counted=torch.tensor([[True] * 3 + [False] * 2, [True] * 5]),
-        documents=torch.tensor([[0, 0, 0, -1, -1], [0, 0, 0, 0, 0]]),
+        labels=torch.zeros(2, 5, dtype=torch.long),
+        loss_mask=torch.tensor([[True] * 3 + [False] * 2, [True] * 5]),
+        document_ids=torch.tensor([[0, 0, 0, -1, -1], [0, 0, 0, 0, 0]]),
         rows=np.arange(2),
     )
     assert load_of(batch) == Load(10, 0, 50, read=8, written=8, predictions=8)

@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
-from dragoman.models.factory import build_seq2seq
+from dragoman.models.factory import build_encoder_decoder
 from dragoman.profiling import estimate
 from dragoman.profiling.estimate import estimate_seconds, training_flops
-from dragoman.runs.config import to_experiment
-from dragoman.training.config import Epochs, TrainingConfig, Updates
+from dragoman.runs.config import parse_experiment
+from dragoman.training.config import TrainingConfig
 
 CPU = torch.device("cpu")
 
@@ -18,9 +18,9 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def network():
     data = {"train": {"kind": "tsv", "path": "x.tsv"}}
-    config = to_experiment({"preset": "tiny", "data": data}).model
+    config = parse_experiment({"preset": "tiny", "data": data}).model
     with torch.device("meta"):
-        return build_seq2seq(config, source_vocabulary=1009, target_vocabulary=1009)
+        return build_encoder_decoder(config, source_vocabulary=1009, target_vocabulary=1009)
 
 
 def test_the_cost_of_a_token_is_six_operations_a_weight(network):
@@ -33,13 +33,13 @@ def test_the_estimate_grows_with_the_training(network, monkeypatch):
     monkeypatch.setattr(estimate, "_speed", lambda device: 1e9)
 
     def seconds(length, accumulate=1) -> float:
-        config = TrainingConfig(length=length, batch_tokens=100, accumulate=accumulate)
+        config = TrainingConfig(**length, batch_tokens=100, grad_accumulation=accumulate)
         return estimate_seconds(config, network, tokens=1000, device=CPU)
 
     flops = training_flops(network)
-    assert seconds(Epochs(count=3)) == pytest.approx(3 * 1000 * flops / 1e9)
-    assert seconds(Updates(count=3)) == pytest.approx(3 * 100 * flops / 1e9)
-    assert seconds(Updates(count=3), accumulate=7) == pytest.approx(7 * 3 * 100 * flops / 1e9)
+    assert seconds({"max_epochs": 3}) == pytest.approx(3 * 1000 * flops / 1e9)
+    assert seconds({"max_steps": 3}) == pytest.approx(3 * 100 * flops / 1e9)
+    assert seconds({"max_steps": 3}, accumulate=7) == pytest.approx(7 * 3 * 100 * flops / 1e9)
 
 
 def test_the_speed_of_the_device_is_measured():

@@ -3,32 +3,32 @@
 import pytest
 import torch
 
-from dragoman.models.config import CausalConfig, EncoderConfig, TransformerConfig
-from dragoman.models.factory import build_causal, build_encoder, build_seq2seq
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.recurrent.factory import build_recurrent
+from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.profiling.model_cost import count_flops, count_parameters, take_inventory
 
-SIZES = {"size": 12, "heads": 2, "feed_forward": 17}
+SIZES = {"d_model": 12, "num_heads": 2, "d_ff": 17}
 WORDS = 31
 
 
 def seq2seq(**choices):
-    config = TransformerConfig(**SIZES, encoder_layers=2, decoder_layers=3, **choices)
-    return build_seq2seq(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
+    config = EncoderDecoderConfig(**SIZES, encoder_layers=2, decoder_layers=3, **choices)
+    return build_encoder_decoder(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
 
 
 def causal(**choices):
-    return build_causal(CausalConfig(**SIZES, layers=3, **choices), vocabulary=WORDS)
+    return build_decoder_only(DecoderOnlyConfig(**SIZES, num_layers=3, **choices), vocabulary=WORDS)
 
 
 def recurrent(**choices):
-    config = RecurrentConfig(size=12, **choices)
-    return build_recurrent(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
+    config = RecurrentConfig(d_model=12, **choices)
+    return build_recurrent_model(config, source_vocabulary=WORDS, target_vocabulary=WORDS)
 
 
 def encoder():
-    return build_encoder(EncoderConfig(**SIZES, layers=3), vocabulary=WORDS)
+    return build_encoder_only(EncoderOnlyConfig(**SIZES, num_layers=3), vocabulary=WORDS)
 
 
 NETWORKS = {

@@ -22,12 +22,12 @@ from dragoman.profiling.plan import (
     validations,
 )
 from dragoman.profiling.profile import Held, Level, Measured
-from dragoman.runs import token_budget
-from dragoman.runs.config import to_experiment
-from dragoman.training.config import Epochs, TrainingConfig, Updates
+from dragoman.runs import batch_tokens as token_budget
+from dragoman.runs.config import parse_experiment
+from dragoman.training.config import TrainingConfig
 
 MIB = 2**20
-CONFIG = TrainingConfig(batch_tokens=1024, length=Epochs(count=7))
+CONFIG = TrainingConfig(batch_tokens=1024, max_epochs=7)
 MEASURED = Measured(
     workers=2,
     parameters=5 * MIB,
@@ -57,24 +57,24 @@ MEASURED = Measured(
 @pytest.mark.parametrize(
     ("interval", "expected"),
     [
-        (Epochs(count=1), 7),
-        (Epochs(count=2), 4),
-        (Epochs(count=9), 1),
-        (Updates(count=100), 7),
-        (Updates(count=300), 3),
-        (Updates(count=1000), 1),
+        ({"validate_every_epochs": 1}, 7),
+        ({"validate_every_epochs": 2}, 4),
+        ({"validate_every_epochs": 9}, 1),
+        ({"validate_every": 100}, 7),
+        ({"validate_every": 300}, 3),
+        ({"validate_every": 1000}, 1),
     ],
 )
 def test_validations_stand_at_every_interval_and_at_the_end(interval, expected):
-    config = TrainingConfig(length=Epochs(count=7), interval=interval)
+    config = TrainingConfig(max_epochs=7, **interval)
     assert validations(700, 100, config) == expected
 
 
 def test_weights_are_chosen_among_the_last_the_best_a_mean_and_a_moving_average():
-    averaged = TrainingConfig(moving_average=0.9)
+    averaged = TrainingConfig(ema_decay=0.9)
     assert [candidates(count, TrainingConfig()) for count in (1, 2, 10)] == [1, 2, 3]
     assert [candidates(count, averaged) for count in (1, 2, 10)] == [2, 3, 4]
-    assert candidates(10, TrainingConfig(keep=1)) == 2
+    assert candidates(10, TrainingConfig(keep_checkpoints=1)) == 2
 
 
 def test_the_time_is_that_of_all_that_is_done():
@@ -107,14 +107,14 @@ def test_devices_that_share_a_batch_need_less_each_and_bear_more_together():
     alone, shared = (memory_of(MEASURED, CONFIG, devices=devices) for devices in (1, 4))
     assert shared.activations < alone.activations
     assert (shared.weights, shared.data, shared.program) == (alone.weights, alone.data, alone.program)
-    assert shared.total >= round(need_of(MEASURED, CONFIG).at(CONFIG.budget // 4))
+    assert shared.total >= round(need_of(MEASURED, CONFIG).at(CONFIG.token_budget // 4))
     one, four = (budget_that_fits(MEASURED, CONFIG, available=2**31, devices=devices) for devices in (1, 4))
     assert one < four <= 4 * one
     assert plan_of(MEASURED, CONFIG, available=2**34, devices=4).memory == shared
 
 
 def test_the_weights_of_many_checkpoints_may_be_the_most_in_the_end():
-    config = CONFIG.model_copy(update={"keep": 40, "length": Epochs(count=50)})
+    config = CONFIG.model_copy(update={"keep_checkpoints": 40, "max_epochs": 50})
     assert memory_of(replace(MEASURED, updates=5000), config).total > 1030 * MIB
 
 
@@ -171,19 +171,19 @@ def test_nobody_can_use_a_batch_that_is_larger_than_the_corpus():
 
 def test_epochs_that_do_not_divide_into_updates_are_counted_as_they_are():
     """Seven batches an epoch, four an update: thirty epochs are 53 updates, the last of them of two batches."""
-    config = CONFIG.model_copy(update={"length": Epochs(count=30), "interval": Epochs(count=1), "accumulate": 4})
+    config = CONFIG.model_copy(update={"max_epochs": 30, "validate_every_epochs": 1, "grad_accumulation": 4})
     found = replace(MEASURED, updates=53, updates_per_epoch=7 / 4)
     assert validations(53, 7 / 4, config) == 30
     assert time_of(found, config, update=0.0).start == time_of(MEASURED, CONFIG, update=0.0).start + 0.5 * (30 - 7)
-    by_updates = config.model_copy(update={"length": Updates(count=53)})
+    by_updates = config.model_copy(update={"max_steps": 53, "max_epochs": None})
     assert validations(53, 7 / 4, by_updates) == 31  # the last epoch is begun and not ended
 
 
 def test_an_example_that_no_device_holds_is_refused_however_many_share_a_batch(monkeypatch):
     corpus = {"kind": "files", "source": "train.en", "target": "train.de"}
-    experiment = to_experiment({"data": {"train": corpus, "longest_source": 2000, "longest_target": 2000}})
+    experiment = parse_experiment({"data": {"train": corpus, "max_source_length": 2000, "max_target_length": 2000}})
     monkeypatch.setattr(token_budget, "measure", lambda *_, **__: MEASURED)
     monkeypatch.setattr(token_budget, "budget_that_fits", lambda *_, devices, **__: 1024 * devices)
     asked = {"device": torch.device("cpu"), "tell": lambda _: None, "available": 2**30}
     with pytest.raises(ConfigError, match=r"1,024 tokens fit into .*, and an example may have 2,001"):
-        token_budget.with_budget(experiment, devices=4, **asked)
+        token_budget.resolve_batch_tokens(experiment, devices=4, **asked)

@@ -14,9 +14,10 @@ from dragoman.profiling.model_cost import count_flops, count_parameters
 from dragoman.profiling.profile import Asked
 from dragoman.profiling.profile_worker import BEYOND, RATE, calmed, flops_of, look
 from dragoman.profiling.validation_sample import LONG, SHORT, shortest_and_longest, some_held_out
-from dragoman.runs.config import TASKS, to_experiment
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.factory import task_of
+from dragoman.tasks.factory import build_task
 from tests.small_tasks import settings_of, write_texts
 
 CPU = torch.device("cpu")
@@ -44,14 +45,14 @@ def folder(tmp_path) -> RunFolder:
 
 
 def looked(folder: RunFolder, settings, **asked):
-    folder.write_config(to_experiment(settings))
+    folder.write_config(parse_experiment(settings))
     return look(folder, Asked("cpu", time.time(), 0.0, **asked), tell=lambda _: None)
 
 
-@pytest.mark.parametrize("name", [*TASKS, "pairs"])
+@pytest.mark.parametrize("name", [*TASK_CONFIGS, "pairs"])
 def test_every_task_can_be_looked_at(place, folder, name):
     found = looked(folder, settings_of(name, place))
-    network = task_of(folder.read_config()).network(folder, device=CPU)
+    network = build_task(folder.read_config()).build_model(folder, device=CPU)
     assert found.parameters == count_parameters(network)
     assert found.workers == 1
     assert found.updates == 9
@@ -64,11 +65,11 @@ def test_every_task_can_be_looked_at(place, folder, name):
 
 
 @pytest.mark.parametrize("average", [None, 0.9])
-@pytest.mark.parametrize(("optimiser", "moments"), [("adam", 2), ("adamw", 2), ("muon", None)])
-def test_the_parts_of_memory_are_what_the_built_objects_hold(place, folder, optimiser, moments, average):
-    changes = {"optimiser": {"kind": optimiser}, "moving_average": average}
+@pytest.mark.parametrize(("optimizer", "moments"), [("adam", 2), ("adamw", 2), ("muon", None)])
+def test_the_parts_of_memory_are_what_the_built_objects_hold(place, folder, optimizer, moments, average):
+    changes = {"optimizer": {"kind": optimizer}, "ema_decay": average}
     found = looked(folder, merge(settings_of("translation", place), {"training": changes}), judging=False)
-    network = task_of(folder.read_config()).network(folder, device=CPU)
+    network = build_task(folder.read_config()).build_model(folder, device=CPU)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
     assert found.held.weights == found.held.gradients == weights
     assert found.held.moving_average == (weights if average else 0)
@@ -82,7 +83,7 @@ def test_the_parts_of_memory_are_what_the_built_objects_hold(place, folder, opti
 def test_an_update_of_several_batches_weighs_as_much_as_they(place, folder):
     settings = settings_of("translation", place)
     one = looked(folder, settings, judging=False)
-    several = looked(folder, merge(settings, {"training": {"accumulate": 3}}), judging=False)
+    several = looked(folder, merge(settings, {"training": {"grad_accumulation": 3}}), judging=False)
     assert several.load.predictions == pytest.approx(3 * one.load.predictions)
     assert several.flops == pytest.approx(3 * one.flops)
     assert several.updates_per_epoch == pytest.approx(one.updates_per_epoch / 3)
@@ -96,11 +97,11 @@ def test_no_batch_is_tried_that_would_seem_to_need_more_than_the_limit(place, fo
 
 
 def test_what_is_looked_at_neither_learns_nor_ends_nor_writes_too_much(place, folder):
-    experiment = to_experiment(merge(settings_of("translation", place), {"training": {"patience": 3}}))
+    experiment = parse_experiment(merge(settings_of("translation", place), {"training": {"patience": 3}}))
     folder.write_config(experiment)
-    materials = task_of(experiment).gather(folder, tell=lambda _: None)
+    materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
     calm = calmed(experiment, materials)
-    assert calm.training.optimiser.learning_rate == RATE
+    assert calm.training.optimizer.learning_rate == RATE
     assert calm.training.patience is None
     assert calm.decoding.limit(20) <= 20 + 1 + BEYOND < experiment.decoding.limit(20)
     assert calm.model == experiment.model
@@ -109,9 +110,9 @@ def test_what_is_looked_at_neither_learns_nor_ends_nor_writes_too_much(place, fo
 def test_of_many_held_out_pairs_some_are_translated(place, folder, monkeypatch):
     monkeypatch.setattr("dragoman.profiling.validation_sample.SHORT", 23)
     monkeypatch.setattr("dragoman.profiling.validation_sample.LONG", 11)
-    experiment = to_experiment(settings_of("translation", place))
+    experiment = parse_experiment(settings_of("translation", place))
     folder.write_config(experiment)
-    materials = task_of(experiment).gather(folder, tell=lambda _: None)
+    materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
     some, times = some_held_out(materials, folder.path)
     assert 0 < len(some.texts.valid) < len(materials.texts.valid)
     assert 0 < len(some.valid) < len(materials.valid)
@@ -136,7 +137,7 @@ def test_those_that_are_taken_are_the_shortest_and_the_longest(lengths):
 
 def test_operations_are_those_of_the_linear_maps_forward_and_backward(place, folder):
     looked(folder, settings_of("translation", place), judging=False)
-    network = task_of(folder.read_config()).network(folder, device=CPU)
+    network = build_task(folder.read_config()).build_model(folder, device=CPU)
     costs = count_flops(network)
     load = Load(0, 0, 0, read=7, written=5, predictions=5)
     assert flops_of(network, load) == 3 * (7 * costs["encode"] + 5 * costs["decode"])

@@ -6,10 +6,9 @@ import torch
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.runs import auto_config
-from dragoman.runs.auto_config import Size, complete
-from dragoman.runs.choices import Choice
-from dragoman.runs.config import to_experiment
-from dragoman.training.config import Updates
+from dragoman.runs.auto_config import CorpusSize, auto_configure
+from dragoman.runs.auto_config import Choice
+from dragoman.runs.config import parse_experiment
 from tests.small_runs import write_corpus
 
 CPU = torch.device("cpu")
@@ -27,70 +26,70 @@ def keys(choices: list[Choice]) -> set[str]:
 
 
 def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
-    experiment, choices = complete(tree, device=CPU)
-    assert experiment.model.size == 96
-    assert experiment.tokenizer.vocabulary == 1000
+    experiment, choices = auto_configure(tree, device=CPU)
+    assert experiment.model.d_model == 96
+    assert experiment.tokenizer.vocab_size == 1000
     assert experiment.model.dropout.residual == 0.3
     assert experiment.training.patience == 8
     assert keys(choices) == {
-        "data.held_out",
+        "data.valid_size",
         "preset",
-        "tokenizer.vocabulary",
+        "tokenizer.vocab_size",
         "model.dropout.embedding",
         "model.dropout.residual",
         "model.positions",
-        "training.optimiser",
+        "training.optimizer",
         "training.batch_tokens",
-        "training.length",
+        "training.max_epochs",
         "training.patience",
         "training.schedule.warmup",
     }
     assert all(choice.reason and choice.shown for choice in choices)
-    [length] = [choice for choice in choices if choice.key == "training.length"]
+    [length] = [choice for choice in choices if choice.key == "training.max_epochs"]
     assert length.shown == f"{experiment.training.length.count} epochs"
 
 
 @pytest.mark.parametrize(
     "assignment",
-    ["model.heads=32", "model.positions.join=concatenate", "model.attention.encoder.pattern.kind=linformer"],
+    ["model.num_heads=32", "model.positions.join=concatenate", "model.attention.encoder.pattern.kind=linformer"],
 )
 def test_positions_turn_where_the_network_can(tree, assignment):
-    plain, _ = complete(tree, device=CPU)
+    plain, _ = auto_configure(tree, device=CPU)
     assert plain.model.positions.kind == "rotary"
-    experiment, _ = complete(override(tree, [assignment]), device=CPU)
+    experiment, _ = auto_configure(override(tree, [assignment]), device=CPU)
     assert experiment.model.positions.kind == "sinusoidal"
 
 
 def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
-    experiment, choices = complete(override(tree, ["preset=lstm"]), device=CPU)
-    assert experiment.training.optimiser.kind == "adam"
-    assert keys(choices).isdisjoint({"model.positions", "training.optimiser"})
+    experiment, choices = auto_configure(override(tree, ["preset=lstm"]), device=CPU)
+    assert experiment.training.optimizer.kind == "adam"
+    assert keys(choices).isdisjoint({"model.positions", "training.optimizer"})
 
 
 @pytest.mark.parametrize(
     ("assignment", "key"),
     [
         ("preset=tiny", "preset"),
-        ("tokenizer.vocabulary=500", "tokenizer.vocabulary"),
+        ("tokenizer.vocab_size=500", "tokenizer.vocab_size"),
         ("model.dropout.residual=0.05", "model.dropout.residual"),
         ("model.positions.kind=alibi", "model.positions"),
-        ("training.optimiser.learning_rate=0.002", "training.optimiser"),
+        ("training.optimizer.learning_rate=0.002", "training.optimizer"),
         ("training.batch_tokens=777", "training.batch_tokens"),
-        ("training.length.count=2", "training.length"),
+        ("training.max_epochs=2", "training.max_epochs"),
         ("training.patience=null", "training.patience"),
         ("training.schedule.warmup=17", "training.schedule.warmup"),
-        ("data.held_out=13", "data.held_out"),
+        ("data.valid_size=13", "data.valid_size"),
     ],
 )
 def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
-    plain, all_choices = complete(tree, device=CPU)
-    experiment, choices = complete(override(tree, [assignment]), device=CPU)
-    left_out = {key} | ({"training.patience"} if key == "training.length" else set())  # of a length that was asked for
+    plain, all_choices = auto_configure(tree, device=CPU)
+    experiment, choices = auto_configure(override(tree, [assignment]), device=CPU)
+    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())  # of a length that was asked for
     assert keys(choices) == keys(all_choices) - left_out
     expected = override({"preset": "nano", **plain.model_dump(mode="json")}, [assignment])
     said = assignment.partition("=")[2]
     if key == "preset":
-        assert experiment.model.size == 128
+        assert experiment.model.d_model == 128
     else:
         node, there = experiment.model_dump(mode="json"), expected
         for part in assignment.partition("=")[0].split("."):
@@ -100,38 +99,38 @@ def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
 
 
 def test_choices_that_hang_on_others_follow_what_was_said(tree):
-    experiment, _ = complete(override(tree, ["training.length={kind: updates, count: 50}"]), device=CPU)
-    assert experiment.training.length == Updates(count=50)
+    experiment, _ = auto_configure(override(tree, ["training.max_steps=50"]), device=CPU)
+    assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.patience is None
     assert experiment.training.schedule.warmup == 5
-    experiment, _ = complete(override(tree, ["training.schedule.kind=cosine"]), device=CPU)
+    experiment, _ = auto_configure(override(tree, ["training.schedule.kind=cosine"]), device=CPU)
     assert experiment.training.schedule.kind == "cosine"
     assert experiment.training.schedule.warmup < 1000  # the schedule's own default would outlast this training
-    experiment, choices = complete(override(tree, ["tokenizer.shared=false"]), device=CPU)
-    assert experiment.model.tie == "target"
-    assert "model.tie" in keys(choices)
-    experiment, choices = complete(override(tree, ["tokenizer.kind=characters"]), device=CPU)
-    assert "tokenizer.vocabulary" not in keys(choices)
+    experiment, choices = auto_configure(override(tree, ["tokenizer.shared=false"]), device=CPU)
+    assert experiment.model.tie_embeddings == "target"
+    assert "model.tie_embeddings" in keys(choices)
+    experiment, choices = auto_configure(override(tree, ["tokenizer.kind=characters"]), device=CPU)
+    assert "tokenizer.vocab_size" not in keys(choices)
 
 
 def test_the_recurrent_preset_gets_dropout_where_it_has_any(tree):
-    experiment, choices = complete(override(tree, ["preset=lstm"]), device=CPU)
+    experiment, choices = auto_configure(override(tree, ["preset=lstm"]), device=CPU)
     assert experiment.model.dropout.output == 0.3
     assert "model.dropout.residual" not in keys(choices)
 
 
 def test_a_recurrent_network_is_given_its_preset(tree):
-    experiment, choices = complete(override(tree, ["model.kind=recurrent", "model.size=16"]), device=CPU)
+    experiment, choices = auto_configure(override(tree, ["model.kind=recurrent", "model.d_model=16"]), device=CPU)
     preset = next(choice for choice in choices if choice.key == "preset")
     assert (preset.value, preset.reason) == ("lstm", "model.kind is recurrent")
-    assert (experiment.model.attention.kind, experiment.model.size) == ("additive", 16)
+    assert (experiment.model.attention.kind, experiment.model.d_model) == ("additive", 16)
 
 
 def test_a_validation_set_is_not_held_out(tree, tmp_path):
     source, target = write_corpus(tmp_path, pairs=23, seed=5, name="valid")
     tree["data"]["valid"] = {"kind": "files", "source": str(source), "target": str(target)}
-    _, choices = complete(tree, device=CPU)
-    assert "data.held_out" not in keys(choices)
+    _, choices = auto_configure(tree, device=CPU)
+    assert "data.valid_size" not in keys(choices)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +139,9 @@ def test_a_validation_set_is_not_held_out(tree, tmp_path):
         ("training.warmpu=3", "training.warmpu: no such key"),
         ("training=5", "training = 5: expected a mapping"),
         ("training.seed=many", "training.seed = 'many'"),
-        ("model.heads=5", "model.heads = 5 does not divide model.size = 96"),
+        ("model.num_heads=5", "model.num_heads = 5 does not divide model.d_model = 96"),
         ("preset=tinny", "Did you mean tiny?"),
-        ("preset=gpt-nano", "preset: gpt-nano is for task language_modelling or classification"),
+        ("preset=gpt-nano", "preset: gpt-nano is for task language_modeling or classification"),
         ("task=tagging", "task = tagging: --source is for translation"),
         ("preset=null", None),
     ],
@@ -153,7 +152,7 @@ def test_what_is_wrong_is_said_before_the_corpus_is_read(tree, assignment, messa
 
     monkeypatch.setattr(auto_config, "prepare", reading)
     with pytest.raises(ConfigError if message else DataError, match=message):
-        complete(override(tree, [assignment]), device=CPU)
+        auto_configure(override(tree, [assignment]), device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -168,10 +167,10 @@ def test_what_is_wrong_is_said_before_the_corpus_is_read(tree, assignment, messa
     ],
 )
 def test_the_preset_grows_with_the_corpus(pairs, device, preset):
-    size = Size(pairs, tokens=pairs * 20)
-    asked = to_experiment({"data": {"train": {"kind": "tsv", "path": "x"}}})
+    size = CorpusSize(pairs, tokens=pairs * 20)
+    asked = parse_experiment({"data": {"train": {"kind": "tsv", "path": "x"}}})
     choices = {choice.key: choice.value for choice in auto_config._choices({}, asked, size, torch.device(device))}
     assert choices["preset"] == preset
     assert choices["training.batch_tokens"] == (4096 if device == "cpu" else 16_384)
-    assert 3 <= choices["training.length"]["count"] <= 60
-    assert 1000 <= choices["tokenizer.vocabulary"] <= 32_000
+    assert 3 <= choices["training.max_epochs"]["count"] <= 60
+    assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

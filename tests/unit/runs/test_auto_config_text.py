@@ -5,10 +5,9 @@ import torch
 
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
-from dragoman.runs import auto_config_text
-from dragoman.runs.auto_config_text import complete_text
-from dragoman.runs.config import to_experiment
-from dragoman.training.config import Updates
+from dragoman.runs import auto_config as auto_config_text
+from dragoman.runs.auto_config import auto_configure_text
+from dragoman.runs.config import parse_experiment
 
 CPU = torch.device("cpu")
 
@@ -25,48 +24,48 @@ def keys(choices):
 
 
 def test_a_small_text_gets_a_small_model_and_reasons(tree):
-    experiment, choices = complete_text(tree, device=CPU)
-    assert (experiment.task, experiment.model.size, experiment.data.context) == ("language_modelling", 128, 128)
-    assert experiment.tokenizer.vocabulary == 1000
+    experiment, choices = auto_configure_text(tree, device=CPU)
+    assert (experiment.task, experiment.model.d_model, experiment.data.context_length) == ("language_modeling", 128, 128)
+    assert experiment.tokenizer.vocab_size == 1000
     assert experiment.tokenizer.whitespace == "keep"
     assert experiment.model.dropout.residual == 0.2
     assert keys(choices) == {
-        "data.held_out",
+        "data.valid_size",
         "preset",
-        "tokenizer.vocabulary",
+        "tokenizer.vocab_size",
         "model.dropout.embedding",
         "model.dropout.residual",
         "training.batch_tokens",
-        "training.length",
+        "training.max_epochs",
         "training.patience",
         "training.schedule.warmup",
     }
     assert all(choice.reason and choice.shown for choice in choices)
-    assert to_experiment(experiment.model_dump(mode="json")) == experiment
+    assert parse_experiment(experiment.model_dump(mode="json")) == experiment
 
 
 @pytest.mark.parametrize(
     ("assignment", "key"),
     [
         ("preset=gpt-tiny", "preset"),
-        ("tokenizer.kind=characters", "tokenizer.vocabulary"),
+        ("tokenizer.kind=characters", "tokenizer.vocab_size"),
         ("model.dropout.residual=0.05", "model.dropout.residual"),
         ("training.batch_tokens=777", "training.batch_tokens"),
-        ("training.length.count=2", "training.length"),
+        ("training.max_epochs=2", "training.max_epochs"),
         ("training.schedule.warmup=17", "training.schedule.warmup"),
-        ("data.held_out=0.3", "data.held_out"),
+        ("data.valid_size=0.3", "data.valid_size"),
     ],
 )
 def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
-    _, all_choices = complete_text(tree, device=CPU)
-    _, choices = complete_text(override(tree, [assignment]), device=CPU)
-    left_out = {key} | ({"training.patience"} if key == "training.length" else set())
+    _, all_choices = auto_configure_text(tree, device=CPU)
+    _, choices = auto_configure_text(override(tree, [assignment]), device=CPU)
+    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())
     assert keys(choices) == keys(all_choices) - left_out
 
 
 def test_the_warmup_follows_the_length(tree):
-    experiment, _ = complete_text(override(tree, ["training.length={kind: updates, count: 50}"]), device=CPU)
-    assert experiment.training.length == Updates(count=50)
+    experiment, _ = auto_configure_text(override(tree, ["training.max_steps=50"]), device=CPU)
+    assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.schedule.warmup == 5
 
 
@@ -74,8 +73,8 @@ def test_the_warmup_follows_the_length(tree):
     ("assignment", "message"),
     [
         ("training.warmpu=3", "training.warmpu: no such key"),
-        ("preset=tiny", "preset: tiny is for task translation, and this is task language_modelling"),
-        ("task=tagging", "--text is for language_modelling"),
+        ("preset=tiny", "preset: tiny is for task translation, and this is task language_modeling"),
+        ("task=tagging", "--text is for language_modeling"),
         ("metrics=[]", "metrics: no such key. It belongs to task translation"),
     ],
 )
@@ -85,7 +84,7 @@ def test_what_is_wrong_is_said_before_the_text_is_read(tree, assignment, message
 
     monkeypatch.setattr(auto_config_text, "prepare_text", reading)
     with pytest.raises(ConfigError, match=message):
-        complete_text(override(tree, [assignment]), device=CPU)
+        auto_configure_text(override(tree, [assignment]), device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +99,10 @@ def test_what_is_wrong_is_said_before_the_text_is_read(tree, assignment, message
     ],
 )
 def test_the_preset_grows_with_the_text(tree, characters, device, preset):
-    asked = to_experiment({"task": "language_modelling", **tree})
+    asked = parse_experiment({"task": "language_modeling", **tree})
     choices = {
         choice.key: choice.value for choice in auto_config_text._choices({}, asked, characters, torch.device(device))
     }
     assert choices["preset"] == preset
-    assert 3 <= choices["training.length"]["count"] <= 60
-    assert 1000 <= choices["tokenizer.vocabulary"] <= 32_000
+    assert 3 <= choices["training.max_epochs"]["count"] <= 60
+    assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.runs.compare import RunFacts, ScoreOf, comparable_scores, facts_of, score_of
+from dragoman.runs.compare import RunSummary, RunScore, comparable_scores, summarize_run, find_score
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run-1"
 
 
-def facts(name: str, *scores: ScoreOf) -> RunFacts:
-    return RunFacts(name, "translation", "transformer", 7, 0.5, "last", 1.0, 9, 99, "tokens", 12.0, scores)
+def facts(name: str, *scores: RunScore) -> RunSummary:
+    return RunSummary(name, "translation", "transformer", 7, 0.5, "last", 1.0, 9, 99, "tokens", 12.0, scores)
 
 
-def score(value: float, signature: str = "a", metric: str = "BLEU", on: str = "valid") -> ScoreOf:
-    return ScoreOf(on, metric, value, signature, higher_is_better=metric != "TER")
+def score(value: float, signature: str = "a", metric: str = "BLEU", on: str = "valid") -> RunScore:
+    return RunScore(on, metric, value, signature, higher_is_better=metric != "TER")
 
 
 def test_the_facts_of_a_run_are_those_in_its_folder():
-    found = facts_of(GOLDEN)
+    found = summarize_run(GOLDEN)
     scores = json.loads((GOLDEN / "scores.json").read_text(encoding="utf-8"))
     assert (found.task, found.model, found.updates) == ("translation", "transformer", scores["updates"])
     assert found.minutes == pytest.approx(scores["seconds"] / 60)
@@ -40,7 +40,7 @@ def test_scores_stand_beside_each_other_only_with_one_signature():
         ("valid", "TER", "a", ""),
         ("test", "BLEU", "a", ""),
     ]
-    found = [[score_of(run, key) for run in (one, other)] for key in keys]
+    found = [[find_score(run, key) for run in (one, other)] for key in keys]
     assert [[None if cell is None else cell.value for cell in row] for row in found] == [
         [1.0, 4.0],
         [3.0, None],
@@ -55,11 +55,11 @@ def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, 
         shutil.copytree(GOLDEN, tmp_path / name)
         corpora = [{"file": file, "sha256": digest + file} for file in ("train.en", "train.de")]
         (tmp_path / name / "environment.json").write_text(json.dumps({"seed": 1, "corpora": corpora}), encoding="utf-8")
-    of = {name: {one.texts for one in facts_of(tmp_path / name).scores} for name in ("one", "same", "other")}
+    of = {name: {one.texts for one in summarize_run(tmp_path / name).scores} for name in ("one", "same", "other")}
     assert of["one"] == of["same"] != of["other"]
     twice = json.dumps({"corpora": 2 * corpora})
     (tmp_path / "same" / "environment.json").write_text(twice, encoding="utf-8")
-    assert {one.texts for one in facts_of(tmp_path / "same").scores} == {""}, "which file is which is not known"
+    assert {one.texts for one in summarize_run(tmp_path / "same").scores} == {""}, "which file is which is not known"
     assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
     rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
     assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]

@@ -6,16 +6,17 @@ import pytest
 
 from dragoman.config import to_yaml
 from dragoman.errors import ConfigError
-from dragoman.runs.config import TASKS, in_folder, read_experiment, read_tree, to_experiment, with_preset
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import resolve_corpus_paths, read_experiment, read_settings, parse_experiment, apply_preset
 from tests.small_tasks import settings_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}
-NAMES = (*TASKS, "pairs")
+NAMES = (*TASK_CONFIGS, "pairs")
 
 
 def complaint(tree) -> str:
     with pytest.raises(ConfigError) as raised:
-        to_experiment(tree, where="recipe.yaml")
+        parse_experiment(tree, where="recipe.yaml")
     [line] = str(raised.value).splitlines()
     assert line.startswith("recipe.yaml: ")
     return line.removeprefix("recipe.yaml: ")
@@ -28,17 +29,17 @@ def of_task(task, **changed):
 def test_assignments_lie_over_the_file_and_the_file_over_its_preset(tmp_path):
     file = tmp_path / "recipe.yaml"
     file.write_text("preset: tiny\nmodel: {size: 64}\ntraining: {seed: 3}\n", encoding="utf-8")
-    tree = with_preset(read_tree(file, ["training.seed=5"]))
+    tree = apply_preset(read_settings(file, ["training.seed=5"]))
     assert "preset" not in tree
-    assert tree["model"]["size"] == 64
-    assert tree["model"]["feed_forward"] == 256
+    assert tree["model"]["d_model"] == 64
+    assert tree["model"]["d_ff"] == 256
     assert tree["training"]["seed"] == 5
-    assert read_tree(None, ["preset=base"]) == {"preset": "base"}
+    assert read_settings(None, ["preset=base"]) == {"preset": "base"}
 
 
 def test_another_kind_replaces_what_the_preset_chose():
     tree = {"preset": "tiny", "data": DATA, "training": {"schedule": {"kind": "constant"}}}
-    assert to_experiment(tree).training.schedule.warmup == 0
+    assert parse_experiment(tree).training.schedule.warmup == 0
 
 
 def test_relative_corpora_are_taken_from_a_folder():
@@ -46,21 +47,21 @@ def test_relative_corpora_are_taken_from_a_folder():
         "data": {
             "train": {"kind": "files", "source": "a.en", "target": "/elsewhere/a.de"},
             "valid": {"kind": "tsv", "path": "v.tsv"},
-            "held_out": None,
+            "valid_size": None,
         },
-        "model": {"size": 8},
+        "model": {"d_model": 8},
     }
-    placed = in_folder(tree, Path("/data"))
+    placed = resolve_corpus_paths(tree, Path("/data"))
     assert placed["data"]["train"] == {"kind": "files", "source": "/data/a.en", "target": "/elsewhere/a.de"}
     assert placed["data"]["valid"]["path"] == "/data/v.tsv"
     assert placed["data"]["held_out"] is None
-    assert placed["model"] == {"size": 8}
-    assert in_folder({"data": 3}, Path("/data")) == {"data": 3}
+    assert placed["model"] == {"d_model": 8}
+    assert resolve_corpus_paths({"data": 3}, Path("/data")) == {"data": 3}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_corpora_of_every_task_are_placed(name):
-    placed = in_folder(settings_of(name, Path("data")), Path("/there"))
+    placed = resolve_corpus_paths(settings_of(name, Path("data")), Path("/there"))
     paths = [value for key, value in placed["data"]["train"].items() if key in ("source", "target", "path")]
     assert paths
     assert all(path.startswith("/there/data/") for path in paths)
@@ -68,7 +69,7 @@ def test_corpora_of_every_task_are_placed(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_is_read_back(tmp_path, name):
-    experiment = to_experiment(settings_of(name, Path("data")))
+    experiment = parse_experiment(settings_of(name, Path("data")))
     text = to_yaml(experiment)
     assert text.startswith(f"task: {experiment.task}\n")
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
@@ -76,25 +77,25 @@ def test_what_is_written_is_read_back(tmp_path, name):
 
 
 def test_without_a_task_it_is_translation():
-    assert to_experiment({"data": DATA}).task == "translation"
-    assert to_experiment({"data": DATA}) == to_experiment({"task": "translation", "data": DATA})
+    assert parse_experiment({"data": DATA}).task == "translation"
+    assert parse_experiment({"data": DATA}) == parse_experiment({"task": "translation", "data": DATA})
 
 
 def test_running_text_is_meant_where_no_kind_of_data_is_named_and_keeps_its_white_space():
-    experiment = to_experiment(of_task("language_modelling", tokenizer={"kind": "bpe", "vocabulary": 300}))
+    experiment = parse_experiment(of_task("language_modeling", tokenizer={"kind": "bpe", "vocab_size": 300}))
     assert experiment.data.kind == "text"
     assert experiment.tokenizer.whitespace == "keep"
-    collapsed = to_experiment(of_task("language_modelling", tokenizer={"kind": "bpe", "whitespace": "collapse"}))
+    collapsed = parse_experiment(of_task("language_modeling", tokenizer={"kind": "bpe", "whitespace": "collapse"}))
     assert collapsed.tokenizer.whitespace == "collapse"
-    assert to_experiment(of_task("pairs")).tokenizer.whitespace == "collapse"  # words cannot keep it
-    assert to_experiment(of_task("masked_modelling")).tokenizer.whitespace == "collapse"
+    assert parse_experiment(of_task("pairs")).tokenizer.whitespace == "collapse"  # words cannot keep it
+    assert parse_experiment(of_task("masked_lm")).tokenizer.whitespace == "collapse"
 
 
 def test_a_question_and_its_text_are_told_apart_unless_it_is_said_otherwise():
-    assert to_experiment(of_task("answering", model={"size": 8, "heads": 2})).model.segments == 2
-    assert to_experiment({key: value for key, value in of_task("answering").items() if key != "model"})
-    assert complaint(of_task("answering", model={"segments": 1})) == (
-        "model.segments = 1 leaves a question and its text alike; set model.segments=2"
+    assert parse_experiment(of_task("question_answering", model={"d_model": 8, "num_heads": 2})).model.num_segments == 2
+    assert parse_experiment({key: value for key, value in of_task("question_answering").items() if key != "model"})
+    assert complaint(of_task("question_answering", model={"num_segments": 1})) == (
+        "model.num_segments = 1 leaves a question and its text alike; set model.num_segments=2"
     )
 
 
@@ -103,19 +104,19 @@ def test_a_question_and_its_text_are_told_apart_unless_it_is_said_otherwise():
     [
         ({}, "data: is required"),
         (
-            {"data": DATA, "model": {"heads": 3}},
-            "model.heads = 3 does not divide model.size = 512; choose one of [1, 2",
+            {"data": DATA, "model": {"num_heads": 3}},
+            "model.num_heads = 3 does not divide model.d_model = 512; choose one of [1, 2",
         ),
-        ({"data": DATA, "tokenizer": {"shared": False}}, "model.tie = all needs one vocabulary for both sides"),
+        ({"data": DATA, "tokenizer": {"shared": False}}, "model.tie_embeddings = all needs one vocabulary for both sides"),
         (
-            {"data": DATA, "model": {"positions": {"kind": "learned", "length": 200}}},
-            "model.positions.length = 200 is shorter than the longest example of 257 tokens",
+            {"data": DATA, "model": {"positions": {"kind": "learned", "max_length": 200}}},
+            "model.positions.max_length = 200 is shorter than the longest example of 257 tokens",
         ),
-        ({"data": DATA, "decoding": {"best": 2}}, "decoding.best = 2 has no effect in training"),
+        ({"data": DATA, "decoding": {"n_best": 2}}, "decoding.n_best = 2 has no effect in training"),
         ({"data": DATA, "metrics": []}, "metrics"),
         ({"data": DATA, "modle": {}}, "modle: no such key. Did you mean model?"),
-        ({"data": DATA | {"valid": DATA["train"], "held_out": 3}}, "held_out has no effect beside valid"),
-        ({"data": DATA, "model": {"kind": "causal"}}, "model.kind = 'causal': no such kind. Known: transformer, recur"),
+        ({"data": DATA | {"valid": DATA["train"], "valid_size": 3}}, "held_out has no effect beside valid"),
+        ({"data": DATA, "model": {"kind": "decoder_only"}}, "model.kind = 'decoder_only': no such kind. Known: encoder_decoder, recur"),
     ],
 )
 def test_rooms_that_do_not_fit_each_other_are_refused_in_one_line(tree, message):
@@ -128,21 +129,21 @@ def test_rooms_that_do_not_fit_each_other_are_refused_in_one_line(tree, message)
         ({"task": "translating"}, "task = 'translating': no such task. Did you mean translation?"),
         (
             {"task": "x"},
-            "task = 'x': no such task. Known: translation, language_modelling, masked_modelling, classification, "
+            "task = 'x': no such task. Known: translation, language_modeling, masked_lm, classification, "
             "tagging, answering.",
         ),
         ({"task": ["translation"]}, "task = ['translation']: no such task. Did you mean translation?"),
         (
-            of_task("language_modelling", metrics=[]),
-            "metrics: no such key. It belongs to task translation, and this is task language_modelling.",
+            of_task("language_modeling", metrics=[]),
+            "metrics: no such key. It belongs to task translation, and this is task language_modeling.",
         ),
         (
             of_task("translation", masking={}),
-            "masking: no such key. It belongs to task masked_modelling, and this is task translation.",
+            "masking: no such key. It belongs to task masked_lm, and this is task translation.",
         ),
         (
-            of_task("tagging", training={"validation_beam": 2}),
-            "training.validation_beam: no such key. It belongs to task translation, and this is task tagging.",
+            of_task("tagging", training={"validation_beam_size": 2}),
+            "training.validation_beam_size: no such key. It belongs to task translation, and this is task tagging.",
         ),
         (
             of_task("classification", head={"poling": "mean"}),
@@ -157,35 +158,35 @@ def test_rooms_that_do_not_fit_each_other_are_refused_in_one_line(tree, message)
             "modle: no such key. Did you mean model?",
         ),
         (
-            of_task("classification", model={"kind": "transformer"}),
-            "model.kind = 'transformer': no such kind. Known: encoder, causal.",
+            of_task("classification", model={"kind": "encoder_decoder"}),
+            "model.kind = 'encoder_decoder': no such kind. Known: encoder_only, decoder_only.",
         ),
         (
-            of_task("classification", model={"kind": "causal"}),
-            "head.pooling = first knows nothing of a text that model.kind = causal reads",
+            of_task("classification", model={"kind": "decoder_only"}),
+            "head.pooling = first knows nothing of a text that model.kind = decoder_only reads",
         ),
         (
             of_task("tagging", tokenizer={"kind": "characters", "shared": False}),
             "tokenizer.shared = false: there is one network here, with one vocabulary; leave it out",
         ),
         (
-            of_task("masked_modelling", tokenizer={"dropout": 0.1}),
+            of_task("masked_lm", tokenizer={"dropout": 0.1}),
             "tokenizer.dropout = 0.1 has no effect here, where texts are segmented once; leave it out",
         ),
         (
-            of_task("language_modelling", model={"positions": {"kind": "learned", "length": 18}}),
-            "model.positions.length = 18 is shorter than a context of 19 tokens, symbols included; raise it, or lower "
-            "data.context",
+            of_task("language_modeling", model={"positions": {"kind": "learned", "max_length": 18}}),
+            "model.positions.max_length = 18 is shorter than a context of 19 tokens, symbols included; raise it, or lower "
+            "data.context_length",
         ),
         (
             of_task("classification", model={"attention": {"pattern": {"kind": "linformer", "length": 100}}}),
-            "model.attention.pattern.length = 100 is shorter than the longest text of 256 tokens",
+            "model.attention.pattern.max_length = 100 is shorter than the longest text of 256 tokens",
         ),
         (
-            of_task("answering", model={"positions": {"kind": "learned", "length": 18}}),
-            "model.positions.length = 18 is shorter than the longest window of 19 tokens",
+            of_task("question_answering", model={"positions": {"kind": "learned", "max_length": 18}}),
+            "model.positions.max_length = 18 is shorter than the longest window of 19 tokens",
         ),
-        (of_task("answering", answers={"best": 2}), "answers.best = 2 has no effect in training"),
+        (of_task("question_answering", answers={"best": 2}), "answers.best = 2 has no effect in training"),
     ],
 )
 def test_what_does_not_fit_a_task_is_refused_in_one_line(tree, message):
@@ -194,14 +195,14 @@ def test_what_does_not_fit_a_task_is_refused_in_one_line(tree, message):
 
 def test_bpe_dropout_is_for_pairs():
     tokenizer = {"kind": "bpe", "dropout": 0.1}
-    assert to_experiment(of_task("pairs", tokenizer=tokenizer)).tokenizer.dropout == 0.1
-    assert "tokenizer.dropout" in complaint(of_task("language_modelling", tokenizer=tokenizer))
+    assert parse_experiment(of_task("pairs", tokenizer=tokenizer)).tokenizer.dropout == 0.1
+    assert "tokenizer.dropout" in complaint(of_task("language_modeling", tokenizer=tokenizer))
 
 
 def test_learned_positions_that_hold_the_longest_example_are_accepted():
-    model = {"positions": {"kind": "learned", "length": 257}}
-    assert to_experiment({"data": DATA, "model": model}).data.longest_source == 256
+    model = {"positions": {"kind": "learned", "max_length": 257}}
+    assert parse_experiment({"data": DATA, "model": model}).data.max_source_length == 256
     pairs = of_task("pairs")
-    pairs["data"] |= {"longest_source": 5, "longest_target": 7}
-    assert to_experiment(pairs | {"model": {"positions": {"kind": "learned", "length": 13}}}).data.context == 13
-    assert "a context of 13 tokens" in complaint(pairs | {"model": {"positions": {"kind": "learned", "length": 12}}})
+    pairs["data"] |= {"max_source_length": 5, "max_target_length": 7}
+    assert parse_experiment(pairs | {"model": {"positions": {"kind": "learned", "max_length": 13}}}).data.context_length == 13
+    assert "a context of 13 tokens" in complaint(pairs | {"model": {"positions": {"kind": "learned", "max_length": 12}}})

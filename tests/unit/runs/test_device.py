@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.runs.device import choose_device, describe
+from dragoman.runs.environment import choose_device, describe_device
 
 
 def test_one_is_chosen_where_none_is_named(monkeypatch):
@@ -25,4 +25,4 @@ def test_what_is_not_there_is_refused(name):
 
 def test_the_cpu_is_named_with_its_threads():
     assert choose_device("cpu") == torch.device("cpu")
-    assert describe(torch.device("cpu")) == f"cpu ({torch.get_num_threads()} threads)"
+    assert describe_device(torch.device("cpu")) == f"cpu ({torch.get_num_threads()} threads)"

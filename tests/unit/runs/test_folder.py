@@ -7,15 +7,15 @@ import sys
 import pytest
 import torch
 
-from dragoman.data.tokenizers import Characters, Tokenizer
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
-from dragoman.nn.cpu_ops import by_pytorch_alone
-from dragoman.runs.config import to_experiment
-from dragoman.runs.environment import environment, what_changed
+from dragoman.runs.config import parse_experiment
+from dragoman.runs.environment import collect_environment, environment_changes
 from dragoman.runs.folder import RunFolder
+from dragoman.nn.cpu_ops import without_cpu_ops
 from tests.small_runs import hashes
 
-EXPERIMENT = to_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
+EXPERIMENT = parse_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
 
 
 @pytest.fixture
@@ -24,13 +24,13 @@ def folder(tmp_path) -> RunFolder:
 
 
 def tokenizer_of(text: str) -> Tokenizer:
-    return Tokenizer.train(lambda: [(text, text)], Characters())
+    return Tokenizer.train(lambda: [(text, text)], CharacterConfig())
 
 
 def test_a_folder_is_made_with_those_above_it(folder):
-    folder.begin()
+    folder.create()
     assert folder.path.is_dir()
-    folder.begin()  # an empty one is as good as none
+    folder.create()  # an empty one is as good as none
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "letter.txt"])
@@ -39,7 +39,7 @@ def test_what_is_there_is_never_overwritten(folder, name):
     (folder.path / name).write_text("dear\n", encoding="utf-8")
     before = hashes(folder.path)
     with pytest.raises(RunError, match="exists already and is never overwritten") as raised:
-        folder.begin()
+        folder.create()
     assert ("--resume" in str(raised.value)) == (name == "config.yaml")
     assert hashes(folder.path) == before
 
@@ -47,7 +47,7 @@ def test_what_is_there_is_never_overwritten(folder, name):
 def test_what_a_killed_process_half_wrote_is_nothing(folder):
     folder.path.mkdir(parents=True)
     (folder.path / ".config.yaml.77.tmp").write_text("da", encoding="utf-8")
-    folder.begin()
+    folder.create()
     assert folder.path.is_dir()
     assert not folder.config.exists()
 
@@ -55,25 +55,25 @@ def test_what_a_killed_process_half_wrote_is_nothing(folder):
 def test_a_file_is_in_the_way(folder, tmp_path):
     (tmp_path / "runs").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match="cannot be made"):
-        folder.begin()
+        folder.create()
     with pytest.raises(RunError, match="exists already"):
-        RunFolder(tmp_path / "runs").begin()
+        RunFolder(tmp_path / "runs").create()
 
 
 def test_a_folder_that_came_to_nothing_vanishes(folder):
-    folder.begin()
+    folder.create()
     folder.write_config(EXPERIMENT)
-    with pytest.raises(DataError, match="no corpus"), folder.gone_unless_begun():
+    with pytest.raises(DataError, match="no corpus"), folder.remove_on_error():
         raise DataError("no corpus")
     assert not folder.path.exists()
 
 
 @pytest.mark.parametrize("kept", ["checkpoints/000000000/progress.json", "model.safetensors"])
 def test_a_folder_worth_going_on_with_stays(folder, kept):
-    folder.begin()
+    folder.create()
     (folder.path / kept).parent.mkdir(parents=True, exist_ok=True)
     (folder.path / kept).touch()
-    with pytest.raises(KeyboardInterrupt), folder.gone_unless_begun():
+    with pytest.raises(KeyboardInterrupt), folder.remove_on_error():
         raise KeyboardInterrupt
     assert (folder.path / kept).exists()
 
@@ -84,37 +84,37 @@ def test_a_claim_clears_what_a_killed_process_half_wrote(folder):
     (folder.checkpoints / "000000005").mkdir()
     (folder.path / ".tokenizer.json.99.tmp").touch()
     (folder.path / ".gitignore").touch()
-    with folder.claimed():
+    with folder.locked():
         left = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*")}
     assert left == {"checkpoints", "checkpoints/000000005", ".gitignore"}
 
 
 def test_a_claimed_folder_is_nobody_else_s(folder):
-    folder.begin()
+    folder.create()
     program = (
         "import sys; from pathlib import Path; from dragoman.runs.folder import RunFolder\n"
-        f"with RunFolder(Path({str(folder.path)!r})).claimed(): print('mine', flush=True); sys.stdin.read()"
+        f"with RunFolder(Path({str(folder.path)!r})).locked(): print('mine', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with other:
         assert other.stdout.readline() == "mine\n"
-        with pytest.raises(RunError, match="another process is training in it"), folder.claimed():
+        with pytest.raises(RunError, match="another process is training in it"), folder.locked():
             pass
         other.kill()
-    with folder.claimed():
+    with folder.locked():
         pass
 
 
 def test_what_is_no_run_folder_says_so(folder):
     with pytest.raises(RunError, match="no run folder"):
         folder.read_config()
-    folder.begin()
+    folder.create()
     folder.write_config(EXPERIMENT)
     assert folder.read_config() == EXPERIMENT
 
 
 def test_the_tokenizer_of_another_run_is_refused(folder):
-    folder.begin()
+    folder.create()
     own, other = tokenizer_of("two dogs"), tokenizer_of("a cat")
     own.save(folder.tokenizer)
     folder.environment.write_text(json.dumps({"tokenizer": own.fingerprint}), encoding="utf-8")
@@ -126,7 +126,7 @@ def test_the_tokenizer_of_another_run_is_refused(folder):
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
 def test_a_damaged_file_of_facts_is_named(folder, content):
-    folder.begin()
+    folder.create()
     folder.environment.write_text(content, encoding="utf-8")
     with pytest.raises(RunError, match=r"environment\.json: damaged"):
         folder.read_environment()
@@ -135,7 +135,7 @@ def test_a_damaged_file_of_facts_is_named(folder, content):
 
 def test_the_environment_names_files_without_folders(tmp_path):
     corpora = {f"{tmp_path}/train/text.en": "1a", f"{tmp_path}/valid/text.en": "2b"}
-    facts = environment(device=torch.device("cpu"), seed=7, tokenizer=tokenizer_of("a"), corpora=corpora)
+    facts = collect_environment(device=torch.device("cpu"), seed=7, tokenizer=tokenizer_of("a"), corpora=corpora)
     assert facts["corpora"] == [{"file": "text.en", "sha256": "1a"}, {"file": "text.en", "sha256": "2b"}]
     assert facts["seed"] == 7
     assert facts["torch"] == torch.__version__
@@ -146,23 +146,23 @@ def test_the_environment_names_files_without_folders(tmp_path):
 def test_another_machine_is_noticed():
     here = {"torch": torch.__version__, "device": "cpu", "threads": torch.get_num_threads()}
     cpu = torch.device("cpu")
-    assert what_changed(here, device=cpu) == []
-    assert what_changed({}, device=cpu) == []
-    assert what_changed(here | {"device": "cuda", "torch": "1.0"}, device=cpu) == [
+    assert environment_changes(here, device=cpu) == []
+    assert environment_changes({}, device=cpu) == []
+    assert environment_changes(here | {"device": "cuda", "torch": "1.0"}, device=cpu) == [
         f"torch 1.0 then, {torch.__version__} now",
         "device cuda then, cpu now",
     ]
-    assert what_changed(here | {"workers": 2}, device=cpu, workers=3) == ["workers 2 then, 3 now"]
-    with by_pytorch_alone():
-        assert what_changed(here | {"core": "avx2"}, device=cpu) == ["core avx2 then, none now"]
+    assert environment_changes(here | {"workers": 2}, device=cpu, num_workers=3) == ["workers 2 then, 3 now"]
+    with without_cpu_ops():
+        assert environment_changes(here | {"core": "avx2"}, device=cpu) == ["core avx2 then, none now"]
 
 
 def test_what_another_process_trains_in_does_not_vanish(folder):
-    folder.begin()
-    with folder.claimed():  # by another descriptor, as another process has one
-        with pytest.raises(RunError, match="another process is training"), folder.gone_unless_begun(), folder.claimed():
+    folder.create()
+    with folder.locked():  # by another descriptor, as another process has one
+        with pytest.raises(RunError, match="another process is training"), folder.remove_on_error(), folder.locked():
             pass
         assert folder.path.exists()
-    with pytest.raises(DataError), folder.gone_unless_begun(), folder.claimed():
+    with pytest.raises(DataError), folder.remove_on_error(), folder.locked():
         raise DataError("nothing to learn from")
     assert not folder.path.exists()

@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.runs.config import TASKS, to_experiment
+from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.presets import PRESETS, preset_tree
 
 DATA = {"train": {"kind": "files", "source": "a", "target": "b"}}
@@ -29,8 +30,8 @@ HALVES = {  # kind, layers, width, feed-forward width, heads
 def test_every_preset_has_the_sizes_of_its_name():
     assert PRESETS.keys() == {*SIZES, *HALVES, "lstm"}
     for name, sizes in SIZES.items():
-        model = to_experiment({"preset": name, "data": DATA}).model
-        found = (model.encoder_layers, model.decoder_layers, model.size, model.feed_forward, model.heads)
+        model = parse_experiment({"preset": name, "data": DATA}).model
+        found = (model.encoder_layers, model.decoder_layers, model.d_model, model.d_ff, model.num_heads)
         assert found == sizes, name
     for name, sizes in HALVES.items():
         model = preset_tree(name)["model"]
@@ -39,28 +40,28 @@ def test_every_preset_has_the_sizes_of_its_name():
 
 
 def test_the_recurrent_one_attends():
-    model = to_experiment({"preset": "lstm", "data": DATA}).model
+    model = parse_experiment({"preset": "lstm", "data": DATA}).model
     assert (model.kind, model.cell, model.attention.kind) == ("recurrent", "lstm", "additive")
 
 
 def test_what_is_said_for_itself_lies_over_the_preset():
-    experiment = to_experiment({"preset": "tiny", "data": DATA, "model": {"size": 64}})
-    assert (experiment.model.size, experiment.model.encoder_layers) == (64, 4)
+    experiment = parse_experiment({"preset": "tiny", "data": DATA, "model": {"d_model": 64}})
+    assert (experiment.model.d_model, experiment.model.encoder_layers) == (64, 4)
 
 
 def test_smaller_models_learn_faster():
-    rates = [PRESETS[name].tree["training"]["optimiser"]["learning_rate"] for name in ("base", "small", "tiny")]
+    rates = [PRESETS[name].tree["training"]["optimizer"]["learning_rate"] for name in ("base", "small", "tiny")]
     assert rates == sorted(rates)
 
 
 def test_a_preset_says_what_it_is_for():
     assert preset_tree("tiny") == preset_tree("tiny", task="translation")
     assert "task" not in preset_tree("tiny")
-    assert preset_tree("gpt-nano")["task"] == "language_modelling"
+    assert preset_tree("gpt-nano")["task"] == "language_modeling"
     assert preset_tree("gpt-nano", task="classification")["task"] == "classification"
-    assert preset_tree("gpt-nano")["data"]["context"] == 128
+    assert preset_tree("gpt-nano")["data"]["context_length"] == 128
     assert "data" not in preset_tree("gpt-nano", task="classification")
-    assert {task for preset in PRESETS.values() for task in preset.tasks} == TASKS.keys()
+    assert {task for preset in PRESETS.values() for task in preset.tasks} == TASK_CONFIGS.keys()
 
 
 def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
@@ -81,7 +82,7 @@ def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
             "choose lstm",
         ),
         (
-            {"preset": "gpt-nano", "task": "classification", "model": {"kind": "encoder"}},
+            {"preset": "gpt-nano", "task": "classification", "model": {"kind": "encoder_only"}},
             "preset: gpt-nano is a model of kind causal, and model.kind is encoder; leave one of them out, or choose "
             "bert-tiny or bert-mini or bert-small",
         ),
@@ -93,7 +94,7 @@ def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
 )
 def test_a_model_of_another_kind_than_the_preset_is_refused(tree, message):
     with pytest.raises(ConfigError) as raised:
-        to_experiment({**tree, "data": DATA})
+        parse_experiment({**tree, "data": DATA})
     assert message in str(raised.value).splitlines()
 
 

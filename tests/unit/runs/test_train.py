@@ -9,13 +9,13 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.models.weights import load_tensors, save_tensors
-from dragoman.runs.config import to_experiment
+from dragoman.tasks.factory import build_task
+from dragoman.runs.config import parse_experiment
+from dragoman.runs.train import train_and_score
+from dragoman.runs.load import load, load_torch_model
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load, load_in_pytorch
-from dragoman.runs.train import fit
-from dragoman.tasks.factory import task_of
 from dragoman.tasks.translation import build_stream
+from dragoman.models.weights import load_tensors, save_tensors
 from dragoman.training import precision
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes, write_corpus
@@ -23,13 +23,13 @@ from tests.small_runs import hashes, write_corpus
 CPU = torch.device("cpu")
 SETTINGS = {
     "tokenizer": {"kind": "words"},
-    "model": {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17},
+    "model": {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17},
     "training": {
-        "length": {"kind": "updates", "count": 9},
-        "interval": {"kind": "updates", "count": 4},
+        "max_steps": 9,
+        "validate_every": 4,
         "batch_tokens": 211,
     },
-    "decoding": {"beam": 2},
+    "decoding": {"beam_size": 2},
 }
 
 
@@ -66,21 +66,21 @@ def settings_of(place, **data):
 
 
 def fit_in(path, settings, *, interrupted=lambda: False):
-    folder, experiment = RunFolder(path), to_experiment(settings)
+    folder, experiment = RunFolder(path), parse_experiment(settings)
     if not folder.config.exists():
-        folder.begin()
+        folder.create()
         folder.write_config(experiment)
     materials = gather(experiment, folder)
-    return fit(experiment, folder, materials, device=CPU, observers=[], interrupted=interrupted)
+    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
 
 
 def gather(experiment, folder):
-    return task_of(experiment).gather(folder, tell=lambda _: None)
+    return build_task(experiment).prepare_data(folder, report=lambda _: None)
 
 
 def test_the_scores_are_written_with_their_signatures(place):
     scores = json.loads((place / "run" / "scores.json").read_text(encoding="utf-8"))
-    assert scores["updates"] == 9
+    assert scores["steps"] == 9
     assert scores["weights"] in ("last", "best", "average of the last 3")
     assert list(scores["scores"]) == ["valid", "test"]
     assert [score["metric"] for score in scores["scores"]["test"]] == ["BLEU", "chrF2"]
@@ -101,11 +101,11 @@ def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
         "# run",
         "| test | BLEU |",
         r"nrefs:1\|case:mixed",
-        "13 to validate, 11 to test",
+        "13 for validation, 11 for testing",
         "- `train.en` sha256 ",
         "- removed as leak: 1",
         "1 encoder and 1 decoder layers, width 12/17, 2 heads",
-        "Trained for 9 updates",
+        "Trained for 9 steps",
         "chosen on the validation set",
         "dragoman translate run --input",
     ):
@@ -116,7 +116,7 @@ def test_the_card_says_what_the_model_is_and_nothing_of_the_machine(place):
 
 def test_the_card_says_what_was_found_and_kept(place, tmp_path, monkeypatch):
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-    fit_in(tmp_path / "run", settings_of(place, cleaning={"leaks": False}))
+    fit_in(tmp_path / "run", settings_of(place, cleaning={"remove_leaks": False}))
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "- kept as leak: 1" in card
     assert "removed as leak" not in card
@@ -125,7 +125,7 @@ def test_the_card_says_what_was_found_and_kept(place, tmp_path, monkeypatch):
 def test_the_weights_are_those_that_were_chosen(place):
     last_line = (place / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1]
     chosen = json.loads(last_line)
-    assert chosen["event"] == "chosen"
+    assert chosen["event"] == "selection"
     best = max(scores["bleu"] for scores in chosen["candidates"].values())
     assert chosen["candidates"][chosen["name"]]["bleu"] == best
 
@@ -147,7 +147,7 @@ def test_an_interruption_at_any_point_is_gone_on_from(place, tmp_path, monkeypat
     # It is asked after every update, after every candidate, and before each set is scored.
     for asked, update in [(3, 3), (6 + 1, 9), (candidates + 1, 9), (candidates + 2, 9)]:
         answers = iter([*[False] * (asked - 1), True])
-        with pytest.raises(InterruptionError, match=f"stopped after update {update}"):
+        with pytest.raises(InterruptionError, match=f"stopped after step {update}"):
             fit_in(tmp_path / "run", settings_of(place), interrupted=lambda answers=answers: next(answers))
         assert not (tmp_path / "run" / "model.safetensors").exists()
     fit_in(tmp_path / "run", settings_of(place))
@@ -160,12 +160,12 @@ def test_an_interruption_at_any_point_is_gone_on_from(place, tmp_path, monkeypat
 
 def test_an_unfinished_run_says_how_to_go_on(copy):
     copy.weights.unlink()
-    with pytest.raises(RunError, match=f"has not ended; go on with: dragoman train --resume {copy.path}"):
+    with pytest.raises(RunError, match=f"has not ended. Continue it with: dragoman train --resume {copy.path}"):
         load(copy.path)
 
 
 def test_what_is_no_run_is_not_loaded(tmp_path):
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="is not a run folder"):
         load(tmp_path / "nowhere")
 
 
@@ -173,7 +173,7 @@ def test_weights_of_another_shape_are_not_loaded(copy):
     tensors = load_tensors(copy.weights)
     save_tensors(copy.weights, {name: tensor[:-1] for name, tensor in tensors.items()})
     with pytest.raises(RunError, match=r"model\.safetensors: has another shape"):
-        load_in_pytorch(copy.path)
+        load_torch_model(copy.path)
 
 
 def test_a_missing_tokenizer_is_named(copy):
@@ -189,51 +189,51 @@ def test_a_device_that_is_not_there_is_refused(copy):
 
 def test_a_corpus_that_changed_is_refused_and_one_that_moved_is_not(place, copy, tmp_path):
     moved = shutil.copytree(place, tmp_path / "moved", ignore=shutil.ignore_patterns("run", "cache"))
-    gather(to_experiment(settings_of(moved)), copy)
+    gather(parse_experiment(settings_of(moved)), copy)
     write_corpus(moved / "valid", seed=99, pairs=13)
-    with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* began"):
-        gather(to_experiment(settings_of(moved)), copy)
+    with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* started"):
+        gather(parse_experiment(settings_of(moved)), copy)
 
 
 def test_the_lines_of_a_batch_are_named_as_they_stand_in_the_corpus(place, tmp_path):
     folder = RunFolder(tmp_path / "new")
-    folder.begin()
-    materials = gather(to_experiment(settings_of(place)), folder)
+    folder.create()
+    materials = gather(parse_experiment(settings_of(place)), folder)
     line = materials.texts.train.line(int(materials.train.origins[7]))
-    assert materials.name([7]) == f"lines {line} of the training corpus"
-    assert materials.name(range(6)).count(",") == 5
+    assert materials.describe_rows([7]) == f"lines {line} of the training corpus"
+    assert materials.describe_rows(range(6)).count(",") == 5
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"), [("longest_source", "data.longest_source = 1"), ("longest_target", "")]
+    ("setting", "message"), [("max_source_length", "data.max_source_length = 1"), ("max_target_length", "")]
 )
 def test_limits_that_leave_nothing_are_refused(place, tmp_path, setting, message):
     folder = RunFolder(tmp_path / "new")
-    folder.begin()
+    folder.create()
     settings = settings_of(place, **{setting: 1})
-    with pytest.raises(DataError, match=f"every one of the .* training pairs is longer than .*{message}"):
-        gather(to_experiment(settings), folder)
+    with pytest.raises(DataError, match=f"training pairs are longer than .*{message}"):
+        gather(parse_experiment(settings), folder)
 
 
 def test_validation_pairs_beyond_the_positions_are_left_out_of_the_loss_and_counted(place, tmp_path):
     folder = RunFolder(tmp_path / "new")
-    folder.begin()
-    model = {"model": {"positions": {"kind": "learned", "length": 9}}}
-    experiment = to_experiment(merge(settings_of(place, longest_source=8, longest_target=8), model))
+    folder.create()
+    model = {"model": {"positions": {"kind": "learned", "max_length": 9}}}
+    experiment = parse_experiment(merge(settings_of(place, max_source_length=8, max_target_length=8), model))
     materials = gather(experiment, folder)
     assert 0 < len(materials.valid) < 13
     assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
     [note] = materials.notes
     assert note.startswith(f"{13 - len(materials.valid)} validation pairs are longer than 8 tokens")
-    outcome = fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
-    assert outcome.updates == 9
+    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    assert outcome.steps == 9
 
 
 def test_under_bpe_dropout_every_epoch_is_segmented_anew(place, tmp_path):
     folder = RunFolder(tmp_path / "new")
-    folder.begin()
-    tokenizer = {"tokenizer": {"kind": "bpe", "vocabulary": 320, "dropout": 0.3}}
-    experiment = to_experiment(merge(settings_of(place), tokenizer))
+    folder.create()
+    tokenizer = {"tokenizer": {"kind": "bpe", "vocab_size": 320, "dropout": 0.3}}
+    experiment = parse_experiment(merge(settings_of(place), tokenizer))
     stream = build_stream(experiment, gather(experiment, folder))
     widths = []
     for epoch in range(2):

@@ -9,26 +9,26 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, RunError
+from dragoman.tasks.factory import build_task
+from dragoman.runs.config import resolve_corpus_paths, parse_experiment
+from dragoman.runs.train import train_and_score
 from dragoman.profiling.model_cost import take_inventory
-from dragoman.runs.config import in_folder, to_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import fit
-from dragoman.tasks.factory import task_of
 from dragoman.tasks.translation import build_stream
 from tests.small_runs import write_corpus
 from tests.trees import Heads, conllu, random_tree
 
 CPU = torch.device("cpu")
-SMALL = {"size": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": 17}
+SMALL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
 SETTINGS = {
-    "tokenizer": {"kind": "bpe", "vocabulary": 300},
-    "model": {**SMALL, "positions": {"kind": "structural", "reach": 3}},
+    "tokenizer": {"kind": "bpe", "vocab_size": 300},
+    "model": {**SMALL, "positions": {"kind": "tree", "max_distance": 3}},
     "training": {
-        "length": {"kind": "updates", "count": 5},
-        "interval": {"kind": "updates", "count": 5},
+        "max_steps": 5,
+        "validate_every": 5,
         "batch_tokens": 311,
     },
-    "decoding": {"beam": 2},
+    "decoding": {"beam_size": 2},
     "metrics": [{"kind": "chrf"}],
 }
 
@@ -65,15 +65,15 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def begun(path: Path, settings):
-    folder, experiment = RunFolder(path), to_experiment(settings)
-    folder.begin()
+    folder, experiment = RunFolder(path), parse_experiment(settings)
+    folder.create()
     folder.write_config(experiment)
-    return folder, experiment, task_of(experiment).gather(folder, tell=lambda _: None)
+    return folder, experiment, build_task(experiment).prepare_data(folder, report=lambda _: None)
 
 
 def complaint(tree) -> str:
     with pytest.raises(ConfigError) as raised:
-        to_experiment(tree)
+        parse_experiment(tree)
     [line] = str(raised.value).splitlines()
     return line
 
@@ -93,15 +93,15 @@ def test_every_set_needs_its_trees(place):
     "other",
     [
         {"model": SMALL},
-        {"model": {"kind": "recurrent", "size": 12}},
-        {"task": "language_modelling", "data": {"kind": "pairs"}, "model": {"size": 12, "heads": 2}},
+        {"model": {"kind": "recurrent", "d_model": 12}},
+        {"task": "language_modeling", "data": {"kind": "pairs"}, "model": {"d_model": 12, "num_heads": 2}},
     ],
 )
 def test_trees_without_structural_positions_are_refused(place, other):
     common = {"tokenizer": {"kind": "bpe"}}
     message = complaint(merge({**common, "data": {"train": corpus(place)}}, other))
     assert "data.train.source_trees = " in message
-    assert "has no effect without model.positions.kind = structural; leave one of them out" in message
+    assert "has no effect without model.positions.kind = tree; leave one of them out" in message
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_trees_without_structural_positions_are_refused(place, other):
         ({"kind": "characters"}, "tokenizer.kind = characters does not go with structural positions"),
         ({"kind": "words"}, "tokenizer.kind = words does not go with structural positions"),
         ({"kind": "bpe", "whitespace": "keep"}, "tokenizer.whitespace = keep does not go with structural positions"),
-        ({"kind": "unigram", "normalisation": "nfkc"}, "tokenizer.normalisation = nfkc does not go with structural"),
+        ({"kind": "unigram", "normalization": "nfkc"}, "tokenizer.normalization = nfkc does not go with structural"),
     ],
 )
 def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
@@ -120,7 +120,7 @@ def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
 
 
 def test_the_file_of_trees_is_taken_from_the_folder_of_the_corpora():
-    placed = in_folder({"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data"))
+    placed = resolve_corpus_paths({"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data"))
     assert placed["data"]["train"]["source_trees"] == "/data/t"
 
 
@@ -130,23 +130,23 @@ def test_a_teacher_may_do_without_trees_and_may_not_need_them(place, tmp_path):
     settings = {"with": settings_of(place), "without": without}
     for name, tree in settings.items():
         folder, experiment, materials = begun(tmp_path / name, tree)
-        fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+        train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
     for student, teacher in (("with", "without"), ("without", "with")):
-        objective = {"kind": "word_distillation", "teacher": str(tmp_path / teacher)}
-        tree = merge(settings[student], {"training": {"objective": objective}})
+        loss = {"kind": "distillation", "teacher": str(tmp_path / teacher)}
+        tree = merge(settings[student], {"training": {"loss": loss}})
         folder, experiment, materials = begun(tmp_path / f"{student} taught", tree)
         if student == "with":
-            fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+            train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
             assert folder.weights.is_file()
         else:
             with pytest.raises(ConfigError, match="reads the dependency tree of each source, and this run has none"):
-                fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
+                train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_every_text_has_its_own_tree(place, tmp_path, dropout):
     """What is held out of the training corpus too, and under BPE dropout."""
-    settings = settings_of(place, tokenizer={"kind": "bpe", "vocabulary": 300, "dropout": dropout})
+    settings = settings_of(place, tokenizer={"kind": "bpe", "vocab_size": 300, "dropout": dropout})
     _, experiment, materials = begun(tmp_path / "new", settings)
     sets = {"train": materials.texts.train, "valid": materials.texts.valid, "test": materials.texts.test}
     assert materials.trees.keys() == sets.keys()
@@ -154,7 +154,7 @@ def test_every_text_has_its_own_tree(place, tmp_path, dropout):
         heads = [materials.trees[name].heads(row) for row in range(len(texts))]
         assert heads == [tree_of(source) for source, _ in texts.pairs()]
     batch = next(build_stream(experiment, materials))
-    for row, heads in zip(batch.rows, batch.structure.heads.tolist(), strict=True):
+    for row, heads in zip(batch.rows, batch.source_features.heads.tolist(), strict=True):
         tree = tree_of(materials.texts.train.pair(int(materials.train.origins[row]))[0])
         assert tuple(heads[: len(tree) + 1]) == (0, *tree)
 
@@ -162,8 +162,8 @@ def test_every_text_has_its_own_tree(place, tmp_path, dropout):
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 5 updates
 def test_a_run_is_validated_scored_and_loaded_with_its_trees(place, tmp_path):
     folder, experiment, materials = begun(tmp_path / "run", settings_of(place))
-    outcome = fit(experiment, folder, materials, device=CPU, observers=[], interrupted=lambda: False)
-    assert outcome.updates == 5
+    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    assert outcome.steps == 5
     translator = dragoman.load(tmp_path / "run", device="cpu")
     pairs = list(materials.texts.test.pairs())
     sources = [source for source, _ in pairs]
@@ -187,4 +187,4 @@ def test_trees_that_changed_are_not_gone_on_with(place, tmp_path):
     flat = conllu([(text, (0,) * len(text.split())) for text in texts])
     (moved / "train.conllu").write_text(flat, encoding="utf-8")
     with pytest.raises(RunError, match=r"train\.conllu: has changed since the run in .* began"):
-        task_of(to_experiment(settings_of(moved))).gather(folder, tell=lambda _: None)
+        build_task(parse_experiment(settings_of(moved))).prepare_data(folder, report=lambda _: None)

@@ -9,9 +9,9 @@ import pytest
 
 from dragoman.errors import RunError
 from dragoman.runs import worker_processes
+from dragoman.runs.worker_processes import WorkerRank, restart_count, start_workers_early, worker_rank, start_workers
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.worker_processes import Place, attempts, on_their_way, place, start_assistants
-from dragoman.runs.workers import team_of
+from dragoman.runs.workers import lead_workers
 
 ENVIRONMENT = {"RANK": "5", "WORLD_SIZE": "7", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}
 
@@ -30,18 +30,18 @@ def run(tmp_path, monkeypatch):
 
 
 def test_a_place_is_read_off_the_environment(monkeypatch):
-    assert place() is None
+    assert worker_rank() is None
     for name, value in ENVIRONMENT.items():
-        assert place() is None  # until all of it is there
+        assert worker_rank() is None  # until all of it is there
         monkeypatch.setenv(name, value)
-    assert place() == Place(rank=5, size=7, local_rank=1)
-    assert place().device == "cuda:1"
+    assert worker_rank() == WorkerRank(rank=5, size=7, local_rank=1)
+    assert worker_rank().device == "cuda:1"
 
 
 def test_a_first_start_is_no_restart(monkeypatch):
-    assert attempts() == 0
+    assert restart_count() == 0
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert attempts() == 2
+    assert restart_count() == 2
 
 
 def test_assistants_are_on_their_way_before_pytorch_is_loaded():
@@ -50,60 +50,60 @@ def test_assistants_are_on_their_way_before_pytorch_is_loaded():
 
 
 def test_who_was_started_early_takes_part(run):
-    with on_their_way(run(2)) as early:
+    with start_workers_early(run(2)) as early:
         [process] = early.processes
-        with team_of(2, told={"folder": "nowhere", "device": "cpu"}, early=early) as team:
-            assert team.size == 2
+        with lead_workers(2, message={"folder": "nowhere", "device": "cpu"}, early=early) as team:
+            assert team.world_size == 2
         assert process.poll() == 2  # by itself, since there is no such folder; one that is sent away is killed
 
 
 def test_who_is_not_needed_is_sent_away(run):
-    with on_their_way(run(2)) as early, team_of(1, told={}, early=early) as team:
-        assert team.size == 1
+    with start_workers_early(run(2)) as early, lead_workers(1, message={}, early=early) as team:
+        assert team.world_size == 1
         assert early.processes[0].poll() == -signal.SIGKILL
 
 
 def test_nor_does_anyone_stay_whom_nobody_took(run):
-    with on_their_way(run(2)) as early:
+    with start_workers_early(run(2)) as early:
         assert early.processes[0].poll() is None
     assert early.processes[0].poll() is not None
 
 
 @pytest.mark.parametrize(("begun_by", "asked", "size"), [(2, "auto", 2), (1, 2, 2), (2, 1, None), (1, "auto", None)])
 def test_the_configuration_says_how_many_or_what_the_run_began_with(run, begun_by, asked, size):
-    with on_their_way(run(begun_by, asked=asked)) as early:
+    with start_workers_early(run(begun_by, asked=asked)) as early:
         assert (early and early.size) == size
 
 
 def test_none_is_called_where_none_is_wanted(run, monkeypatch):
-    with on_their_way(None) as early:
+    with start_workers_early(None) as early:
         assert early is None
     for workers in (1, 3, "many", True):
-        with on_their_way(run(workers)) as early:
+        with start_workers_early(run(workers)) as early:
             assert early is None
-    with on_their_way(run(1, asked=[2])) as early:
+    with start_workers_early(run(1, asked=[2])) as early:
         assert early is None
     ended = run(2)
     ended.weights.touch()
-    with on_their_way(ended) as early:
+    with start_workers_early(ended) as early:
         assert early is None
     ended.weights.unlink()
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    with on_their_way(ended) as early:
+    with start_workers_early(ended) as early:
         assert early is None
 
 
 def test_who_does_not_arrive_is_missed_at_once(monkeypatch):
     monkeypatch.setattr(worker_processes.sys, "executable", "false")
-    missed = pytest.raises(RunError, match=r"a worker could not be started \(it ended with 1\).*training.workers=1")
-    with missed, team_of(2, told={}):
+    missed = pytest.raises(RunError, match=r"a worker could not be started \(it ended with 1\).*training.num_workers=1")
+    with missed, lead_workers(2, message={}):
         pytest.fail("it did not arrive")
 
 
 def test_who_is_dismissed_is_gone():
-    found = start_assistants(3)
+    found = start_workers(3)
     assert found.size == 3
-    found.dismiss()
+    found.kill()
     assert all(process.poll() is not None for process in found.processes)
-    found.dismiss()  # where nobody is left, nothing happens
+    found.kill()  # where nobody is left, nothing happens

@@ -7,30 +7,30 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.training import adam
+from dragoman.training.optimizers import _Adam, _AdamW
 
 ALONE = """
 import sys, torch
 from torch import nn
-from dragoman.training.optimizers import Adam, AdamW, Muon, build_optimiser, optimiser_tensors, restore_optimiser
+from dragoman.training.optimizers import AdamConfig, AdamWConfig, MuonConfig, build_optimizer, optimizer_tensors, restore_optimizer
 model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
-for config in (Adam(), AdamW(), Muon()):
-    optimiser = build_optimiser(config, model)
-    optimiser.zero_grad(set_to_none=True)
+for config in (AdamConfig(), AdamWConfig(), MuonConfig()):
+    optimizer = build_optimizer(config, model)
+    optimizer.zero_grad(set_to_none=True)
     model(torch.ones(1, 3)).sum().backward()
-    optimiser.step()
-    restore_optimiser(optimiser, model, optimiser_tensors(optimiser, model))
+    optimizer.step()
+    restore_optimizer(optimizer, model, optimizer_tensors(optimizer, model))
 sys.exit(" ".join(name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in sys.modules) or 0)
 """
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(adam.Adam, torch.optim.Adam), (adam.AdamW, torch.optim.AdamW)])
+@pytest.mark.parametrize(("ours", "theirs"), [(_Adam, torch.optim.Adam), (_AdamW, torch.optim.AdamW)])
 def test_steps_are_those_of_pytorch(ours, theirs):
     networks = []
-    for optimiser in (ours, theirs):
+    for optimizer in (ours, theirs):
         torch.manual_seed(3)
         network = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 2))
-        rule = optimiser(network.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.1, fused=True)
+        rule = optimizer(network.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.1, fused=True)
         for _ in range(20):
             rule.zero_grad()
             network(torch.randn(11, 5)).square().sum().backward()
@@ -40,6 +40,6 @@ def test_steps_are_those_of_pytorch(ours, theirs):
         assert torch.equal(one, other)
 
 
-def test_no_optimiser_loads_the_compiler():
+def test_no_optimizer_loads_the_compiler():
     answer = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr

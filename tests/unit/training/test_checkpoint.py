@@ -9,35 +9,35 @@ import torch
 from dragoman.errors import RunError
 from dragoman.models.weights import save_tensors
 from dragoman.training import checkpoint as checkpoint_module
-from dragoman.training.checkpoint import Best, Checkpoint, Checkpoints, Progress, Sums
+from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress
 
 
 def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None = None, average: bool = False):
     weight = {"weight": torch.full((3, 5), float(update))}
     return Checkpoint(
         progress=Progress(
-            update=update,
+            step=update,
             position={"epoch": 2, "batch": 7},
             tokens=11,
             seconds=1.1,
-            since_report=Sums(loss=0.1 + 0.2, negative_log_likelihood=1 / 3, tokens=13),
-            regular=regular,
-            best=None if best is None else Best(update=best, scores={"bleu": 1 / 7}),
+            since_log=LossSums(loss=0.1 + 0.2, negative_log_likelihood=1 / 3, tokens=13),
+            recent=regular,
+            best=None if best is None else BestValidation(step=best, scores={"bleu": 1 / 7}),
         ),
         model=weight,
-        optimiser={"weight/step": torch.tensor(float(update))},
-        average=weight if average else None,
+        optimizer={"weight/step": torch.tensor(float(update))},
+        ema=weight if average else None,
     )
 
 
 @pytest.fixture(params=[False, True], ids=["at once", "behind"])
-def checkpoints(tmp_path, request) -> Checkpoints:
-    return Checkpoints(tmp_path / "checkpoints", keep=2, behind=request.param)
+def checkpoints(tmp_path, request) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=request.param)
 
 
 def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monkeypatch):
     """The network learns on while a checkpoint of it is being written."""
-    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2, behind=True)
+    checkpoints = CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=True)
     began, go_on = Event(), Event()
 
     def slowly(path, tensors):
@@ -50,36 +50,36 @@ def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monke
     checkpoints.save(saved)
     assert began.wait(timeout=30)
     assert not (checkpoints.folder / "000000017").exists()
-    for part in (saved.model, saved.optimiser, saved.average):
+    for part in (saved.model, saved.optimizer, saved.ema):
         for tensor in part.values():
             tensor.zero_()
     go_on.set()
     found = checkpoints.load(17)
     assert torch.equal(found.model["weight"], torch.full((3, 5), 17.0))
-    assert torch.equal(found.optimiser["weight/step"], torch.tensor(17.0))
-    assert torch.equal(found.average["weight"], torch.full((3, 5), 17.0))
+    assert torch.equal(found.optimizer["weight/step"], torch.tensor(17.0))
+    assert torch.equal(found.ema["weight"], torch.full((3, 5), 17.0))
 
 
 @pytest.mark.parametrize("then", ["finish", "save", "read"])
 def test_a_disk_that_refuses_behind_is_heard_of_next(tmp_path, then):
     (tmp_path / "checkpoints").mkdir()
-    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2, behind=True)
+    checkpoints = CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=True)
     (tmp_path / "checkpoints").rmdir()
     (tmp_path / "checkpoints").write_text("in the way")
     checkpoints.save(checkpoint(3))
-    done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.updates}
+    done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.steps}
     with pytest.raises(RunError, match="cannot be written"):
         done[then]()
     checkpoints.finish()  # it is said once
 
 
-def files(checkpoints: Checkpoints, update: int) -> set[str]:
+def files(checkpoints: CheckpointStore, update: int) -> set[str]:
     checkpoints.finish()
     return {path.stem for path in (checkpoints.folder / f"{update:09d}").iterdir()}
 
 
 def test_nothing_is_there_at_first(checkpoints):
-    assert checkpoints.updates() == []
+    assert checkpoints.steps() == []
 
 
 def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
@@ -87,7 +87,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
     checkpoints.save(saved)
     loaded = checkpoints.load(17)
     assert loaded.progress == saved.progress
-    for part in ("model", "optimiser", "average"):
+    for part in ("model", "optimizer", "ema"):
         kept, found = getattr(saved, part), getattr(loaded, part)
         assert kept.keys() == found.keys()
         assert all(torch.equal(kept[name], found[name]) for name in kept)
@@ -98,10 +98,10 @@ def test_the_best_the_last_for_the_average_and_two_to_go_on_from_are_kept(checkp
     for update in (10, 20, 30, 40, 50):
         regular = (*regular, update)[-2:]
         checkpoints.save(checkpoint(update, regular=regular, best=10, average=True))
-    assert checkpoints.updates() == [10, 40, 50]
-    whole = {"model", "optimiser", "average", "progress"}
+    assert checkpoints.steps() == [10, 40, 50]
+    whole = {"model", "optimizer", "ema", "progress"}
     assert [files(checkpoints, update) for update in (10, 40, 50)] == [{"model", "progress"}, whole, whole]
-    assert checkpoints.load(40).progress.update == 40
+    assert checkpoints.load(40).progress.step == 40
 
 
 def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_best(checkpoints):
@@ -109,19 +109,19 @@ def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_bes
     checkpoints.save(checkpoint(10, regular=(10,), best=10))
     checkpoints.save(checkpoint(13, regular=(10,), best=10))  # an interruption
     checkpoints.save(checkpoint(20, regular=(10, 20), best=10))
-    assert checkpoints.updates() == [10, 13, 20]
-    assert checkpoints.load(13).progress.update == 13
+    assert checkpoints.steps() == [10, 13, 20]
+    assert checkpoints.load(13).progress.step == 13
     checkpoints.save(checkpoint(30, regular=(20, 30), best=30))
-    assert checkpoints.updates() == [20, 30]
+    assert checkpoints.steps() == [20, 30]
 
 
 def test_the_mean_is_that_of_the_weights(checkpoints):
     for update, regular in ((1, (1,)), (4, (1, 4))):
         checkpoints.save(checkpoint(update, regular=regular))
-    assert torch.equal(checkpoints.mean((1, 4))["weight"], torch.full((3, 5), 2.5))
+    assert torch.equal(checkpoints.average((1, 4))["weight"], torch.full((3, 5), 2.5))
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "progress.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
 @pytest.mark.parametrize("harm", ["cut", "gone", "empty", "other"])
 def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name, harm):
     checkpoints.save(checkpoint(3))
@@ -137,19 +137,19 @@ def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name
             path.write_bytes(b"")
         case _:
             path.write_text("{}")
-    with pytest.raises(RunError, match="delete this folder to go on from the one before it") as raised:
+    with pytest.raises(RunError, match="delete this folder to resume from the previous one") as raised:
         checkpoints.load(5)
     message = str(raised.value)
     assert message.startswith(f"{path.parent}: the checkpoint is damaged (")
     assert len(message.splitlines()) == 1
-    assert checkpoints.load(3).progress.update == 3
+    assert checkpoints.load(3).progress.step == 3
 
 
 def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
     checkpoints.save(checkpoint(3))
     checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(RunError, match="train anew in another folder"):
+    with pytest.raises(RunError, match="train again in another folder"):
         checkpoints.load(3)
 
 
@@ -157,7 +157,7 @@ def test_damaged_older_weights_can_be_left_out(checkpoints):
     checkpoints.save(checkpoint(3))
     checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(RunError, match="delete this folder to choose and average without it"):
+    with pytest.raises(RunError, match="delete this folder to select and average without it"):
         checkpoints.weights(3)
 
 
@@ -166,4 +166,4 @@ def test_what_lies_beside_is_no_checkpoint(checkpoints):
     checkpoints.finish()
     for name in (".000000009.77.tmp", "notes"):
         (checkpoints.folder / name).mkdir()
-    assert checkpoints.updates() == [3]
+    assert checkpoints.steps() == [3]

@@ -6,20 +6,20 @@ import shutil
 import pytest
 import torch
 
-from dragoman.models.weights import weights
-from dragoman.training.checkpoint_selection import candidates, choose
-from dragoman.training.config import TrainingConfig, Updates
-from dragoman.training.schedules import Constant
+from dragoman.models.weights import get_weights
+from dragoman.training.config import TrainingConfig
+from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import InterruptionError
+from dragoman.training.weight_selection import select_weights, weight_candidates
 from tests.learners import BUDGET, build_run, judge_of, train_small
 
 CONFIG = TrainingConfig(
-    length=Updates(count=9),
-    interval=Updates(count=2),
-    schedule=Constant(),
+    max_steps=9,
+    validate_every=2,
+    schedule=ConstantSchedule(),
     batch_tokens=BUDGET,
-    keep=3,
-    moving_average=0.5,
+    keep_checkpoints=3,
+    ema_decay=0.5,
 )
 
 
@@ -32,15 +32,15 @@ def run(tmp_path):
 
 
 def test_the_candidates_are_what_their_names_say(run):
-    found = candidates(run)
+    found = weight_candidates(run)
     assert list(found) == ["last", "best", "average of the last 3", "moving average"]
     for name, update in (("last", 9), ("best", 4)):
         assert all(torch.equal(found[name][key], tensor) for key, tensor in run.checkpoints.weights(update).items())
     several = [run.checkpoints.weights(update) for update in (6, 8, 9)]
     for key, tensor in found["average of the last 3"].items():
         torch.testing.assert_close(tensor, sum(one[key] for one in several) / 3)
-    assert found["moving average"] is not run.average
-    assert all(torch.equal(found["moving average"][key], tensor) for key, tensor in run.average.items())
+    assert found["moving average"] is not run.ema
+    assert all(torch.equal(found["moving average"][key], tensor) for key, tensor in run.ema.items())
 
 
 @pytest.mark.parametrize(
@@ -55,29 +55,29 @@ def test_the_candidates_are_what_their_names_say(run):
     ],
 )
 def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualities, chosen):
-    expected = candidates(run)[chosen]
-    choice = choose(run, judge_of(qualities))
-    assert choice.event.name == chosen
+    expected = weight_candidates(run)[chosen]
+    choice = select_weights(run, judge_of(qualities))
+    assert choice.event.selected == chosen
     assert [scores["quality"] for scores in choice.event.candidates.values()] == pytest.approx(qualities, nan_ok=True)
-    for name, tensor in weights(run.model).items():
+    for name, tensor in get_weights(run.model).items():
         assert torch.equal(tensor, expected[name])
         assert torch.equal(choice.weights[name], expected[name])
     assert not run.model.training
 
 
 def test_the_best_is_no_candidate_of_its_own_where_it_is_the_last(tmp_path):
-    config = CONFIG.model_copy(update={"keep": 1, "moving_average": None})
+    config = CONFIG.model_copy(update={"keep_checkpoints": 1, "ema_decay": None})
     run = build_run(tmp_path, config)
     train_small(run, config, judge=judge_of([1.0, 2.0, 3.0, 4.0, 5.0]))
-    assert list(candidates(run)) == ["last"]
+    assert list(weight_candidates(run)) == ["last"]
 
 
 def test_a_checkpoint_that_was_deleted_is_left_out(run):
     for update in (4, 6):
         shutil.rmtree(run.checkpoints.folder / f"{update:09d}")
-    assert list(candidates(run)) == ["last", "average of the last 2", "moving average"]
+    assert list(weight_candidates(run)) == ["last", "average of the last 2", "moving average"]
 
 
 def test_choosing_can_be_interrupted(run):
-    with pytest.raises(InterruptionError, match="after update 9"):
-        choose(run, judge_of([1.0]), interrupted=lambda: True)
+    with pytest.raises(InterruptionError, match="after step 9"):
+        select_weights(run, judge_of([1.0]), interrupted=lambda: True)

@@ -7,11 +7,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.datasets.labeled import LabelBatch
+from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
-from dragoman.data.datasets.tagged import TagBatch
-from dragoman.models.task_heads import SpanLogits, answer_places
-from dragoman.training.classification_losses import masked_cross_entropy, sequence_labels, spans, token_labels
+from dragoman.data.datasets.tagged import TaggedBatch
+from dragoman.models.task_heads import SpanLogits, answer_mask
+from dragoman.training.losses import (
+    masked_cross_entropy,
+    question_answering_loss,
+    sequence_classification_loss,
+    token_classification_loss,
+)
 from dragoman.training.step import compute_gradients
 
 TOKENS = torch.tensor([[2, 7, 5, 3, 0], [2, 11, 3, 0, 0], [2, 5, 7, 9, 3]])
@@ -49,28 +54,28 @@ def total(pairs: list[tuple[float, float]]) -> list[float]:
 def found(objective, model, batch) -> list[float]:
     loss = objective(model, batch)
     assert not loss.negative_log_likelihood.requires_grad
-    return [loss.objective.item(), loss.negative_log_likelihood.item()]
+    return [loss.value.item(), loss.negative_log_likelihood.item()]
 
 
 @SMOOTHINGS
 def test_labels_of_texts(smoothing):
     model = Table(3, "sequence")
-    batch = LabelBatch(TOKENS, LENGTHS, torch.tensor([2, 0, 1]), ROWS)
+    batch = LabeledBatch(TOKENS, LENGTHS, torch.tensor([2, 0, 1]), ROWS)
     rows = model.logits.detach().double()[TOKENS[:, 1]].tolist()
     expected = total([cross_entropy(row, label, smoothing) for row, label in zip(rows, [2, 0, 1], strict=True)])
-    assert found(sequence_labels(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
+    assert found(sequence_classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
 
 
 @SMOOTHINGS
 def test_labels_of_words(smoothing):
     model = Table(3, "token")
     labels = torch.tensor([[-1, 2, -1, -1, -1], [-1, 0, -1, -1, -1], [-1, 1, 2, -1, -1]])
-    batch = TagBatch(TOKENS, LENGTHS, labels, ROWS)
+    batch = TaggedBatch(TOKENS, LENGTHS, labels, ROWS)
     rows = model.logits.detach().double()
     counted = [(7, 2), (11, 0), (5, 1), (7, 2)]
     expected = total([cross_entropy(rows[token].tolist(), label, smoothing) for token, label in counted])
     assert batch.target_count == 4
-    assert found(token_labels(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
+    assert found(token_classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
 
 
 @SMOOTHINGS
@@ -86,7 +91,7 @@ def test_begin_and_end_of_answers(smoothing):
         for side, place in ((0, start), (1, end)):
             smoothed, plain = cross_entropy(logits[:, side].tolist(), place, smoothing)
             pairs.append((smoothed / 2, plain / 2))
-    assert found(spans(smoothing), model, batch) == pytest.approx(total(pairs), rel=1e-5)
+    assert found(question_answering_loss(smoothing), model, batch) == pytest.approx(total(pairs), rel=1e-5)
 
 
 def test_places_where_no_answer_may_be_weigh_nothing():
@@ -96,8 +101,8 @@ def test_places_where_no_answer_may_be_weigh_nothing():
     expected = torch.tensor([2, 0])
     one = masked_cross_entropy(logits, expected, allowed, smoothing=0.1)
     other = masked_cross_entropy(spoilt, expected, allowed, smoothing=0.1)
-    torch.testing.assert_close(one.objective, other.objective)
-    one.objective.backward()
+    torch.testing.assert_close(one.value, other.value)
+    one.value.backward()
     assert logits.grad[~allowed].abs().max() == 0
     assert torch.isfinite(logits.grad).all()
 
@@ -113,13 +118,17 @@ def test_gradients_do_not_hang_on_how_an_update_is_split(kind):
         picked = TOKENS[rows], LENGTHS[rows]
         match kind:
             case "sequence":
-                return LabelBatch(*picked, torch.tensor([2, 0, 1])[rows], ROWS[rows])
+                return LabeledBatch(*picked, torch.tensor([2, 0, 1])[rows], ROWS[rows])
             case "token":
-                return TagBatch(*picked, labels[rows], ROWS[rows])
+                return TaggedBatch(*picked, labels[rows], ROWS[rows])
             case _:
                 return SpanBatch(*picked, segments[rows], starts[rows], ends[rows], ROWS[rows])
 
-    objective = {"sequence": sequence_labels, "token": token_labels, "span": spans}[kind](0.1)
+    objective = {
+        "sequence": sequence_classification_loss,
+        "token": token_classification_loss,
+        "span": question_answering_loss,
+    }[kind](0.1)
     gradients = []
     for split in ([[0, 1, 2]], [[2], [0, 1]], [[1], [2], [0]]):
         model = Table(2 if kind == "span" else 3, kind)
@@ -130,4 +139,4 @@ def test_gradients_do_not_hang_on_how_an_update_is_split(kind):
         gradients.append(model.logits.grad)
     for gradient in gradients[1:]:
         torch.testing.assert_close(gradient, gradients[0])
-    assert answer_places(LENGTHS, segments).any()
+    assert answer_mask(LENGTHS, segments).any()

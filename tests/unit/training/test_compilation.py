@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
-from dragoman.training.compilation import compile_network
+from dragoman.training.step import compile_model
 from tests.compiled_whole import NETWORKS
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def test_what_is_entered_is_what_is_compiled(monkeypatch):
     classifier, reader = Entered(), Entered()
     reader.hidden = reader.forward
     for network in (classifier, reader):
-        compile_network(network, device=torch.device("cuda"))
+        compile_model(network, device=torch.device("cuda"))
     assert classifier.forward == reader.hidden == ("compiled", "forward")
     assert reader(1) == 2
 
@@ -48,19 +48,19 @@ def test_what_is_entered_is_what_is_compiled(monkeypatch):
 def test_as_graphs_launches_are_recorded(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda _, **how: asked.append(how))
-    compile_network(Entered(), device=torch.device("cuda"))
-    compile_network(Entered(), device=torch.device("cuda"), asked="graphs")
+    compile_model(Entered(), device=torch.device("cuda"))
+    compile_model(Entered(), device=torch.device("cuda"), mode="cuda_graphs")
     assert asked == [{"dynamic": True}, {"mode": "reduce-overhead"}]
 
 
 @pytest.mark.parametrize(
     ("asked", "device", "message"),
     [
-        (True, "cpu", "compile = true is for GPUs"),
-        ("graphs", "cpu", "compile = graphs is for GPUs"),
-        ("graphs", "mps", "compile = graphs is for CUDA, and the device is mps"),
+        (True, "cpu", "compile = true needs a GPU"),
+        ("cuda_graphs", "cpu", "compile = cuda_graphs needs a GPU"),
+        ("cuda_graphs", "mps", "compile = cuda_graphs needs CUDA, and the device is mps"),
     ],
 )
 def test_what_a_device_cannot_do_is_refused(asked, device, message):
     with pytest.raises(ConfigError, match=message):
-        compile_network(Entered(), device=torch.device(device), asked=asked)
+        compile_model(Entered(), device=torch.device(device), mode=asked)

@@ -17,8 +17,8 @@ from dragoman.data.batching.token_batches import collate
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.errors import ConfigError
 from dragoman.shapes import Structure
-from dragoman.training.distributed import ALONE, Team
-from dragoman.training.fsdp import compute_again
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
+from dragoman.training.fsdp import enable_gradient_checkpointing
 from tests.team_training import FIRST, Options, as_json, trained
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +77,7 @@ def alone(place) -> dict[str, Reached]:
         "consistent": CONSISTENT,
         "orthogonal": ORTHOGONAL,
     }
-    return {name: trained(place / "alone" / name, options, ALONE) for name, options in several.items()}
+    return {name: trained(place / "alone" / name, options, SINGLE_WORKER) for name, options in several.items()}
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +119,14 @@ def test_two_workers_are_one(alone, two, name, same):
 
 
 def test_blocks_computed_again_are_the_same(alone, place):
-    assert differ(trained(place / "again", Options(recompute=True), ALONE), alone["whole"]) < 1e-5
+    assert differ(trained(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole", "shards"])
 def test_one_goes_on_where_two_began(alone, two, place, name, tmp_path):
     begin(place / "two" / name, tmp_path)
-    assert gone_on(two[name], trained(tmp_path, Options(), ALONE), alone["whole"]) < 1e-5
+    assert gone_on(two[name], trained(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow
@@ -158,18 +158,18 @@ ROWS = [([4, 5], [6]), ([7], [8, 9, 10]), ([11], [12])]
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_every_row_is_one_worker_s(size, tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
-    parts = [Team(rank, size).part(batch) for rank in range(size)]
+    parts = [WorkerGroup(rank, size).own_part(batch) for rank in range(size)]
     assert [counts for _, counts in parts] == [1.0] * size
     assert sorted(int(row) for part, _ in parts for row in part.rows) == [0, 1, 2]
     for part, _ in parts:
         for place, row in enumerate(part.rows.tolist()):
             assert part.source[place, : part.source_lengths[place] - 1].tolist() == ROWS[row][0]
-            assert part.expected[place, : part.target_lengths[place] - 1].tolist() == ROWS[row][1]
+            assert part.labels[place, : part.target_lengths[place] - 1].tolist() == ROWS[row][1]
 
 
 def test_a_worker_without_a_row_computes_one_that_does_not_count(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
-    part, counts = Team(4, 5).part(batch)
+    part, counts = WorkerGroup(4, 5).own_part(batch)
     assert counts == 0.0
     assert len(part) == 1
 
@@ -177,11 +177,11 @@ def test_a_worker_without_a_row_computes_one_that_does_not_count(tmp_path):
 def test_trees_are_shared_with_their_rows(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     trees = Structure(words=batch.source, heads=torch.arange(12).view(3, 4))
-    part, _ = Team(1, 2).part(replace(batch, structure=trees))
-    assert part.structure is not None
-    assert part.structure.heads.tolist() == [[4, 5, 6, 7]]
+    part, _ = WorkerGroup(1, 2).own_part(replace(batch, source_features=trees))
+    assert part.source_features is not None
+    assert part.source_features.heads.tolist() == [[4, 5, 6, 7]]
 
 
 def test_what_has_no_blocks_is_not_computed_again() -> None:
-    with pytest.raises(ConfigError, match=r"training\.recompute = true is for Transformers; leave it out"):
-        compute_again(torch.nn.LSTM(3, 5))
+    with pytest.raises(ConfigError, match=r"training\.gradient_checkpointing = true needs a Transformer; leave it out"):
+        enable_gradient_checkpointing(torch.nn.LSTM(3, 5))

@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.data.batching.packing import TextBatch, windows_in_order
-from dragoman.data.masking import Masking, masked_in_order
-from dragoman.models.config import CausalConfig, EncoderConfig
-from dragoman.training.language_modeling_losses import CausalLearner, EncoderLearner, masked_tokens, next_token
-from dragoman.training.step import Objective, compute_gradients
+from dragoman.data.masking import MaskingConfig, masked_lm_in_order
+from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
+from dragoman.training.losses import TrainableDecoderOnly, TrainableEncoderOnly, causal_lm_loss, masked_lm_loss
+from dragoman.training.step import LossFunction, compute_gradients
 from tests.networks import NO_DROPOUT, random_causal, random_encoder
 from tests.running import ragged
 
@@ -49,18 +49,18 @@ class Encoder(nn.Module):
         mean = (self.embedding(tokens) * real).sum(dim=1, keepdim=True) / lengths[:, None, None]
         return mean + self.embedding(tokens)
 
-    def before_unembedding(self, hidden: Tensor) -> Tensor:
+    def mlm_hidden(self, hidden: Tensor) -> Tensor:
         self.asked += len(hidden)
         return self.head(hidden).tanh()
 
 
 def windows(context: int, rows: int) -> list[TextBatch]:
-    return list(windows_in_order(ragged(TEXTS), context=context, budget=context * rows))
+    return list(windows_in_order(ragged(TEXTS), context_length=context, budget=context * rows))
 
 
 def hidden_words(budget: int) -> list[TextBatch]:
-    settings = {"vocabulary": VOCABULARY, "context": 15, "masking": Masking(share=0.3)}
-    return list(masked_in_order(ragged(TEXTS), budget=budget, **settings))
+    settings = {"vocab_size": VOCABULARY, "context_length": 15, "masking": MaskingConfig(rate=0.3)}
+    return list(masked_lm_in_order(ragged(TEXTS), budget=budget, **settings))
 
 
 @pytest.fixture(autouse=True)
@@ -71,18 +71,18 @@ def _seeded():
 
 
 def test_the_networks_are_what_the_objectives_need():
-    assert isinstance(Causal(), CausalLearner)
-    assert isinstance(Encoder(), EncoderLearner)
+    assert isinstance(Causal(), TrainableDecoderOnly)
+    assert isinstance(Encoder(), TrainableEncoderOnly)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_next_token_is_predicted_where_places_count(smoothing):
     model, [batch] = Causal(), windows(9, 100)
-    loss = next_token(smoothing)(model, batch)
-    logits = model.unembedding(model.hidden(batch.tokens, batch.documents))
-    expected = batch.expected.masked_fill(~batch.counted, -100).flatten()
+    loss = causal_lm_loss(smoothing)(model, batch)
+    logits = model.unembedding(model.hidden(batch.tokens, batch.document_ids))
+    expected = batch.labels.masked_fill(~batch.loss_mask, -100).flatten()
     theirs = F.cross_entropy(logits.flatten(0, 1), expected, label_smoothing=smoothing, reduction="sum")
-    torch.testing.assert_close(loss.objective, theirs)
+    torch.testing.assert_close(loss.value, theirs)
     plain = F.cross_entropy(logits.flatten(0, 1), expected, reduction="sum")
     torch.testing.assert_close(loss.negative_log_likelihood, plain.detach())
 
@@ -90,39 +90,39 @@ def test_the_next_token_is_predicted_where_places_count(smoothing):
 def test_the_network_is_told_of_documents_where_a_row_holds_several():
     model = Causal()
     for batch, several in zip([windows(9, 100)[0], windows(3, 1)[0]], [True, False], strict=True):
-        next_token()(model, batch)
+        causal_lm_loss()(model, batch)
         assert model.told.pop() is several
 
 
 def test_one_document_a_row_needs_no_telling():
-    [batch] = windows_in_order(ragged([[4, 5, 6, 7, 8, 9, 10]]), context=5, budget=10)
+    [batch] = windows_in_order(ragged([[4, 5, 6, 7, 8, 9, 10]]), context_length=5, budget=10)
     model = Causal()
-    loss = next_token()(model, batch).objective
-    model.hidden = lambda tokens, _: Causal.hidden(model, tokens, batch.documents)
-    torch.testing.assert_close(loss, next_token()(model, batch).objective)
+    loss = causal_lm_loss()(model, batch).value
+    model.hidden = lambda tokens, _: Causal.hidden(model, tokens, batch.document_ids)
+    torch.testing.assert_close(loss, causal_lm_loss()(model, batch).value)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_hidden_words_are_predicted_from_what_the_head_makes_of_them(smoothing):
     model, [batch] = Encoder(), hidden_words(10_000)
-    loss = masked_tokens(smoothing)(model, batch)
+    loss = masked_lm_loss(smoothing)(model, batch)
     assert model.asked == batch.target_count
-    logits = model.unembedding(model.before_unembedding(model.hidden(batch.tokens, batch.lengths)))
-    expected = batch.expected.masked_fill(~batch.counted, -100).flatten()
+    logits = model.unembedding(model.mlm_hidden(model.hidden(batch.tokens, batch.lengths)))
+    expected = batch.labels.masked_fill(~batch.loss_mask, -100).flatten()
     theirs = F.cross_entropy(logits.flatten(0, 1), expected, label_smoothing=smoothing, reduction="sum")
-    torch.testing.assert_close(loss.objective, theirs)
+    torch.testing.assert_close(loss.value, theirs)
 
 
 @pytest.mark.parametrize(
     ("model", "objective", "whole", "parts"),
     [
-        (Causal, next_token(0.1), windows(9, 100), windows(9, 2)),
-        (Encoder, masked_tokens(0.1), hidden_words(10_000), hidden_words(31)),
+        (Causal, causal_lm_loss(0.1), windows(9, 100), windows(9, 2)),
+        (Encoder, masked_lm_loss(0.1), hidden_words(10_000), hidden_words(31)),
     ],
     ids=["causal", "encoder"],
 )
 def test_gradients_do_not_depend_on_the_batches(
-    model: type[nn.Module], objective: Objective, whole: list[TextBatch], parts: list[TextBatch]
+    model: type[nn.Module], objective: LossFunction, whole: list[TextBatch], parts: list[TextBatch]
 ):
     assert len(whole) < len(parts)
     network = model()
@@ -137,22 +137,24 @@ def test_gradients_do_not_depend_on_the_batches(
     torch.testing.assert_close(gradients, others)
 
 
-SMALL = {"size": 6, "heads": 2, "layers": 2, "feed_forward": 11, "dropout": NO_DROPOUT}
+SMALL = {"d_model": 6, "num_heads": 2, "num_layers": 2, "d_ff": 11, "dropout": NO_DROPOUT}
 
 
 def test_packed_documents_have_the_losses_that_they_have_alone():
-    model = random_causal(CausalConfig(**SMALL), vocabulary=VOCABULARY)
+    model = random_causal(DecoderOnlyConfig(**SMALL), vocabulary=VOCABULARY)
     [batch] = windows(1000, 1)
-    together = next_token()(model, batch)
-    alone = [next_token()(model, next(windows_in_order(ragged([text]), context=20, budget=20))) for text in TEXTS]
-    assert batch.several
-    torch.testing.assert_close(together.objective, sum(loss.objective for loss in alone))
+    together = causal_lm_loss()(model, batch)
+    alone = [
+        causal_lm_loss()(model, next(windows_in_order(ragged([text]), context_length=20, budget=20))) for text in TEXTS
+    ]
+    assert batch.has_multiple_documents
+    torch.testing.assert_close(together.value, sum(loss.value for loss in alone))
 
 
 def test_hidden_words_have_the_losses_that_they_have_alone():
-    model = random_encoder(EncoderConfig(**SMALL), vocabulary=VOCABULARY + 1)
+    model = random_encoder(EncoderOnlyConfig(**SMALL), vocabulary=VOCABULARY + 1)
     [whole], parts = hidden_words(10_000), hidden_words(15)
-    together = masked_tokens()(model, whole)
-    alone = [masked_tokens()(model, batch) for batch in parts]
+    together = masked_lm_loss()(model, whole)
+    alone = [masked_lm_loss()(model, batch) for batch in parts]
     assert [len(batch) for batch in parts[-3:]] == [1, 1, 1]
-    torch.testing.assert_close(together.objective, sum(loss.objective for loss in alone))
+    torch.testing.assert_close(together.value, sum(loss.value for loss in alone))

@@ -6,13 +6,13 @@ import torch.nn.functional as F
 
 from dragoman.training import precision
 from dragoman.training.precision import (
-    ALIKE,
-    SMALLEST,
-    RoundedLinear,
+    MIN_WEIGHTS,
+    ROW_MULTIPLE,
+    Bfloat16Linear,
     autocast,
-    filled_up,
-    large_products,
-    linear_maps,
+    bfloat16_linear_layers,
+    output_matmul_dtype,
+    pad_rows,
 )
 
 CPU = torch.device("cpu")
@@ -38,7 +38,7 @@ def test_rounded_maps_are_near_the_exact_ones(rows, bias):
     x, weight, offset = leaves(71, 67, rows=rows)
     given = (x, weight, offset) if bias else (x, weight)
     exact = F.linear(*given)
-    rounded = RoundedLinear.apply(x, weight, offset if bias else None)
+    rounded = Bfloat16Linear.apply(x, weight, offset if bias else None)
     towards = torch.randn(exact.shape, generator=torch.Generator().manual_seed(5))
     found, wanted = (torch.autograd.grad((y * towards).sum(), given) for y in (rounded, exact))
     for one, other in zip((rounded.detach(), *found), (exact.detach(), *wanted), strict=True):
@@ -51,16 +51,16 @@ def test_rounded_maps_are_near_the_exact_ones(rows, bias):
 def test_large_maps_are_rounded_in_training_alone(able):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
-    with linear_maps("bfloat16", CPU):
-        assert F.linear(x, weight, bias).grad_fn.name() == "RoundedLinearBackward"
+    with bfloat16_linear_layers("bfloat16", CPU):
+        assert F.linear(x, weight, bias).grad_fn.name() == "Bfloat16LinearBackward"
         learnt = F.linear(x, weight, bias)
         with torch.no_grad():  # as teachers compute
             assert torch.equal(F.linear(x, weight, bias), learnt)
         assert not torch.equal(learnt, exact)
         assert F.linear(x.double(), weight.double()).dtype == torch.float64
         small = leaves(61, 67)
-        assert small[1].numel() < SMALLEST
-        assert F.linear(*small).grad_fn.name() != "RoundedLinearBackward"
+        assert small[1].numel() < MIN_WEIGHTS
+        assert F.linear(*small).grad_fn.name() != "Bfloat16LinearBackward"
     assert torch.equal(F.linear(x, weight, bias), exact)
 
 
@@ -70,15 +70,15 @@ def test_large_maps_are_rounded_in_training_alone(able):
 def test_linear_maps_are_exact_unless_bfloat16_is_asked_for_and_there(able, name):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
-    with linear_maps(name, CPU), autocast(name, CPU):
+    with bfloat16_linear_layers(name, CPU), autocast(name, CPU):
         assert torch.equal(F.linear(x, weight, bias), exact)
 
 
 def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
     x, weight, bias = leaves(64, 67)
-    with linear_maps("bfloat16", CPU), autocast("bfloat16", CPU):
+    with bfloat16_linear_layers("bfloat16", CPU), autocast("bfloat16", CPU):
         mapped = F.linear(x, weight, bias)
-        assert mapped.grad_fn.name() == "RoundedLinearBackward"
+        assert mapped.grad_fn.name() == "Bfloat16LinearBackward"
         assert (mapped @ mapped.mT).dtype == torch.float32
 
 
@@ -94,15 +94,15 @@ def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
     indirect=["able"],
 )
 def test_products_with_the_vocabulary_are_rounded_where_that_pays(able, name, expected):
-    assert large_products(name, CPU) == expected
+    assert output_matmul_dtype(name, CPU) == expected
 
 
-@pytest.mark.parametrize("count", [1, ALIKE - 1, ALIKE, ALIKE + 1])
+@pytest.mark.parametrize("count", [1, ROW_MULTIPLE - 1, ROW_MULTIPLE, ROW_MULTIPLE + 1])
 def test_rows_are_filled_up_with_zeros(count):
     """So that batches of many sizes take kernels for few."""
     rows = torch.full((count, 7), 1.5)
-    filled = filled_up(rows, torch.bfloat16)
-    assert filled.shape == (ALIKE if count <= ALIKE else 2 * ALIKE, 7)
+    filled = pad_rows(rows, torch.bfloat16)
+    assert filled.shape == (ROW_MULTIPLE if count <= ROW_MULTIPLE else 2 * ROW_MULTIPLE, 7)
     assert filled.dtype == torch.bfloat16
     assert torch.equal(filled[:count].float(), rows)
     assert not filled[count:].any()

@@ -7,99 +7,102 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError, TrainingError
-from dragoman.models.weights import weights
-from dragoman.training.callbacks import MetricsFile
-from dragoman.training.config import Epochs, TrainingConfig, Updates
-from dragoman.training.distributed import Team, WorkerLostError
-from dragoman.training.events import RolledBack, Saved, Started, Updated, Validated
-from dragoman.training.schedules import Constant, Linear
-from dragoman.training.step import teacher_forced
-from dragoman.training.trainer import InterruptionError, Judge, total_updates
+from dragoman.models.weights import get_weights
+from dragoman.training.callbacks import JsonlCallback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import WorkerGroup, WorkerLostError
+from dragoman.training.losses import cross_entropy_loss
+from dragoman.training.schedules import ConstantSchedule, LinearSchedule
+from dragoman.training.trainer import InterruptionError, Validator, total_steps
 from tests.learners import BUDGET, build_run, failing_at, judge_of, of, train_small
 
 
 def config(**choices) -> TrainingConfig:
-    usual = {"length": Updates(count=13), "interval": Updates(count=5), "report": 3, "schedule": Constant()}
+    usual = {"max_steps": 13, "validate_every": 5, "log_every": 3, "schedule": ConstantSchedule()}
     return TrainingConfig(**(usual | {"batch_tokens": BUDGET} | choices))
 
 
 def updates_of(kind, events) -> list[int]:
-    return [event.update for event in of(kind, events)]
+    return [event.step for event in of(kind, events)]
 
 
 def same_weights(one, other) -> bool:
-    return all(torch.equal(tensor, weights(other.model)[name]) for name, tensor in weights(one.model).items())
+    return all(torch.equal(tensor, get_weights(other.model)[name]) for name, tensor in get_weights(one.model).items())
 
 
 def test_updates_are_counted_reported_validated_and_saved(tmp_path):
     run = build_run(tmp_path, config())
     events = train_small(run, config())
-    [started] = of(Started, events)
-    assert (started.update, started.total, started.device) == (0, 13, "cpu")
-    assert started.parameters == sum(parameter.numel() for parameter in run.model.parameters())
-    assert updates_of(Updated, events) == [3, 6, 9, 12, 13]  # the last one too, though it is no third
-    assert updates_of(Validated, events) == [5, 10, 13]
-    assert updates_of(Saved, events) == [5, 10, 13]
-    assert run.progress.update == 13
-    assert run.progress.regular == (5, 10, 13)
+    [started] = of(StartEvent, events)
+    assert (started.step, started.total_steps, started.device) == (0, 13, "cpu")
+    assert started.num_parameters == sum(parameter.numel() for parameter in run.model.parameters())
+    assert updates_of(LogEvent, events) == [3, 6, 9, 12, 13]  # the last one too, though it is no third
+    assert updates_of(ValidationEvent, events) == [5, 10, 13]
+    assert updates_of(SaveEvent, events) == [5, 10, 13]
+    assert run.progress.step == 13
+    assert run.progress.recent == (5, 10, 13)
 
 
 def test_an_interval_may_be_epochs(tmp_path):
     run = build_run(tmp_path, config())
     an_epoch = run.stream.batches_per_epoch()
-    chosen = config(length=Epochs(count=3), interval=Epochs(count=1))
+    chosen = config(max_epochs=3, max_steps=None, validate_every=None, validate_every_epochs=1)
     events = train_small(run, chosen)
-    validated = of(Validated, events)
+    validated = of(ValidationEvent, events)
     assert [event.epoch for event in validated] == [1, 2, 3]
-    assert validated[0].update == an_epoch
+    assert validated[0].step == an_epoch
     assert run.progress.position == {"epoch": 3, "batch": 0}
 
 
 def test_epochs_last_as_long_as_the_first(tmp_path):
     stream = build_run(tmp_path, config()).stream
-    assert total_updates(Epochs(count=7), stream, 1) == 7 * stream.batches_per_epoch()
-    assert total_updates(Epochs(count=7), stream, 3) == math.ceil(7 * stream.batches_per_epoch() / 3)
-    with pytest.raises(ConfigError, match=r"training.accumulate = 1,000 batches make an update, and .* has \d+; lower"):
-        total_updates(Epochs(count=1), stream, 1000)
-    assert total_updates(Updates(count=11), stream, 3) == 11
+    assert total_steps(config(max_epochs=7, max_steps=None), stream) == 7 * stream.batches_per_epoch()
+    assert total_steps(config(max_epochs=7, max_steps=None, grad_accumulation=3), stream) == math.ceil(
+        7 * stream.batches_per_epoch() / 3
+    )
+    with pytest.raises(
+        ConfigError, match=r"training.grad_accumulation = 1,000 batches per step, and .* has \d+; lower"
+    ):
+        total_steps(config(max_epochs=1, max_steps=None, grad_accumulation=1000), stream)
+    assert total_steps(config(max_steps=11, grad_accumulation=3), stream) == 11
 
 
 def test_patience_ends_a_training_that_does_not_get_better(tmp_path):
-    chosen = config(length=Updates(count=1000), interval=Updates(count=2), patience=3)
+    chosen = config(max_steps=1000, validate_every=2, patience=3)
     run = build_run(tmp_path, chosen)
     events = train_small(run, chosen, judge=judge_of([1.0, 3.0, 2.0, math.nan, 3.0, 9.0]))
-    assert [event.improved for event in of(Validated, events)] == [True, True, False, False, False]
-    assert run.progress.update == 10
+    assert [event.improved for event in of(ValidationEvent, events)] == [True, True, False, False, False]
+    assert run.progress.step == 10
     assert run.progress.best is not None
-    assert run.progress.best.update == 4
+    assert run.progress.best.step == 4
 
 
 def test_lower_is_better_where_the_judge_says_so(tmp_path):
     run = build_run(tmp_path, config())
     events = train_small(run, config(), judge=judge_of([3.0, 2.0, 2.5], higher_is_better=False))
-    assert [event.improved for event in of(Validated, events)] == [True, True, False]
+    assert [event.improved for event in of(ValidationEvent, events)] == [True, True, False]
 
 
 def test_what_is_not_a_number_is_never_better():
-    judge = Judge(lambda _: {}, deciding="loss", higher_is_better=False)
-    assert not judge.better({"loss": math.nan}, None)
-    assert not judge.better({"loss": math.nan}, {"loss": 1.0})
-    assert judge.better({"loss": 1.0}, {"loss": math.nan})
-    assert judge.better({"loss": 1.0}, None)
+    judge = Validator(lambda _: {}, metric="loss", higher_is_better=False)
+    assert not judge.is_better({"loss": math.nan}, None)
+    assert not judge.is_better({"loss": math.nan}, {"loss": 1.0})
+    assert judge.is_better({"loss": 1.0}, {"loss": math.nan})
+    assert judge.is_better({"loss": 1.0}, None)
 
 
 def test_the_rate_follows_the_schedule(tmp_path):
-    chosen = config(schedule=Linear(warmup=4), report=1)
-    rates = [event.learning_rate for event in of(Updated, train_small(build_run(tmp_path, chosen), chosen))]
-    peak = chosen.optimiser.learning_rate
+    chosen = config(schedule=LinearSchedule(warmup=4), log_every=1)
+    rates = [event.learning_rate for event in of(LogEvent, train_small(build_run(tmp_path, chosen), chosen))]
+    peak = chosen.optimizer.learning_rate
     assert rates[:4] == pytest.approx([peak / 4, peak / 2, peak * 3 / 4, peak])
     assert rates[12] == pytest.approx(0.0)
 
 
 def test_a_report_is_the_mean_over_the_tokens_since_the_one_before(tmp_path):
-    single = of(Updated, train_small(build_run(tmp_path / "one", config()), config(report=1)))
+    single = of(LogEvent, train_small(build_run(tmp_path / "one", config()), config(log_every=1)))
     run = build_run(tmp_path / "three", config())
-    [first, *_] = of(Updated, train_small(run, config(report=3)))
+    [first, *_] = of(LogEvent, train_small(run, config(log_every=3)))
     stream = build_run(tmp_path / "count", config()).stream
     tokens = [int(next(stream).target_lengths.sum()) for _ in range(3)]
     expected = sum(event.loss * count for event, count in zip(single, tokens, strict=False)) / sum(tokens)
@@ -108,14 +111,14 @@ def test_a_report_is_the_mean_over_the_tokens_since_the_one_before(tmp_path):
 
 def test_a_loss_that_is_no_number_once_goes_back_with_half_the_rate(tmp_path):
     run = build_run(tmp_path, config())
-    objective = failing_at(teacher_forced(0.1), lambda call: call == 8)
-    events = train_small(run, config(report=1), objective=objective)
-    [rolled_back] = of(RolledBack, events)
-    assert (rolled_back.failed_update, rolled_back.update, rolled_back.rate_scale) == (8, 5, 0.5)
+    objective = failing_at(cross_entropy_loss(0.1), lambda call: call == 8)
+    events = train_small(run, config(log_every=1), objective=objective)
+    [rolled_back] = of(RollbackEvent, events)
+    assert (rolled_back.failed_step, rolled_back.step, rolled_back.learning_rate_scale) == (8, 5, 0.5)
     assert rolled_back.examples.startswith("examples ")
     assert len(rolled_back.rows) > 0
-    assert updates_of(Updated, events) == [*range(1, 8), *range(6, 14)]
-    rates = [event.learning_rate for event in of(Updated, events)]
+    assert updates_of(LogEvent, events) == [*range(1, 8), *range(6, 14)]
+    rates = [event.learning_rate for event in of(LogEvent, events)]
     assert rates == pytest.approx([0.001] * 7 + [0.0005] * 8)
     assert run.progress.rollbacks == 1
     assert all(torch.isfinite(parameter).all() for parameter in run.model.parameters())
@@ -123,63 +126,63 @@ def test_a_loss_that_is_no_number_once_goes_back_with_half_the_rate(tmp_path):
 
 def test_before_the_first_validation_it_goes_back_to_the_beginning(tmp_path):
     run = build_run(tmp_path, config())
-    events = train_small(run, config(), objective=failing_at(teacher_forced(0.1), lambda call: call == 1))
-    assert [(event.failed_update, event.update) for event in of(RolledBack, events)] == [(1, 0)]
-    assert run.progress.update == 13
+    events = train_small(run, config(), objective=failing_at(cross_entropy_loss(0.1), lambda call: call == 1))
+    assert [(event.failed_step, event.step) for event in of(RollbackEvent, events)] == [(1, 0)]
+    assert run.progress.step == 13
 
 
 def test_everybody_goes_back_to_what_the_leader_says_is_written(tmp_path, monkeypatch):
     """A worker that looked by itself might see one that is older, or not whole, while the leader still writes."""
-    train_small(build_run(tmp_path, config()), config(length=Updates(count=5)))
+    train_small(build_run(tmp_path, config()), config(max_steps=5))
     said = iter([5, 0, {"quality": 0.0}])
-    monkeypatch.setattr(Team, "agreed", lambda self, value: next(said))
-    monkeypatch.setattr(Team, "leads", False)
-    chosen = config(length=Updates(count=8), interval=Updates(count=100))
-    run, objective = build_run(tmp_path, chosen), failing_at(teacher_forced(0.1), lambda call: call == 1)
-    [rolled_back] = of(RolledBack, train_small(run, chosen, objective=objective))
-    assert (rolled_back.failed_update, rolled_back.update) == (6, 0)
-    assert run.progress.update == 8
+    monkeypatch.setattr(WorkerGroup, "broadcast", lambda self, value: next(said))
+    monkeypatch.setattr(WorkerGroup, "is_main", False)
+    chosen = config(max_steps=8, validate_every=100)
+    run, objective = build_run(tmp_path, chosen), failing_at(cross_entropy_loss(0.1), lambda call: call == 1)
+    [rolled_back] = of(RollbackEvent, train_small(run, chosen, objective=objective))
+    assert (rolled_back.failed_step, rolled_back.step) == (6, 0)
+    assert run.progress.step == 8
 
 
-@pytest.mark.parametrize("last_words", ["agreed", "any"], ids=["while it validates", "before it goes on"])
+@pytest.mark.parametrize("last_words", ["broadcast", "any"], ids=["while it validates", "before it goes on"])
 def test_a_worker_that_is_lost_between_updates_costs_none(tmp_path, monkeypatch, last_words):
     """There is nothing to be told but what was validated, and whether to stop."""
     run, calls = build_run(tmp_path, config()), []
 
     def lost(self, value):
         calls.append(value)
-        if run.progress.update == 10:
+        if run.progress.step == 10:
             raise WorkerLostError("a worker was lost")
         return value
 
-    monkeypatch.setattr(Team, last_words, lost)
+    monkeypatch.setattr(WorkerGroup, last_words, lost)
     with pytest.raises(WorkerLostError):
         train_small(run, config())
     assert calls
-    assert run.checkpoints.updates() == [5, 10]
+    assert run.checkpoints.steps() == [5, 10]
     saved = run.checkpoints.load(10)
-    assert all(torch.equal(tensor, weights(run.model)[name]) for name, tensor in saved.model.items())
+    assert all(torch.equal(tensor, get_weights(run.model)[name]) for name, tensor in saved.model.items())
     monkeypatch.undo()
     resumed, whole = build_run(tmp_path, config()), build_run(tmp_path / "whole", config())
     train_small(resumed, config())
     train_small(whole, config())
     assert same_weights(resumed, whole)
-    assert resumed.progress.regular == whole.progress.regular == (5, 10, 13)
+    assert resumed.progress.recent == whole.progress.recent == (5, 10, 13)
 
 
 def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):
     run = build_run(tmp_path, config())
-    run.name = lambda rows: f"{len(rows)} lines"
-    with pytest.raises(TrainingError, match=r"update 6: .* 3 times did not help.*\d+ lines.*learning_rate"):
-        train_small(run, config(), objective=failing_at(teacher_forced(0.1), lambda call: call >= 7))
-    assert run.checkpoints.updates() == [0, 5]
+    run.describe_rows = lambda rows: f"{len(rows)} lines"
+    with pytest.raises(TrainingError, match=r"step 6: .* 3 rollbacks .* did not help.*\d+ lines.*learning_rate"):
+        train_small(run, config(), objective=failing_at(cross_entropy_loss(0.1), lambda call: call >= 7))
+    assert run.checkpoints.steps() == [0, 5]
 
 
 def test_too_little_memory_is_answered_with_the_setting_to_lower(tmp_path):
     def objective(model, batch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    with pytest.raises(TrainingError, match=r"update 1: the memory of cpu .* 47 tokens; .*training.batch_tokens"):
+    with pytest.raises(TrainingError, match=r"step 1: the memory of cpu .* 47 tokens; .*training.batch_tokens"):
         train_small(build_run(tmp_path, config()), config(), objective=objective)
 
 
@@ -187,14 +190,14 @@ def test_too_little_memory_is_answered_with_the_setting_to_lower(tmp_path):
 def test_an_interruption_saves_and_says_where(tmp_path, behind):
     run = build_run(tmp_path, config(), behind=behind)
     asked = iter([False, False, True])
-    with pytest.raises(InterruptionError, match="stopped after update 3; everything is saved") as raised:
+    with pytest.raises(InterruptionError, match="stopped after step 3; everything is saved") as raised:
         train_small(run, config(), interrupted=lambda: next(asked))
-    assert raised.value.update == 3
+    assert raised.value.step == 3
     assert (run.checkpoints.folder / "000000003" / "progress.json").exists(), "it is there when it is said to be"
-    assert run.checkpoints.updates() == [0, 3]
+    assert run.checkpoints.steps() == [0, 3]
     latest = run.checkpoints.load(3)
     assert latest.progress == run.progress
-    assert latest.progress.regular == ()  # saved between two validations, it takes no part in the average
+    assert latest.progress.recent == ()  # saved between two validations, it takes no part in the average
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["written at once", "written behind"])
@@ -202,32 +205,39 @@ def test_an_interruption_saves_and_says_where(tmp_path, behind):
     "choices",
     [
         {},
-        {"accumulate": 3, "moving_average": 0.7},
-        {"length": Epochs(count=3), "interval": Epochs(count=1), "schedule": Linear(warmup=2), "keep": 1},
+        {"grad_accumulation": 3, "ema_decay": 0.7},
+        {
+            "max_epochs": 3,
+            "max_steps": None,
+            "validate_every": None,
+            "validate_every_epochs": 1,
+            "schedule": LinearSchedule(warmup=2),
+            "keep_checkpoints": 1,
+        },
     ],
     ids=["plain", "accumulated and averaged", "epochs"],
 )
 def test_going_on_is_as_never_having_stopped(tmp_path, choices, behind):
     chosen = config(**choices)
     whole = build_run(tmp_path / "whole", chosen)
-    metrics = MetricsFile(tmp_path / "whole.jsonl")
+    metrics = JsonlCallback(tmp_path / "whole.jsonl")
     train_small(whole, chosen, observe=metrics)
     broken, broken_metrics = go_on_again_and_again(tmp_path / "broken", chosen, behind=behind)
     assert same_weights(whole, broken)
-    if whole.average is not None:
-        assert broken.average is not None
-        assert all(torch.equal(tensor, broken.average[name]) for name, tensor in whole.average.items())
-    assert broken.progress.but(seconds=0.0) == whole.progress.but(seconds=0.0)
+    if whole.ema is not None:
+        assert broken.ema is not None
+        assert all(torch.equal(tensor, broken.ema[name]) for name, tensor in whole.ema.items())
+    assert broken.progress.replace(seconds=0.0) == whole.progress.replace(seconds=0.0)
     assert timeless(broken_metrics) == timeless(metrics.path)
 
 
 def go_on_again_and_again(folder, chosen, *, behind):
     """Interrupted after three updates of four; every sitting begins with nothing but what is on the disk."""
-    metrics = MetricsFile(folder.parent / "broken.jsonl")
+    metrics = JsonlCallback(folder.parent / "broken.jsonl")
     for _ in range(100):
         run = build_run(folder, chosen, behind=behind)
         try:
-            train_small(run, chosen, observe=metrics, interrupted=lambda at=run: at.progress.update % 4 != 0)
+            train_small(run, chosen, observe=metrics, interrupted=lambda at=run: at.progress.step % 4 != 0)
         except InterruptionError:
             continue
         return run, metrics.path
@@ -240,35 +250,35 @@ def timeless(path) -> list[dict]:
 
 
 def test_the_moving_average_follows_the_weights(tmp_path):
-    chosen = config(length=Updates(count=2), moving_average=0.75)
+    chosen = config(max_steps=2, ema_decay=0.75)
     run = build_run(tmp_path, chosen)
-    path = [{name: tensor.clone() for name, tensor in weights(run.model).items()}]
+    path = [{name: tensor.clone() for name, tensor in get_weights(run.model).items()}]
     for count in (1, 2):
-        chosen_for_now = chosen.model_copy(update={"length": Updates(count=count)})
+        chosen_for_now = chosen.model_copy(update={"max_steps": count})
         again = build_run(tmp_path, chosen)
         train_small(again, chosen_for_now)
-        path.append(weights(again.model))
+        path.append(get_weights(again.model))
     first = {name: 0.75 * tensor + 0.25 * path[1][name] for name, tensor in path[0].items()}
-    assert again.average is not None
+    assert again.ema is not None
     for name, tensor in first.items():
-        torch.testing.assert_close(again.average[name], 0.75 * tensor + 0.25 * path[2][name])
+        torch.testing.assert_close(again.ema[name], 0.75 * tensor + 0.25 * path[2][name])
 
 
 def test_without_a_moving_average_none_is_kept(tmp_path):
     run = build_run(tmp_path, config())
     train_small(run, config())
-    assert run.average is None
-    assert not list(tmp_path.rglob("average.safetensors"))
+    assert run.ema is None
+    assert not list(tmp_path.rglob("ema.safetensors"))
 
 
 def test_the_network_is_judged_without_dropout_and_trained_with_it(tmp_path):
     modes = []
     run = build_run(tmp_path, config())
-    judge = Judge(lambda model: modes.append(model.training) or {"quality": 0.0}, "quality", higher_is_better=True)
+    judge = Validator(lambda model: modes.append(model.training) or {"quality": 0.0}, "quality", higher_is_better=True)
 
     def objective(model, batch):
         modes.append(model.training)
-        return teacher_forced(0.1)(model, batch)
+        return cross_entropy_loss(0.1)(model, batch)
 
-    train_small(run, config(length=Updates(count=6)), judge=judge, objective=objective)
+    train_small(run, config(max_steps=6), judge=judge, objective=objective)
     assert modes == [True] * 5 + [False, True, False]

@@ -16,7 +16,7 @@ Rows = NDArray[np.int64]
 
 
 @runtime_checkable
-class Stream(Protocol[B_co]):
+class BatchStream(Protocol[B_co]):
     """Batches without end, with a place to come back to."""
 
     @property
@@ -51,11 +51,11 @@ class Epoch(Generic[B]):
 
 @final
 @dataclass(frozen=True)
-class Parted(Generic[B]):
+class PartitionedEpoch(Generic[B]):
     """The batches of one pass over a corpus that is too large to be planned at once: part after part."""
 
-    parts: int
-    plan: Callable[[int], Epoch[B]]
+    num_parts: int
+    plan_part: Callable[[int], Epoch[B]]
     """The batches of a part, from 0; all parts have about equally many."""
 
 
@@ -66,7 +66,7 @@ class EpochStream(Generic[B]):
     Of an epoch in parts, one is planned at a time, so that neither memory nor the way to a place grow with the corpus.
     """
 
-    def __init__(self, epoch_of: Callable[[int], Epoch[B] | Parted[B]]) -> None:
+    def __init__(self, epoch_of: Callable[[int], Epoch[B] | PartitionedEpoch[B]]) -> None:
         """`epoch_of` gives the batches of an epoch, from 0. Raises DataError where it gives none."""
         self._epoch_of = epoch_of
         self._number = self._part = -1
@@ -87,7 +87,7 @@ class EpochStream(Generic[B]):
         """Go to a position that the same data and settings gave. Raises DataError where there is no such batch."""
         epoch, part, index = position["epoch"], position.get("part", 0), position["batch"]
         self._enter(epoch, part)
-        if not (0 <= part < self._parts.parts and 0 <= index < len(self._epoch)):
+        if not (0 <= part < self._parts.num_parts and 0 <= index < len(self._epoch)):
             where = f"epoch {epoch}" if part == 0 else f"part {part} of epoch {epoch}"
             raise DataError(
                 f"the stream has {len(self._epoch)} batches in {where}, none with index {index}: the data, "
@@ -97,7 +97,7 @@ class EpochStream(Generic[B]):
 
     def batches_per_epoch(self) -> int:
         """Batches of this epoch, where it has parts about so many; another one may have a few more or less."""
-        return len(self._epoch) * self._parts.parts
+        return len(self._epoch) * self._parts.num_parts
 
     def __iter__(self) -> Iterator[B]:
         return self
@@ -111,23 +111,23 @@ class EpochStream(Generic[B]):
 
     def _next_part(self) -> tuple[int, int]:
         """The epoch and the part behind this one."""
-        last = self._part + 1 == self._parts.parts
+        last = self._part + 1 == self._parts.num_parts
         return (self._number + 1, 0) if last else (self._number, self._part + 1)
 
     def _enter(self, number: int, part: int = 0) -> None:
         if number != self._number:
             made = self._epoch_of(number)
-            self._parts = made if isinstance(made, Parted) else _in_one(made)
+            self._parts = made if isinstance(made, PartitionedEpoch) else _in_one(made)
             self._number, self._part = number, -1
-        if part != self._part and 0 <= part < self._parts.parts:
-            self._epoch, self._part = self._parts.plan(part), part
+        if part != self._part and 0 <= part < self._parts.num_parts:
+            self._epoch, self._part = self._parts.plan_part(part), part
             if not len(self._epoch):
                 raise DataError("there is no example to make batches of; check the corpus")
         self._index = 0
 
 
-def _in_one(epoch: Epoch[B]) -> Parted[B]:
-    return Parted(1, lambda _: epoch)
+def _in_one(epoch: Epoch[B]) -> PartitionedEpoch[B]:
+    return PartitionedEpoch(1, lambda _: epoch)
 
 
 def _position(epoch: int, part: int, batch: int) -> dict[str, int]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
-from dragoman.data.datasets.parallel import Ragged
-from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD
+from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
 from dragoman.shapes import Lengths
 from dragoman.typing import Bool, Int
@@ -26,7 +26,7 @@ Tokens = Int[Tensor, "batch places"]
 Windows = NDArray[np.int64]
 """One a row: the first place of the packed text in it, and the first place behind it."""
 
-ABSENT = -1
+PADDING_DOCUMENT = -1
 """The document of a place that is padding."""
 
 
@@ -37,11 +37,11 @@ class TextBatch:
 
     tokens: Tokens
     """What the network reads, padded after with PAD."""
-    expected: Tokens
+    labels: Tokens
     """What it must predict at each place; it means nothing where the place does not count."""
-    counted: Bool[Tensor, "batch places"]
+    loss_mask: Bool[Tensor, "batch places"]
     """The places whose predictions make the loss."""
-    documents: Tokens
+    document_ids: Tokens
     """Which document of its row each token is part of, from 0; -1 on padding."""
     rows: Rows
     """Where each row comes from: its first place in the packed text, or its index in its store."""
@@ -53,34 +53,34 @@ class TextBatch:
     @property
     def target_count(self) -> int:
         """The number of places that count: what a loss is the mean over."""
-        return int(self.counted.sum())
+        return int(self.loss_mask.sum())
 
     @property
     def lengths(self) -> Lengths:
         """Tokens of each row, padding aside."""
-        return (self.documents != ABSENT).sum(dim=1)
+        return (self.document_ids != PADDING_DOCUMENT).sum(dim=1)
 
     @property
-    def several(self) -> bool:
+    def has_multiple_documents(self) -> bool:
         """Whether any row holds more than one document; if none does, a causal mask keeps everything apart."""
-        return bool((self.documents > 0).any())
+        return bool((self.document_ids > 0).any())
 
     def to(self, device: torch.device) -> Self:
         """The batch with its tensors on a device."""
         return type(self)(
             tokens=self.tokens.to(device, non_blocking=True),
-            expected=self.expected.to(device, non_blocking=True),
-            counted=self.counted.to(device, non_blocking=True),
-            documents=self.documents.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            loss_mask=self.loss_mask.to(device, non_blocking=True),
+            document_ids=self.document_ids.to(device, non_blocking=True),
             rows=self.rows,
         )
 
 
 @final
-class Packed:
+class PackedText:
     """Documents one after the other, as BEGIN, ids, END each; the ids stay where they are, on the disk."""
 
-    def __init__(self, texts: Ragged) -> None:
+    def __init__(self, texts: RaggedArray) -> None:
         """Raises DataError where the texts hold no id."""
         if not len(texts.values):
             raise DataError("there is no text to make windows of; check the corpus")
@@ -99,13 +99,13 @@ class Packed:
         found: Rows = np.searchsorted(self._begins, places, side="right") - 1
         return found
 
-    def windows(self, context: int, *, offset: int = 0) -> Windows:
+    def windows(self, context_length: int, *, offset: int = 0) -> Windows:
         """All places that predict the next one, cut after `offset` of them and then after every `context`.
 
         The first window is shorter where `offset` is, and so may be the last.
         """
         last = len(self) - 1
-        cuts = np.concatenate([[0], np.arange(offset or context, last, context), [last]])
+        cuts = np.concatenate([[0], np.arange(offset or context_length, last, context_length), [last]])
         return np.stack([cuts[:-1], cuts[1:]], axis=1)
 
     def batch(self, windows: Windows, *, width: int) -> TextBatch:
@@ -116,9 +116,9 @@ class Packed:
         real = places[:, :-1] < ends
         return TextBatch(
             tokens=torch.from_numpy(np.where(real, tokens[:, :-1], PAD)),
-            expected=torch.from_numpy(np.where(real, tokens[:, 1:], PAD)),
-            counted=torch.from_numpy(real & (documents[:, :-1] == documents[:, 1:])),
-            documents=torch.from_numpy(np.where(real, documents[:, :-1] - documents[:, :1], ABSENT)),
+            labels=torch.from_numpy(np.where(real, tokens[:, 1:], PAD)),
+            loss_mask=torch.from_numpy(real & (documents[:, :-1] == documents[:, 1:])),
+            document_ids=torch.from_numpy(np.where(real, documents[:, :-1] - documents[:, :1], PADDING_DOCUMENT)),
             rows=windows[:, 0],
         )
 
@@ -128,35 +128,35 @@ class Packed:
         offsets = places - self._begins[documents]
         values = self._values.take(np.clip(self._firsts[documents] + offsets - 1, 0, len(self._values) - 1))
         tokens = values.astype(np.int64)
-        tokens[offsets == 0] = BEGIN
-        tokens[offsets == self._lengths[documents] + 1] = END
+        tokens[offsets == 0] = BOS
+        tokens[offsets == self._lengths[documents] + 1] = EOS
         return tokens, documents
 
 
-def window_stream(texts: Ragged, *, context: int, budget: int, seed: int) -> EpochStream[TextBatch]:
+def window_stream(texts: RaggedArray, *, context_length: int, budget: int, seed: int) -> EpochStream[TextBatch]:
     """Windows of `context` tokens for ever, as many in a batch as the `budget` of tokens holds.
 
     Every epoch cuts the text at other places, shifted by an offset drawn from (seed, epoch), and shuffles the windows.
     Raises ConfigError where not even one window is within the budget, DataError where there is no text.
     """
-    packed, rows = Packed(texts), _rows_per_batch(context, budget)
+    packed, rows = PackedText(texts), _rows_per_batch(context_length, budget)
 
     def epoch_of(epoch: int) -> Epoch[TextBatch]:
         generator = np.random.default_rng([seed, epoch])
-        windows = packed.windows(context, offset=int(generator.integers(context)))
-        return _epoch(packed, generator.permutation(windows), rows=rows, width=context)
+        windows = packed.windows(context_length, offset=int(generator.integers(context_length)))
+        return _epoch(packed, generator.permutation(windows), rows=rows, width=context_length)
 
     return EpochStream(epoch_of)
 
 
-def windows_in_order(texts: Ragged, *, context: int, budget: int) -> Iterator[TextBatch]:
+def windows_in_order(texts: RaggedArray, *, context_length: int, budget: int) -> Iterator[TextBatch]:
     """All windows once, in the order of the text, without chance: for validation."""
-    packed = Packed(texts)
-    windows = packed.windows(context)
-    return iter(_epoch(packed, windows, rows=_rows_per_batch(context, budget), width=context))
+    packed = PackedText(texts)
+    windows = packed.windows(context_length)
+    return iter(_epoch(packed, windows, rows=_rows_per_batch(context_length, budget), width=context_length))
 
 
-def _epoch(packed: Packed, windows: Windows, *, rows: int, width: int) -> Epoch[TextBatch]:
+def _epoch(packed: PackedText, windows: Windows, *, rows: int, width: int) -> Epoch[TextBatch]:
     plan = [windows[start : start + rows] for start in range(0, len(windows), rows)]
     return Epoch(plan, lambda _, chosen: packed.batch(chosen, width=width))
 
@@ -166,7 +166,7 @@ def _rows_per_batch(context: int, budget: int) -> int:
         raise ValueError(f"context = {context}: a window of less than 2 tokens may have nothing to predict")
     if budget < context:
         raise ConfigError(
-            f"training.batch_tokens = {budget:,} holds no window of data.context = {context:,} tokens; raise the one "
+            f"training.batch_tokens = {budget:,} holds no window of data.context_length = {context:,} tokens; raise the one "
             "or lower the other"
         )
     return budget // context

@@ -14,7 +14,7 @@ _ORDER = 0x0DE2
 Halves = NDArray[np.uint64]
 
 
-def permuted(places: Rows, count: int, *, seed: Sequence[int]) -> Rows:
+def permute_indices(places: Rows, count: int, *, seed: Sequence[int]) -> Rows:
     """What stands at some places, each below `count`, of a permutation of the numbers below `count`.
 
     A Feistel network over the next power of four, gone through until the number is below `count` (Black and Rogaway,

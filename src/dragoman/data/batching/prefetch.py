@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar, final
 
-from dragoman.data.batching.epochs import Stream
+from dragoman.data.batching.epochs import BatchStream
 
 B = TypeVar("B")
 
@@ -18,14 +18,14 @@ class _Made(NamedTuple, Generic[B]):
 
 
 @final
-class Ahead(Generic[B]):
+class PrefetchingStream(Generic[B]):
     """Implements `data.epochs.Stream` as the stream behind it does, a few batches ahead of who asks.
 
     One thread makes all batches, one after the other, so that what they are is what they would have been. What goes
     wrong in it is raised where the batch is asked for.
     """
 
-    def __init__(self, stream: Stream[B], *, count: int = 2, epochs: int | None = None) -> None:
+    def __init__(self, stream: BatchStream[B], *, count: int = 2, epochs: int | None = None) -> None:
         """So many batches are kept ready, none of epoch `epochs` (from 0), where the training ends, or later."""
         self._stream = stream
         self._count = count

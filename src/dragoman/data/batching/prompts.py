@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
-from dragoman.data.batching.packing import ABSENT, TextBatch
-from dragoman.data.batching.token_batches import LengthsOfAll, plan, plan_in_order
+from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
+from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 
 
 def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
@@ -18,20 +18,20 @@ def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
     each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
     tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
     store.source.fill(rows, tokens)
-    tokens[each, sources] = BEGIN
+    tokens[each, sources] = BOS
     targets = np.full((len(rows), int(store.target_lengths[rows].max())), PAD, dtype=np.int64)
     store.target.fill(rows, targets)
     row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
     tokens[row, sources[row] + 1 + column] = targets[row, column]
     expected = np.full_like(tokens, PAD)
     expected[:, :-1] = tokens[:, 1:]
-    expected[each, lengths - 1] = END
+    expected[each, lengths - 1] = EOS
     real = columns < lengths[:, None]
     return TextBatch(
         tokens=torch.from_numpy(tokens),
-        expected=torch.from_numpy(expected),
-        counted=torch.from_numpy(real & (columns >= sources[:, None])),
-        documents=torch.from_numpy(np.where(real, 0, ABSENT)),
+        labels=torch.from_numpy(expected),
+        loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
+        document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
         rows=rows,
     )
 
@@ -46,7 +46,7 @@ def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: in
     def epoch_of(epoch: int) -> Epoch[TextBatch]:
         chosen = store(epoch) if callable(store) else store
         lengths = _lengths(chosen)
-        batches = plan(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
+        batches = plan_batches(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
         return Epoch(batches, lambda _, rows: collate_prompts(chosen, rows))
 
     return EpochStream(epoch_of)
@@ -55,10 +55,10 @@ def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: in
 def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
     """All pairs once, by length; `TextBatch.rows` says where each belongs."""
     lengths = _lengths(store)
-    for rows in plan_in_order(lengths, lengths, budget=budget):
+    for rows in plan_batches_in_order(lengths, lengths, budget=budget):
         yield collate_prompts(store, rows)
 
 
-def _lengths(store: TokenStore) -> LengthsOfAll:
+def _lengths(store: TokenStore) -> LengthArray:
     """Ids of each pair; a plan adds a place for a symbol, which here is BEGIN."""
     return store.source_lengths + store.target_lengths

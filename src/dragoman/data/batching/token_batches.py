@@ -8,18 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batching.epochs import Epoch, EpochStream, Parted, Rows
-from dragoman.data.batching.mixing import Times, drawn_rows
-from dragoman.data.batching.permutation import permuted
-from dragoman.data.datasets.parallel import Ragged, TokenStore
+from dragoman.data.batching.epochs import Epoch, EpochStream, PartitionedEpoch, Rows
+from dragoman.data.batching.mixing import CorpusWeights, sample_rows
+from dragoman.data.batching.permutation import permute_indices
+from dragoman.data.datasets.parallel import RaggedArray, TokenStore
 from dragoman.data.datasets.trees import SourceTrees
-from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
 from dragoman.shapes import Lengths, SourceIds, Structure, TargetIds
 
-LengthsOfAll = NDArray[np.int32]
+LengthArray = NDArray[np.int32]
 
-WINDOW = 2**20
+PLAN_WINDOW = 2**20
 """Examples that are planned at a time: of a larger corpus, an epoch has parts of as many, drawn from all of it."""
 
 
@@ -34,13 +34,13 @@ class Batch:
     """Ids of each source, END included."""
     target: TargetIds
     """BEGIN and target ids, padded with PAD: what the decoder reads."""
-    expected: TargetIds
+    labels: TargetIds
     """Target ids and END, padded with PAD: what it must predict at each place."""
     target_lengths: Lengths
     """Predicted ids of each target, END included."""
     rows: Rows
     """The index of each example in its store."""
-    structure: Structure | None = None
+    source_features: Structure | None = None
     """The dependency trees of the sources, where they are given."""
 
     def __len__(self) -> int:
@@ -58,22 +58,22 @@ class Batch:
             source=self.source.to(device, non_blocking=True),
             source_lengths=self.source_lengths.to(device, non_blocking=True),
             target=self.target.to(device, non_blocking=True),
-            expected=self.expected.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
             target_lengths=self.target_lengths.to(device, non_blocking=True),
             rows=self.rows,
-            structure=None if self.structure is None else self.structure.to(device),
+            source_features=None if self.source_features is None else self.source_features.to(device),
         )
 
 
-class Fill(NamedTuple):
+class PaddingEfficiency(NamedTuple):
     """The share of places in the batches of a plan that hold a token; the rest is padding."""
 
     source: float
     target: float
 
 
-def plan(
-    source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int, seed: int, epoch: int, part: int = 0
+def plan_batches(
+    source_lengths: LengthArray, target_lengths: LengthArray, *, budget: int, seed: int, epoch: int, part: int = 0
 ) -> list[Rows]:
     """The batches of an epoch, or of a part of it, as indices of examples: every example once.
 
@@ -90,30 +90,32 @@ def plan(
         row = int(widths.argmax())
         raise DataError(
             f"example {row}: its {int(widths[row]):,} tokens, end symbol included, exceed the budget of {budget:,} "
-            "tokens a batch; raise the budget (training.batch_tokens), or lower data.longest_source and "
-            "data.longest_target"
+            "tokens a batch; raise the budget (training.batch_tokens), or lower data.max_source_length and "
+            "data.max_target_length"
         )
     order = _by_length(source_lengths, target_lengths, generator)
     batches = _cut(order, widths, budget)
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def plan_in_order(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, *, budget: int) -> list[Rows]:
+def plan_batches_in_order(source_lengths: LengthArray, target_lengths: LengthArray, *, budget: int) -> list[Rows]:
     """Batches for validation: by length, shortest first, without chance; an example over the budget is alone."""
     widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
     order = np.lexsort((source_lengths, target_lengths)).astype(np.int64)
     return _cut(order, widths, budget)
 
 
-def fill(batches: Sequence[Rows], source_lengths: LengthsOfAll, target_lengths: LengthsOfAll) -> Fill:
+def padding_efficiency(
+    batches: Sequence[Rows], source_lengths: LengthArray, target_lengths: LengthArray
+) -> PaddingEfficiency:
     """How much of the batches of a plan is tokens, symbols included."""
 
-    def share(lengths: LengthsOfAll) -> float:
+    def share(lengths: LengthArray) -> float:
         places = sum(len(rows) * (int(lengths[rows].max()) + 1) for rows in batches)
         tokens = sum(len(rows) + int(lengths[rows].sum()) for rows in batches)
         return tokens / places if places else 1.0
 
-    return Fill(share(source_lengths), share(target_lengths))
+    return PaddingEfficiency(share(source_lengths), share(target_lengths))
 
 
 def collate(store: TokenStore, rows: Rows, trees: SourceTrees | None = None) -> Batch:
@@ -121,24 +123,24 @@ def collate(store: TokenStore, rows: Rows, trees: SourceTrees | None = None) -> 
     source, source_lengths = _padded(store.source, rows, shift=0)
     target, target_lengths = _padded(store.target, rows, shift=1)
     expected, _ = _padded(store.target, rows, shift=0)
-    target[:, 0] = BEGIN
+    target[:, 0] = BOS
     each = np.arange(len(rows))
-    source[each, source_lengths - 1] = END
-    expected[each, target_lengths - 1] = END
+    source[each, source_lengths - 1] = EOS
+    expected[each, target_lengths - 1] = EOS
     return Batch(
         source=torch.from_numpy(source),
         source_lengths=torch.from_numpy(source_lengths),
         target=torch.from_numpy(target),
-        expected=torch.from_numpy(expected),
+        labels=torch.from_numpy(expected),
         target_lengths=torch.from_numpy(target_lengths),
         rows=rows,
-        structure=None if trees is None else trees.structure(store.origins[rows], source, source_lengths),
+        source_features=None if trees is None else trees.features(store.origins[rows], source, source_lengths),
     )
 
 
 def batches_in_order(store: TokenStore, *, budget: int, trees: SourceTrees | None = None) -> Iterator[Batch]:
     """All examples once, by length; `Batch.rows` says where each belongs."""
-    for rows in plan_in_order(store.source_lengths, store.target_lengths, budget=budget):
+    for rows in plan_batches_in_order(store.source_lengths, store.target_lengths, budget=budget):
         yield collate(store, rows, trees)
 
 
@@ -148,8 +150,8 @@ def pair_stream(
     budget: int,
     seed: int,
     trees: SourceTrees | None = None,
-    times: Times | None = None,
-    window: int = WINDOW,
+    weights: CorpusWeights | None = None,
+    window: int = PLAN_WINDOW,
 ) -> EpochStream[Batch]:
     """Batches of pairs for ever, epoch after epoch, in parts of at most `window` pairs drawn from all of the store.
 
@@ -158,32 +160,32 @@ def pair_stream(
     each, on average. Raises DataError where there is no example.
     """
 
-    def epoch(number: int) -> Parted[Batch]:
+    def epoch(number: int) -> PartitionedEpoch[Batch]:
         own = store(number) if callable(store) else store
         parts = max(1, -(-len(own) // window))
 
         def part_of(part: int) -> Epoch[Batch]:
-            drawn = rows_of_part(len(own), part, parts=parts, seed=seed, epoch=number)
-            if times is not None:
+            drawn = part_rows(len(own), part, parts=parts, seed=seed, epoch=number)
+            if weights is not None:
                 place = (seed, number, part) if part else (seed, number)
-                drawn = drawn[drawn_rows(times.of(drawn), seed=place)]
+                drawn = drawn[sample_rows(weights.weights_of(drawn), seed=place)]
             lengths = own.source_lengths[drawn], own.target_lengths[drawn]
-            batches = plan(*lengths, budget=budget, seed=seed, epoch=number, part=part)
+            batches = plan_batches(*lengths, budget=budget, seed=seed, epoch=number, part=part)
             return Epoch(batches, lambda _, places: collate(own, drawn[places], trees))
 
-        return Parted(parts, part_of)
+        return PartitionedEpoch(parts, part_of)
 
     return EpochStream(epoch)
 
 
-def rows_of_part(count: int, part: int, *, parts: int, seed: int, epoch: int) -> Rows:
+def part_rows(count: int, part: int, *, parts: int, seed: int, epoch: int) -> Rows:
     """The rows of a part of an epoch, in their order; every one of `count` is in one part, drawn from (seed, epoch)."""
     first, last = part * count // parts, (part + 1) * count // parts
     places = np.arange(first, last)
-    return places if parts == 1 else np.sort(permuted(places, count, seed=(seed, epoch)))
+    return places if parts == 1 else np.sort(permute_indices(places, count, seed=(seed, epoch)))
 
 
-def _by_length(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, generator: np.random.Generator) -> Rows:
+def _by_length(source_lengths: LengthArray, target_lengths: LengthArray, generator: np.random.Generator) -> Rows:
     shuffled = generator.permutation(len(target_lengths))
     down = generator.random() < 0.5
     source, target = _narrow(source_lengths[shuffled]), _narrow(target_lengths[shuffled])
@@ -192,7 +194,7 @@ def _by_length(source_lengths: LengthsOfAll, target_lengths: LengthsOfAll, gener
     return order[::-1].copy() if generator.random() < 0.5 else order
 
 
-def _narrow(lengths: LengthsOfAll) -> NDArray[Any]:
+def _narrow(lengths: LengthArray) -> NDArray[Any]:
     """The same numbers in the type that is sorted fastest."""
     fits = not len(lengths) or int(lengths.max()) <= np.iinfo(np.int16).max
     return lengths.astype(np.int16 if fits else np.int64)
@@ -213,7 +215,7 @@ def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
     return batches
 
 
-def _padded(side: Ragged, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
+def _padded(side: RaggedArray, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
     """Ids from place `shift` on in rows that have room for one symbol, and the lengths with that symbol."""
     lengths = side.lengths[rows].astype(np.int64) + 1
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)

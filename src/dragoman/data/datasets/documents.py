@@ -8,16 +8,16 @@ from typing import Any, Self, final
 import numpy as np
 
 from dragoman.data.datasets.memory_map import ORIGINS, Columns, Numbers, write_columns
-from dragoman.data.datasets.parallel import Ragged, id_type
+from dragoman.data.datasets.parallel import RaggedArray, id_dtype
 
 
 @dataclass(frozen=True, slots=True)
-class IdPassage:
+class TokenizedPassage:
     """The ids of a stretch of a document, and the line of the corpus where it begins."""
 
     ids: Sequence[int]
     line: int
-    begins: bool
+    is_first: bool
     """Whether it is the first of its document."""
 
 
@@ -31,10 +31,10 @@ class DocumentStore:
         """Open a store. Raises DataError where it is missing, damaged, cut off or of another version."""
         columns = Columns(folder, self.format)
         self.folder, self.header = folder, columns.header
-        self.texts = Ragged(columns.column("texts.values"), columns.column("texts.lengths"))
+        self.texts = RaggedArray(columns.column("texts.values"), columns.column("texts.lengths"))
         self.origins = columns.column(ORIGINS)
         if int(self.texts.lengths.sum()) != len(self.texts.values) or len(self.texts) != len(self.origins):
-            raise columns.damaged("its files do not fit each other")
+            raise columns.damaged_error("its files do not fit each other")
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -45,7 +45,7 @@ class DocumentStore:
     def build(
         cls,
         folder: Path,
-        chunks: Iterable[Sequence[IdPassage]],
+        chunks: Iterable[Sequence[TokenizedPassage]],
         *,
         vocabulary: int | None = None,
         facts: Mapping[str, Any] | None = None,
@@ -54,8 +54,8 @@ class DocumentStore:
 
         `vocabulary` bounds the ids, so that two bytes an id may do.
         """
-        kinds = {"texts.values": id_type(vocabulary), "texts.lengths": "int64", ORIGINS: "int64"}
-        write_columns(folder, _columns(chunks), kinds=kinds, header={"format": cls.format, **(facts or {})})
+        kinds = {"texts.values": id_dtype(vocabulary), "texts.lengths": "int64", ORIGINS: "int64"}
+        write_columns(folder, _columns(chunks), dtypes=kinds, header={"format": cls.format, **(facts or {})})
         return cls(folder)
 
     def __len__(self) -> int:
@@ -73,13 +73,13 @@ class DocumentStore:
         return str(self.header["fingerprint"])
 
 
-def _columns(chunks: Iterable[Sequence[IdPassage]]) -> Iterator[dict[str, Numbers]]:
+def _columns(chunks: Iterable[Sequence[TokenizedPassage]]) -> Iterator[dict[str, Numbers]]:
     """The values of each chunk, and the rows that end in it: a row ends where another begins, or at the very end."""
     lengths: list[int] = []
     origins: list[int] = []
     for chunk in chunks:
         for passage in chunk:
-            if passage.begins:
+            if passage.is_first:
                 lengths.append(0)
                 origins.append(passage.line)
             lengths[-1] += len(passage.ids)

@@ -15,12 +15,12 @@ from torch import Tensor
 from dragoman.atomic import write_atomically
 from dragoman.config import Config
 from dragoman.data.batching.epochs import Rows
-from dragoman.data.batching.in_memory import padded, ragged
-from dragoman.data.batching.token_batches import LengthsOfAll
-from dragoman.data.datasets.parallel import Ragged
-from dragoman.data.readers.labeled import Labelled, LabelledCorpus, read_labelled
-from dragoman.data.splits import Keys, Parts, read_parts
-from dragoman.data.tokenizers import BEGIN, END, PAD
+from dragoman.data.batching.in_memory import pad_batch, to_ragged
+from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
+from dragoman.data.splits import SplitKeys, Splits, read_splits
+from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
 from dragoman.shapes import Lengths
 from dragoman.typing import Int
@@ -28,44 +28,44 @@ from dragoman.typing import Int
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """From texts to ids, such as `Side.encode_batch`."""
 FORMAT = "dragoman.labels"
-VERSION = 1
+FORMAT_VERSION = 1
 
 
-class LabelledData(Config):
+class LabeledDataConfig(Config):
     """The labelled texts of a run."""
 
-    train: LabelledCorpus
+    train: LabeledCorpus
     """What is learnt from."""
 
-    valid: LabelledCorpus | None = None
+    valid: LabeledCorpus | None = None
     """What training is watched and chosen by; without it a part of `train` is held out."""
 
-    held_out: int | None = Field(None, ge=1)
+    valid_size: int | None = Field(None, ge=1)
     """Different texts of `train` that are held out where `valid` is not given; by default 5 %, at most 2,000."""
 
-    test: LabelledCorpus | None = None
+    test: LabeledCorpus | None = None
     """What is scored at the end."""
 
-    leaks: bool = True
+    remove_leaks: bool = True
     """Remove training texts that are in the validation or test text; they are reported in any case."""
 
-    longest: int = Field(256, ge=3)
+    max_length: int = Field(256, ge=3)
     """Tokens of a text, begin and end included, above which its end is left out."""
 
     @model_validator(mode="after")
     def _one_validation_set(self) -> Self:
-        if self.valid is not None and self.held_out is not None:
-            raise ValueError("held_out has no effect beside valid; remove one of them")
+        if self.valid is not None and self.valid_size is not None:
+            raise ValueError("valid_size has no effect if valid is given; remove one of them")
         return self
 
 
-def read_labelled_parts(data: LabelledData, *, seed: int) -> Parts[Labelled]:
+def read_labeled_splits(data: LabeledDataConfig, *, seed: int) -> Splits[LabeledText]:
     """All texts, in parts; `seed` draws what is held out. Raises DataError as `read_labelled` and `read_parts` do."""
 
-    def text_of(example: Labelled) -> str:
+    def text_of(example: LabeledText) -> str:
         return example.text
 
-    return read_parts(data, read_labelled, Keys(text_of, text_of), seed=seed)
+    return read_splits(data, read_labeled, SplitKeys(text_of, text_of), seed=seed)
 
 
 @final
@@ -76,7 +76,7 @@ class Labels:
     names: tuple[str, ...]
 
     @classmethod
-    def learn(cls, labels: Iterable[str]) -> Self:
+    def collect(cls, labels: Iterable[str]) -> Self:
         """All that occur, sorted. Raises DataError where there are not two."""
         names = tuple(sorted(set(labels)))
         if len(names) < 2:
@@ -89,13 +89,13 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
-    def find(self, label: str) -> int | None:
+    def id_of(self, label: str) -> int | None:
         """The id of a label, or None where it never occurred."""
         return self.names.index(label) if label in self.names else None
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all. Raises RunError where the disk refuses."""
-        tree = {"format": FORMAT, "version": VERSION, "labels": list(self.names)}
+        tree = {"format": FORMAT, "format_version": FORMAT_VERSION, "labels": list(self.names)}
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
@@ -108,7 +108,9 @@ class Labels:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: damaged labels; {_REMEDY}") from error
-        if (tree.get("format"), tree.get("version")) != (FORMAT, VERSION) or not all(isinstance(n, str) for n in names):
+        if (tree.get("format"), tree.get("format_version")) != (FORMAT, FORMAT_VERSION) or not all(
+            isinstance(n, str) for n in names
+        ):
             raise DataError(f"{path}: not the labels of a run; {_REMEDY}")
         return cls(names)
 
@@ -116,14 +118,14 @@ class Labels:
 _REMEDY = "copy the file again from the run it belongs to, or train anew"
 
 
-def between_symbols(ids: Sequence[int], *, longest: int) -> list[int]:
+def wrap_in_bos_eos(ids: Sequence[int], *, max_length: int) -> list[int]:
     """BEGIN, the ids, END; of more than `longest` the last ids are left out."""
-    return [BEGIN, *ids[: longest - 2], END]
+    return [BOS, *ids[: max_length - 2], EOS]
 
 
 @final
 @dataclass(frozen=True)
-class LabelBatch:
+class LabeledBatch:
     """Labelled texts side by side."""
 
     tokens: Int[Tensor, "batch places"]
@@ -156,43 +158,43 @@ class LabelBatch:
 
 @final
 @dataclass(frozen=True)
-class LabelledIds:
+class LabeledDataset:
     """Labelled texts as ids."""
 
-    tokens: Ragged
+    tokens: RaggedArray
     labels: NDArray[np.int64]
     lines: tuple[int, ...]
     """Where each text stands in its corpus."""
-    cut: int
+    num_truncated: int
     """Texts whose end was left out."""
-    unknown: int
+    num_unknown: int
     """Texts left out because their label is none of those that are told apart."""
 
     @classmethod
-    def build(cls, examples: Sequence[Labelled], encode: Encode, labels: Labels, *, longest: int) -> Self:
+    def build(cls, examples: Sequence[LabeledText], encode: Encode, labels: Labels, *, max_length: int) -> Self:
         """Texts of other labels than `labels` are left out, for no loss can be taken of them."""
-        known = [(example, found) for example in examples if (found := labels.find(example.label)) is not None]
+        known = [(example, found) for example in examples if (found := labels.id_of(example.label)) is not None]
         encoded = encode([example.text for example, _ in known])
         return cls(
-            tokens=ragged([between_symbols(ids, longest=longest) for ids in encoded]),
+            tokens=to_ragged([wrap_in_bos_eos(ids, max_length=max_length) for ids in encoded]),
             labels=np.array([label for _, label in known], dtype=np.int64),
             lines=tuple(example.line for example, _ in known),
-            cut=sum(len(ids) + 2 > longest for ids in encoded),
-            unknown=len(examples) - len(known),
+            num_truncated=sum(len(ids) + 2 > max_length for ids in encoded),
+            num_unknown=len(examples) - len(known),
         )
 
     def __len__(self) -> int:
         return len(self.lines)
 
     @property
-    def lengths(self) -> LengthsOfAll:
+    def lengths(self) -> LengthArray:
         """Tokens of each text, symbols included."""
         return self.tokens.lengths
 
-    def collate(self, rows: Rows) -> LabelBatch:
+    def collate(self, rows: Rows) -> LabeledBatch:
         """The texts of `rows`, padded to the longest among them."""
-        return LabelBatch(
-            tokens=torch.from_numpy(padded(self.tokens, rows, padding=PAD)),
+        return LabeledBatch(
+            tokens=torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD)),
             lengths=torch.from_numpy(self.lengths[rows].astype(np.int64)),
             labels=torch.from_numpy(self.labels[rows]),
             rows=rows,

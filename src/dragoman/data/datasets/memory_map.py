@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dragoman.atomic import new_folder
 from dragoman.errors import DataError
 
-VERSION = 1
+FORMAT_VERSION = 1
 HEADER = "header.json"
 
 ORIGINS = "origins.values"
@@ -27,21 +27,21 @@ Numbers = NDArray[Any]
 
 
 def write_columns(
-    folder: Path, chunks: Iterable[Mapping[str, Numbers]], *, kinds: Mapping[str, str], header: Mapping[str, Any]
+    folder: Path, chunks: Iterable[Mapping[str, Numbers]], *, dtypes: Mapping[str, str], header: Mapping[str, Any]
 ) -> None:
     """Write columns, chunk after chunk, replacing what is in `folder` only when all of them are written.
 
     `kinds` gives the type of the numbers of each column, `header` what is said of them beside their size and hash.
     """
     with new_folder(folder) as partial, ExitStack() as stack:
-        files = {name: _Column(stack.enter_context((partial / name).open("wb")), kind) for name, kind in kinds.items()}
+        files = {name: _Column(stack.enter_context((partial / name).open("wb")), kind) for name, kind in dtypes.items()}
         for chunk in chunks:
             for name, numbers in chunk.items():
                 files[name].extend(numbers)
         described = {name: [column.dtype, column.count, column.digest()] for name, column in files.items()}
-        contents = [described[name] for name in kinds if name != ORIGINS]
+        contents = [described[name] for name in dtypes if name != ORIGINS]
         fingerprint = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
-        tree = {"version": VERSION, "fingerprint": fingerprint, **header, "files": described}
+        tree = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, **header, "files": described}
         stack.close()
         (partial / HEADER).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
 
@@ -61,12 +61,12 @@ class Columns:
         size = count * np.dtype(dtype).itemsize
         found = path.stat().st_size if path.is_file() else 0
         if found != size:
-            raise self.damaged(f"{name} has {found:,} bytes instead of {size:,}")
+            raise self.damaged_error(f"{name} has {found:,} bytes instead of {size:,}")
         if not count:
             return np.zeros(0, dtype=dtype)
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
-    def damaged(self, reason: str) -> DataError:
+    def damaged_error(self, reason: str) -> DataError:
         """What to raise where the columns do not say what they should."""
         return _damaged(self.folder, reason)
 
@@ -97,8 +97,8 @@ def _read_header(folder: Path, wanted: str) -> dict[str, Any]:
         raise DataError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from error
     except ValueError as error:
         raise _damaged(folder, f"{HEADER} is not valid JSON") from error
-    if not isinstance(header, dict) or header.get("format") != wanted or header.get("version") != VERSION:
-        raise _damaged(folder, f"{HEADER} is not that of {wanted}, version {VERSION}")
+    if not isinstance(header, dict) or header.get("format") != wanted or header.get("format_version") != FORMAT_VERSION:
+        raise _damaged(folder, f"{HEADER} is not that of {wanted}, version {FORMAT_VERSION}")
     return header
 
 

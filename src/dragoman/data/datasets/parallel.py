@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.batching.permutation import permuted
+from dragoman.data.batching.permutation import permute_indices
 from dragoman.data.datasets.memory_map import ORIGINS, Columns, Numbers, write_columns
 from dragoman.data.readers.example import Example
 
@@ -33,7 +33,7 @@ Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 T = TypeVar("T")
 
 
-def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
+def chunked(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
     """Consecutive lists of `size` items; the last may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
@@ -41,7 +41,7 @@ def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
 
 
 @final
-class Joined:
+class ConcatenatedArray:
     """Several mapped arrays, one after the other."""
 
     def __init__(self, parts: Sequence[Numbers]) -> None:
@@ -66,7 +66,7 @@ class Joined:
             taken[here] = self._parts[number][places[here] - self._start(number)]
         return taken
 
-    def between(self, start: int, stop: int) -> Numbers:
+    def slice(self, start: int, stop: int) -> Numbers:
         """The numbers from one place up to another, a view of the file where they lie in one."""
         first, last = np.searchsorted(self._ends, [start, max(start, stop - 1)], side="right").tolist()
         found = [
@@ -91,11 +91,11 @@ class Joined:
 
 
 @final
-class Ragged:
+class RaggedArray:
     """Sequences of different lengths in one mapped array, or in several that follow each other."""
 
-    def __init__(self, values: Numbers | Joined, lengths: Numbers) -> None:
-        self.values = values if isinstance(values, Joined) else Joined([values])
+    def __init__(self, values: Numbers | ConcatenatedArray, lengths: Numbers) -> None:
+        self.values = values if isinstance(values, ConcatenatedArray) else ConcatenatedArray([values])
         self.lengths = lengths
         self._starts = np.zeros(1 + -(-len(lengths) // _STRIDE), dtype=np.int64)
         if len(lengths):
@@ -109,23 +109,23 @@ class Ragged:
     def row(self, index: int) -> Numbers:
         """One sequence, a view of the file."""
         start = self._start(index)
-        return self.values.between(start, start + int(self.lengths[index]))
+        return self.values.slice(start, start + int(self.lengths[index]))
 
     def rows(self, start: int, stop: int) -> Iterator[Numbers]:
         """The sequences from one row up to another."""
         ends = self._start(start) + np.cumsum(self.lengths[start:stop], dtype=np.int64)
         first = self._start(start)
-        values = self.values.between(first, int(ends[-1]) if len(ends) else first)
+        values = self.values.slice(first, int(ends[-1]) if len(ends) else first)
         begin = 0
         for end in (ends - first).tolist():
             yield values[begin:end]
             begin = end
 
-    def chosen(self, name: str, start: int, kept: NDArray[np.bool_]) -> dict[str, Numbers]:
+    def select_columns(self, name: str, start: int, kept: NDArray[np.bool_]) -> dict[str, Numbers]:
         """Those of the rows from `start` on that are kept, as the columns of a store."""
         lengths = self.lengths[start : start + len(kept)]
         first = self._start(start)
-        values = self.values.between(first, first + int(lengths.sum(dtype=np.int64)))
+        values = self.values.slice(first, first + int(lengths.sum(dtype=np.int64)))
         return {f"{name}.values": values[np.repeat(kept, lengths)], f"{name}.lengths": lengths[kept]}
 
     def fill(self, rows: NDArray[np.int64], into: Numbers) -> None:
@@ -154,7 +154,7 @@ def _map_of(numbers: Numbers) -> mmap.mmap | None:
     return base if hasattr(mmap, "MADV_DONTNEED") else None
 
 
-class _Pairs:
+class _PairStore:
     """What both stores share: the files and their checks."""
 
     format: str
@@ -165,13 +165,15 @@ class _Pairs:
         self.folder, self.header = folder, columns.header
         shards = [columns] if "shards" not in columns.header else _shards(columns, self.format)
         self._source, self._target = (
-            Ragged(Joined([one.column(f"{side}.values") for one in shards]), columns.column(f"{side}.lengths"))
+            RaggedArray(
+                ConcatenatedArray([one.column(f"{side}.values") for one in shards]), columns.column(f"{side}.lengths")
+            )
             for side in ("source", "target")
         )
         self.origins = columns.column(ORIGINS)
         for side in (self._source, self._target):
             if int(side.lengths.sum(dtype=np.int64)) != len(side.values) or len(side) != len(self.origins):
-                raise columns.damaged("its files do not fit each other")
+                raise columns.damaged_error("its files do not fit each other")
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -179,7 +181,7 @@ class _Pairs:
         return cls(folder)
 
     @classmethod
-    def join(cls, folder: Path, shards: Sequence[Path], *, facts: dict[str, Any] | None = None) -> Self:
+    def concat(cls, folder: Path, shards: Sequence[Path], *, facts: dict[str, Any] | None = None) -> Self:
         """Write a store of the pairs of other stores, which stay where they are, below the parent of `folder`.
 
         It holds what there is to know of each pair but its values.
@@ -193,16 +195,16 @@ class _Pairs:
         )
         kinds = {"source.lengths": "int32", "target.lengths": "int32", ORIGINS: "int64"}
         header = {"format": cls.format, "fingerprint": digest, "shards": names, **(facts or {})}
-        write_columns(folder, chunks, kinds=kinds, header=header)
+        write_columns(folder, chunks, dtypes=kinds, header=header)
         return cls(folder)
 
     @property
-    def source(self) -> Ragged:
+    def source(self) -> RaggedArray:
         """The sources."""
         return self._source
 
     @property
-    def target(self) -> Ragged:
+    def target(self) -> RaggedArray:
         """The targets."""
         return self._target
 
@@ -217,7 +219,7 @@ class _Pairs:
 
 
 @final
-class TextStore(_Pairs):
+class TextStore(_PairStore):
     """Cleaned pairs of texts. `origins` holds the line of each in its corpus."""
 
     format = "dragoman.texts"
@@ -227,7 +229,7 @@ class TextStore(_Pairs):
         """Write the examples into `folder`, replacing what is there only when all of them are written."""
 
         def encoded() -> Iterator[Chunk]:
-            for chunk in chunks(examples):
+            for chunk in chunked(examples):
                 sources = [example.source.encode("utf-8", "replace") for example in chunk]
                 targets = [example.target.encode("utf-8", "replace") for example in chunk]
                 yield sources, targets, [example.line for example in chunk]
@@ -235,7 +237,7 @@ class TextStore(_Pairs):
         _write(folder, encoded(), dtype="uint8", header={"format": cls.format})
         return cls(folder)
 
-    def choose(self, folder: Path, chosen: NDArray[np.bool_], *, before: int = 0) -> Self:
+    def select(self, folder: Path, chosen: NDArray[np.bool_], *, before: int = 0) -> Self:
         """Write the pairs that are chosen into a store of their own; their lines count on from those `before`."""
 
         def columns() -> Iterator[dict[str, Numbers]]:
@@ -243,12 +245,12 @@ class TextStore(_Pairs):
                 rows = slice(start, start + CHUNK)
                 kept = chosen[rows]
                 yield {
-                    **self._source.chosen("source", start, kept),
-                    **self._target.chosen("target", start, kept),
+                    **self._source.select_columns("source", start, kept),
+                    **self._target.select_columns("target", start, kept),
                     ORIGINS: before + self.origins[rows][kept],
                 }
 
-        write_columns(folder, columns(), kinds=_kinds("uint8"), header={"format": self.format})
+        write_columns(folder, columns(), dtypes=_kinds("uint8"), header={"format": self.format})
         return type(self)(folder)
 
     def pair(self, index: int) -> tuple[str, str]:
@@ -265,9 +267,9 @@ class TextStore(_Pairs):
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """All pairs, read from the disk as they are asked for."""
-        return (pair for start in range(0, len(self), CHUNK) for pair in self.between(start, start + CHUNK))
+        return (pair for start in range(0, len(self), CHUNK) for pair in self.slice(start, start + CHUNK))
 
-    def between(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
+    def slice(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
         """The pairs from one row up to another."""
         sides = (self._source.rows(start, stop), self._target.rows(start, stop))
         return ((source.tobytes().decode(), target.tobytes().decode()) for source, target in zip(*sides, strict=True))
@@ -276,16 +278,16 @@ class TextStore(_Pairs):
         """All pairs; the method is what `Tokenizer.train` wants, for it may be called many times."""
         return iter(self)
 
-    def sample(self, most: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
+    def sample(self, max_pairs: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
         """What gives all pairs, or `most` of them that `seed` draws, in their order."""
-        if len(self) <= most:
+        if len(self) <= max_pairs:
             return self.pairs
-        rows = np.sort(permuted(np.arange(most), len(self), seed=(seed,)))
+        rows = np.sort(permute_indices(np.arange(max_pairs), len(self), seed=(seed,)))
         return lambda: (self.pair(row) for row in rows.tolist())
 
 
 @final
-class TokenStore(_Pairs):
+class TokenStore(_PairStore):
     """Pairs of id sequences, without begin and end. `origins` holds the index of each pair in its `TextStore`."""
 
     format = "dragoman.tokens"
@@ -299,7 +301,7 @@ class TokenStore(_Pairs):
         vocabulary: int | None = None,
     ) -> Self:
         """Write pairs of id sequences; `vocabulary` bounds the ids, so that two bytes an id may do."""
-        numbered = chunks(enumerate(pairs))
+        numbered = chunked(enumerate(pairs))
         columns = (
             ([pair[0] for _, pair in chunk], [pair[1] for _, pair in chunk], [index for index, _ in chunk])
             for chunk in numbered
@@ -316,7 +318,7 @@ class TokenStore(_Pairs):
         facts: dict[str, Any] | None = None,
     ) -> Self:
         """Write chunks of sources, targets and origins, with `facts` in the header."""
-        _write(folder, columns, dtype=id_type(vocabulary), header={"format": cls.format, **(facts or {})})
+        _write(folder, columns, dtype=id_dtype(vocabulary), header={"format": cls.format, **(facts or {})})
         return cls(folder)
 
     @property
@@ -340,12 +342,12 @@ def _shards(columns: Columns, wanted: str) -> list[Columns]:
     for name, fingerprint in columns.header["shards"]:
         one = Columns(Path(os.path.normpath(columns.folder / name)), wanted)
         if one.header["fingerprint"] != fingerprint:
-            raise columns.damaged(f"{name} is another shard than that which was joined")
+            raise columns.damaged_error(f"{name} is another shard than that which was joined")
         found.append(one)
     return found
 
 
-def id_type(vocabulary: int | None) -> str:
+def id_dtype(vocabulary: int | None) -> str:
     """The smallest type of number that holds the ids of a vocabulary."""
     return "uint16" if vocabulary is not None and vocabulary <= np.iinfo(np.uint16).max + 1 else "int32"
 
@@ -361,7 +363,7 @@ def _write(folder: Path, columns: Iterable[Chunk], *, dtype: str, header: dict[s
         }
         for sources, targets, origins in columns
     )
-    write_columns(folder, chunks, kinds=_kinds(dtype), header=header)
+    write_columns(folder, chunks, dtypes=_kinds(dtype), header=header)
 
 
 def _kinds(dtype: str) -> dict[str, str]:

@@ -17,28 +17,28 @@ from torch import Tensor
 
 from dragoman.config import Config
 from dragoman.data.batching.epochs import Rows
-from dragoman.data.batching.in_memory import padded, ragged
-from dragoman.data.batching.token_batches import LengthsOfAll
-from dragoman.data.datasets.parallel import Ragged
-from dragoman.data.readers.qa import Located, Question, QuestionCorpus, Skipped, read_questions
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.splits import Keys, Parts, read_parts
-from dragoman.data.tokenizers import BEGIN, END, PAD, Side
+from dragoman.data.batching.in_memory import pad_batch, to_ragged
+from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions
+from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.splits import SplitKeys, Splits, read_splits
+from dragoman.data.tokenizers import BOS, EOS, PAD, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.shapes import Lengths
 from dragoman.typing import Int
 
-SYMBOLS = 3
+NUM_SPECIAL = 3
 """BEGIN, and END after the question and after the context."""
 
 
-class WindowSettings(Config):
+class WindowConfig(Config):
     """How a question and a context are laid side by side."""
 
-    longest: int = Field(384, ge=SYMBOLS + 2)
+    max_length: int = Field(384, ge=NUM_SPECIAL + 2)
     """Tokens of a window: question, context and three symbols."""
 
-    longest_question: int = Field(64, ge=1)
+    max_question_length: int = Field(64, ge=1)
     """Tokens of a question above which its end is left out."""
 
     stride: int = Field(128, ge=1)
@@ -46,16 +46,16 @@ class WindowSettings(Config):
 
     @model_validator(mode="after")
     def _nothing_between(self) -> Self:
-        room = self.longest - SYMBOLS - self.longest_question
+        room = self.max_length - NUM_SPECIAL - self.max_question_length
         if self.stride > room:
             raise ValueError(
                 f"stride = {self.stride} leaves tokens of the context out between two windows, which hold "
-                f"{max(room, 0)} of them beside a question of {self.longest_question}; lower it, or raise longest"
+                f"{max(room, 0)} of them beside a question of {self.max_question_length}; lower it, or raise longest"
             )
         return self
 
 
-class QuestionData(Config):
+class QuestionDataConfig(Config):
     """The questions of a run."""
 
     train: QuestionCorpus
@@ -64,67 +64,67 @@ class QuestionData(Config):
     valid: QuestionCorpus | None = None
     """What training is watched and chosen by; without it a part of `train` is held out, whole contexts."""
 
-    held_out: int | None = Field(None, ge=1)
+    valid_size: int | None = Field(None, ge=1)
     """Different contexts of `train` that are held out where `valid` is not given; by default 5 %, at most 2,000."""
 
     test: QuestionCorpus | None = None
     """What is scored at the end."""
 
-    leaks: bool = True
+    remove_leaks: bool = True
     """Remove training questions that stand, with their context, in the validation or test text; they are reported in
     any case."""
 
-    windows: WindowSettings = WindowSettings()
+    windows: WindowConfig = WindowConfig()
     """How question and context are read together."""
 
     @model_validator(mode="after")
     def _one_validation_set(self) -> Self:
-        if self.valid is not None and self.held_out is not None:
-            raise ValueError("held_out has no effect beside valid; remove one of them")
+        if self.valid is not None and self.valid_size is not None:
+            raise ValueError("valid_size has no effect if valid is given; remove one of them")
         return self
 
 
-def read_question_parts(data: QuestionData, *, seed: int) -> Parts[Question]:
+def read_question_splits(data: QuestionDataConfig, *, seed: int) -> Splits[Question]:
     """All questions, in parts; `seed` draws what is held out. Raises DataError as `read_questions` and `read_parts`."""
-    skipped = Skipped()
+    skipped = SkippedAnswers()
 
-    def read(corpus: QuestionCorpus, repairs: Repairs) -> list[Question]:
+    def read(corpus: QuestionCorpus, repairs: ReadWarnings) -> list[Question]:
         return list(read_questions(corpus, repairs, skipped))
 
-    keys = Keys[Question](together=lambda one: one.context, same=lambda one: f"{one.question}\t{one.context}")
-    parts = read_parts(data, read, keys, seed=seed)
-    return Parts(parts.train, parts.valid, parts.test, (*parts.notes, *skipped.sentences()), parts.fingerprints)
+    keys = SplitKeys[Question](group=lambda one: one.context, content=lambda one: f"{one.question}\t{one.context}")
+    parts = read_splits(data, read, keys, seed=seed)
+    return Splits(parts.train, parts.valid, parts.test, (*parts.notes, *skipped.messages()), parts.fingerprints)
 
 
 class Window(NamedTuple):
     """A question with a part of its context: the token `first + n` of the context stands at place `begin + n`."""
 
     tokens: list[int]
-    begin: int
-    first: int
+    context_start: int
+    first_token: int
 
     @property
-    def held(self) -> int:
+    def num_context_tokens(self) -> int:
         """How many tokens of the context it holds."""
-        return len(self.tokens) - self.begin - 1
+        return len(self.tokens) - self.context_start - 1
 
-    def place_of(self, start: int, end: int) -> tuple[int, int]:
+    def locate(self, start: int, end: int) -> tuple[int, int]:
         """Where the tokens `start` to `end` (the last) of the context stand; (0, 0) where not both are here."""
-        if self.first <= start and end < self.first + self.held:
-            return self.begin + start - self.first, self.begin + end - self.first
+        if self.first_token <= start and end < self.first_token + self.num_context_tokens:
+            return self.context_start + start - self.first_token, self.context_start + end - self.first_token
         return 0, 0
 
 
-def windows(question: Sequence[int], context: Sequence[int], settings: WindowSettings) -> list[Window]:
+def make_windows(question: Sequence[int], context: Sequence[int], settings: WindowConfig) -> list[Window]:
     """The windows of a context, from the left to the right; together they hold every token, and there is always one."""
-    head = [BEGIN, *question[: settings.longest_question], END]
-    room = settings.longest - len(head) - 1
+    head = [BOS, *question[: settings.max_question_length], EOS]
+    room = settings.max_length - len(head) - 1
     last = max(0, len(context) - room)
     firsts = [*range(0, last, settings.stride), last] if last else [0]
-    return [Window([*head, *context[first : first + room], END], len(head), first) for first in firsts]
+    return [Window([*head, *context[first : first + room], EOS], len(head), first) for first in firsts]
 
 
-def tokens_of(answer: Located, spans: Sequence[Span]) -> tuple[int, int] | None:
+def answer_tokens(answer: AnswerSpan, spans: Sequence[Span]) -> tuple[int, int] | None:
     """The first and the last token that an answer touches; None where it touches none, as white space does."""
     begin, end = answer.start, answer.start + len(answer.text)
     touched = [place for place, (start, stop) in enumerate(spans) if stop > begin and start < end and stop > start]
@@ -170,7 +170,7 @@ class SpanBatch:
         )
 
 
-def segments_of(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def segment_ids(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """1 from the place where the context begins to the end of the row, else 0."""
     places = np.arange(int(lengths.max()))
     return ((places >= begins[:, None]) & (places < lengths[:, None])).astype(np.int64)
@@ -178,23 +178,23 @@ def segments_of(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArra
 
 @final
 @dataclass(frozen=True)
-class QuestionIds:
+class QuestionDataset:
     """Questions as windows of ids, with the places of their answers."""
 
-    tokens: Ragged
-    begins: NDArray[np.int64]
+    tokens: RaggedArray
+    context_starts: NDArray[np.int64]
     """The place where the context begins, of each window."""
     spans: NDArray[np.int64]
     """First and last place of the answer, of each window; zeros where it is not there."""
-    owners: NDArray[np.int64]
+    question_ids: NDArray[np.int64]
     """Which question each window belongs to."""
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     """Where each question stands in its corpus."""
-    cut: int
+    num_truncated: int
     """Questions whose end was left out."""
 
     @classmethod
-    def build(cls, questions: Sequence[Question], side: Side, settings: WindowSettings) -> Self:
+    def build(cls, questions: Sequence[Question], side: LanguageTokenizer, settings: WindowConfig) -> Self:
         """Encode; of several accepted answers the first is the one to be found."""
         contexts: dict[str, tuple[list[int], list[Span]]] = {}
         asked = side.encode_batch([one.question for one in questions])
@@ -204,25 +204,25 @@ class QuestionIds:
             if question.context not in contexts:
                 contexts[question.context] = side.encode_with_offsets(question.context)
             context, spans = contexts[question.context]
-            answer = tokens_of(question.answers[0], spans) if question.answers else None
-            for window in windows(ids, context, settings):
+            answer = answer_tokens(question.answers[0], spans) if question.answers else None
+            for window in make_windows(ids, context, settings):
                 found.append(window)
-                answers.append((0, 0) if answer is None else window.place_of(*answer))
+                answers.append((0, 0) if answer is None else window.locate(*answer))
                 owners.append(owner)
         return cls(
-            tokens=ragged([window.tokens for window in found]),
-            begins=np.array([window.begin for window in found], dtype=np.int64),
+            tokens=to_ragged([window.tokens for window in found]),
+            context_starts=np.array([window.context_start for window in found], dtype=np.int64),
             spans=np.array(answers, dtype=np.int64).reshape(-1, 2),
-            owners=np.array(owners, dtype=np.int64),
-            places=tuple(question.place for question in questions),
-            cut=sum(len(ids) > settings.longest_question for ids in asked),
+            question_ids=np.array(owners, dtype=np.int64),
+            locations=tuple(question.location for question in questions),
+            num_truncated=sum(len(ids) > settings.max_question_length for ids in asked),
         )
 
     def __len__(self) -> int:
-        return len(self.owners)
+        return len(self.question_ids)
 
     @property
-    def lengths(self) -> LengthsOfAll:
+    def lengths(self) -> LengthArray:
         """Tokens of each window, symbols included."""
         return self.tokens.lengths
 
@@ -230,9 +230,9 @@ class QuestionIds:
         """The windows of `rows`, padded to the longest among them."""
         lengths = self.lengths[rows].astype(np.int64)
         return SpanBatch(
-            tokens=torch.from_numpy(padded(self.tokens, rows, padding=PAD)),
+            tokens=torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD)),
             lengths=torch.from_numpy(lengths),
-            segments=torch.from_numpy(segments_of(self.begins[rows], lengths)),
+            segments=torch.from_numpy(segment_ids(self.context_starts[rows], lengths)),
             starts=torch.from_numpy(self.spans[rows, 0]),
             ends=torch.from_numpy(self.spans[rows, 1]),
             rows=rows,

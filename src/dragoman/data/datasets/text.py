@@ -11,13 +11,13 @@ from pydantic import Field, model_validator
 
 from dragoman.atomic import opened_or_made
 from dragoman.config import Config
-from dragoman.data.datasets.documents import DocumentStore, IdPassage
+from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
 from dragoman.data.hashing import file_fingerprint
-from dragoman.data.readers import Passage, Repairs, Text, TextCorpus, read_texts
-from dragoman.data.tokenizers import Side, Tokenizer
+from dragoman.data.readers import Passage, ReadWarnings, TextCorpus, TextFile, read_texts
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 
-HELD_OUT = 0.1
+DEFAULT_VALID_SIZE = 0.1
 """The share that is held out unless told otherwise."""
 CHUNK = 2**18
 """Characters that are segmented together."""
@@ -26,7 +26,7 @@ _VERSION = 1
 """Raised when the same text and tokenizer would give another store."""
 
 
-class TextData(Config):
+class TextDataConfig(Config):
     """The running text of a run."""
 
     train: TextCorpus
@@ -35,45 +35,45 @@ class TextData(Config):
     valid: TextCorpus | None = None
     """What training is watched and chosen by; without it the end of `train` is held out."""
 
-    held_out: float | None = Field(None, gt=0, lt=1)
+    valid_size: float | None = Field(None, gt=0, lt=1)
     """Share of the characters of `train`, counted from its end, that is held out without `valid`; by default 0.1."""
 
     test: TextCorpus | None = None
     """What is scored at the end."""
 
-    context: int = Field(256, ge=3)
+    context_length: int = Field(256, ge=3)
     """Tokens that the network is shown together, begin and end included; longer texts are cut."""
 
     @model_validator(mode="after")
     def _one_validation_set(self) -> Self:
-        if self.valid is not None and self.held_out is not None:
-            raise ValueError("held_out has no effect beside valid; remove one of them")
+        if self.valid is not None and self.valid_size is not None:
+            raise ValueError("valid_size has no effect if valid is given; remove one of them")
         return self
 
 
 @final
 @dataclass(frozen=True)
-class Documents:
+class DocumentRange:
     """A part of a corpus, from one place to another; the text is read anew from its file whenever it is asked for.
 
     Places count characters. A file that is one document is cut anywhere; others belong where they begin.
     """
 
     corpus: TextCorpus
-    file: str
+    file_hash: str
     """The fingerprint of the file."""
-    first: int = 0
-    last: int | None = None
+    start: int = 0
+    end: int | None = None
 
     @property
     def fingerprint(self) -> str:
         """Equal for the same documents of the same file, wherever it lies."""
         read_as = self.corpus.model_dump(mode="json", exclude={"path"})
-        return _digest({"file": self.file, "read_as": read_as, "first": self.first, "last": self.last})
+        return _digest({"file": self.file_hash, "read_as": read_as, "first": self.start, "last": self.end})
 
     def passages(self) -> Iterator[Passage]:
         """The documents in passages. Raises DataError where the file cannot be read as it is."""
-        if isinstance(self.corpus, Text) and self.corpus.documents == "file":
+        if isinstance(self.corpus, TextFile) and self.corpus.documents == "file":
             return self._cut_anywhere(read_texts(self.corpus))
         return self._whole_documents(read_texts(self.corpus))
 
@@ -84,10 +84,10 @@ class Documents:
     def _whole_documents(self, passages: Iterator[Passage]) -> Iterator[Passage]:
         start, chosen = 0, False
         for passage in passages:
-            if passage.begins:
-                if self.last is not None and start >= self.last:
+            if passage.is_first:
+                if self.end is not None and start >= self.end:
                     return
-                chosen = start >= self.first
+                chosen = start >= self.start
             if chosen:
                 yield passage
             start += len(passage.text)
@@ -95,10 +95,10 @@ class Documents:
     def _cut_anywhere(self, passages: Iterator[Passage]) -> Iterator[Passage]:
         start, begins = 0, True
         for passage in passages:
-            if self.last is not None and start >= self.last:
+            if self.end is not None and start >= self.end:
                 return
-            before = max(self.first - start, 0)
-            text = passage.text[before : None if self.last is None else self.last - start]
+            before = max(self.start - start, 0)
+            text = passage.text[before : None if self.end is None else self.end - start]
             if text:
                 yield Passage(text, passage.line + passage.text[:before].count("\n"), begins)
                 begins = False
@@ -110,44 +110,44 @@ class Documents:
 class PreparedText:
     """The running text of a run, and what was found on the way."""
 
-    train: Documents
-    valid: Documents
-    test: Documents | None
+    train: DocumentRange
+    valid: DocumentRange
+    test: DocumentRange | None
     notes: tuple[str, ...]
     """Sentences to be printed: repairs."""
     fingerprints: Mapping[str, str]
     """SHA-256 of every corpus file, by path."""
 
 
-def prepare_text(data: TextData) -> PreparedText:
+def prepare_text(data: TextDataConfig) -> PreparedText:
     """Read every corpus once, and say where its parts begin and end.
 
     Raises DataError where a corpus cannot be read, or holds no text, or none is left to learn from or to hold out.
     """
     corpora = [corpus for corpus in (data.train, data.valid, data.test) if corpus is not None]
     fingerprints = {str(corpus.path): file_fingerprint(corpus.path) for corpus in corpora}
-    repairs = Repairs()
+    repairs = ReadWarnings()
     sizes = [_size(corpus, repairs) for corpus in corpora]
 
-    def whole(corpus: TextCorpus) -> Documents:
-        return Documents(corpus, fingerprints[str(corpus.path)])
+    def whole(corpus: TextCorpus) -> DocumentRange:
+        return DocumentRange(corpus, fingerprints[str(corpus.path)])
 
     train = whole(data.train)
     if data.valid is not None:
         valid = whole(data.valid)
     else:
-        share = HELD_OUT if data.held_out is None else data.held_out
+        share = DEFAULT_VALID_SIZE if data.valid_size is None else data.valid_size
         train, valid = _split(train, size=sizes[0], share=share)
     return PreparedText(
         train=train,
         valid=valid,
         test=whole(data.test) if data.test is not None else None,
-        notes=tuple(repairs.sentences()),
+        notes=tuple(repairs.messages()),
         fingerprints=fingerprints,
     )
 
 
-def segment_text(documents: Documents, tokenizer: Tokenizer, cache: Path) -> DocumentStore:
+def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Path) -> DocumentStore:
     """The ids of documents, from `cache` if they were stored there before; a damaged store is built again."""
     facts = {"documents": documents.fingerprint, "tokenizer": tokenizer.fingerprint}
     folder = cache / f"documents-{_digest({'version': _VERSION, **facts})[:16]}"
@@ -160,9 +160,9 @@ def segment_text(documents: Documents, tokenizer: Tokenizer, cache: Path) -> Doc
     return opened_or_made(folder, lambda: DocumentStore.open(folder), built)
 
 
-def _size(corpus: TextCorpus, repairs: Repairs) -> int:
+def _size(corpus: TextCorpus, repairs: ReadWarnings) -> int:
     """Characters of a corpus. Raises DataError where it holds no text."""
-    found = Repairs()
+    found = ReadWarnings()
     size, blank = 0, True
     for passage in read_texts(corpus, found):
         size += len(passage.text)
@@ -174,15 +174,15 @@ def _size(corpus: TextCorpus, repairs: Repairs) -> int:
     return size
 
 
-def _split(documents: Documents, *, size: int, share: float) -> tuple[Documents, Documents]:
+def _split(documents: DocumentRange, *, size: int, share: float) -> tuple[DocumentRange, DocumentRange]:
     cut = int(size * (1 - share))
-    train = Documents(documents.corpus, documents.file, 0, cut)
-    valid = Documents(documents.corpus, documents.file, cut, None)
+    train = DocumentRange(documents.corpus, documents.file_hash, 0, cut)
+    valid = DocumentRange(documents.corpus, documents.file_hash, cut, None)
     for part, missing in ((train, "learn from"), (valid, "hold out")):
         if next(part.passages(), None) is None:
             raise DataError(
                 f"{documents.corpus.path}: no document is left to {missing} when those in the last {share:.3g} of its "
-                "characters are held out; change data.held_out, give data.valid, or give more text"
+                "characters are held out; change data.valid_size, give data.valid, or give more text"
             )
     return train, valid
 
@@ -200,10 +200,10 @@ def _gathered(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         yield held
 
 
-def _segmented(chunk: list[Passage], side: Side) -> list[IdPassage]:
-    texts, continues = [passage.text for passage in chunk], [not passage.begins for passage in chunk]
+def _segmented(chunk: list[Passage], side: LanguageTokenizer) -> list[TokenizedPassage]:
+    texts, continues = [passage.text for passage in chunk], [not passage.is_first for passage in chunk]
     ids = side.encode_passages(texts, continues=continues)
-    return [IdPassage(row, passage.line, passage.begins) for row, passage in zip(ids, chunk, strict=True)]
+    return [TokenizedPassage(row, passage.line, passage.is_first) for row, passage in zip(ids, chunk, strict=True)]
 
 
 def _digest(tree: Mapping[str, Any]) -> str:

@@ -15,13 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.data.datasets.memory_map import Columns, write_columns
-from dragoman.data.datasets.parallel import Ragged, TextStore, chunks
+from dragoman.data.datasets.parallel import RaggedArray, TextStore, chunked
 from dragoman.data.hashing import file_fingerprint
-from dragoman.data.readers.conllu import Heads, trees_beside
-from dragoman.data.readers.text_lines import lines
-from dragoman.data.tokenizers import Side
+from dragoman.data.readers.conllu import Heads, read_heads
+from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
-from dragoman.data.tokenizers.vocabulary import WholeWords
+from dragoman.data.tokenizers.vocabulary import WordModel
 from dragoman.errors import DataError
 from dragoman.shapes import Structure
 
@@ -40,9 +40,9 @@ class TreeStore:
     def __init__(self, folder: Path) -> None:
         """Open a store. Raises DataError where it is missing, damaged, cut off or of another version."""
         columns = Columns(folder, self.format)
-        self.heads = Ragged(columns.column("heads.values"), columns.column("heads.lengths"))
+        self.heads = RaggedArray(columns.column("heads.values"), columns.column("heads.lengths"))
         if int(self.heads.lengths.sum(dtype=np.int64)) != len(self.heads.values):
-            raise columns.damaged("its files do not fit each other")
+            raise columns.damaged_error("its files do not fit each other")
 
     @classmethod
     def build(cls, folder: Path, trees: Iterable[Heads]) -> Self:
@@ -52,10 +52,10 @@ class TreeStore:
                 "heads.values": np.fromiter(chain.from_iterable(some), dtype=np.int32),
                 "heads.lengths": np.fromiter(map(len, some), dtype=np.int32, count=len(some)),
             }
-            for some in chunks(trees)
+            for some in chunked(trees)
         )
         kinds = {"heads.values": "int32", "heads.lengths": "int32"}
-        write_columns(folder, columns, kinds=kinds, header={"format": cls.format})
+        write_columns(folder, columns, dtypes=kinds, header={"format": cls.format})
         return cls(folder)
 
 
@@ -69,25 +69,25 @@ def prepare_trees(source: Path, trees: Path, cache: Path) -> TreeStore:
     try:
         return TreeStore(folder)
     except DataError:
-        texts = (text for _, text in lines(source))
-        return TreeStore.build(folder, trees_beside(texts, trees, name=str(source)))
+        texts = (text for _, text in read_lines(source))
+        return TreeStore.build(folder, read_heads(texts, trees, name=str(source)))
 
 
 @final
 class SourceTrees:
     """The trees of the sources of a store of texts."""
 
-    def __init__(self, trees: TreeStore, texts: TextStore, side: Side) -> None:
+    def __init__(self, trees: TreeStore, texts: TextStore, side: LanguageTokenizer) -> None:
         """`side` is the tokenizer of the sources. Raises DataError as `word_starts` does."""
         self._trees = trees
         self._texts = texts
-        self._starts = word_starts(side)
+        self._starts = word_start_mask(side)
 
     def heads(self, text: int) -> Heads:
         """The heads of the words of a text."""
         return tuple(self._trees.heads.row(self._texts.line(text) - 1).tolist())
 
-    def structure(self, texts: Rows, source: Rows, lengths: Rows) -> Structure:
+    def features(self, texts: Rows, source: Rows, lengths: Rows) -> Structure:
         """The trees of some texts, whose padded ids and lengths are given, END included."""
         rows = self._texts.origins[texts] - 1
         counts = self._trees.heads.lengths[rows].astype(np.int64)
@@ -96,14 +96,14 @@ class SourceTrees:
         return _structure(source, lengths, heads, counts, self._starts)
 
 
-def word_starts(side: Side) -> Starts:
+def word_start_mask(side: LanguageTokenizer) -> Starts:
     """Whether a word of the text begins with each entry of a vocabulary, be the word known or not.
 
     Raises DataError for a tokenizer that does not tell.
     """
-    preparation, pieces = side.preparation, side.segmentation.pieces
-    told = preparation.words_begin_with_space and preparation.normalisation != "nfkc" and SPACE in pieces
-    if not told or isinstance(side.segmentation, WholeWords):
+    preparation, pieces = side.normalizer, side.model.vocab
+    told = preparation.add_prefix_space and preparation.normalization != "nfkc" and SPACE in pieces
+    if not told or isinstance(side.model, WordModel):
         raise DataError(
             "this tokenizer does not tell where the words of a tree begin; train one of kind bpe or unigram that "
             "collapses white space, with the normalisation nfc or none"
@@ -111,7 +111,7 @@ def word_starts(side: Side) -> Starts:
     return np.array([piece.startswith(SPACE) for piece in pieces])
 
 
-def structure_of(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> Structure:
+def tree_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> Structure:
     """The trees of some texts, whose ids are given without END."""
     lengths = np.array([len(row) + 1 for row in ids], dtype=np.int64)
     counts = np.array([len(heads) for heads in trees], dtype=np.int64)
@@ -123,7 +123,7 @@ def structure_of(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: S
     return _structure(source, lengths, padded, counts, starts)
 
 
-def of_pieces(heads: Heads, text: str, pieces: Sequence[str]) -> list[Heads]:
+def split_tree(heads: Heads, text: str, pieces: Sequence[str]) -> list[Heads]:
     """The trees of the pieces that a text was cut into: what hangs on a word of another piece is a root in its own.
 
     Each part of a word that was cut itself hangs where the word hangs.

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from dragoman.atomic import write_atomically
 from dragoman.config import Tree
-from dragoman.data.cleaning import SPECIMENS, Cleaning, Report, passes_alone
+from dragoman.data.cleaning import MAX_SAMPLES, CleaningConfig, CleaningReport, passes_pair_rules
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.hashing import KeySet, pair_digest
-from dragoman.data.heldout_split import key_of
-from dragoman.data.readers import Corpus, Example, Repairs, read
+from dragoman.data.hashing import HashSet, pair_hash
+from dragoman.data.heldout_split import split_hash
+from dragoman.data.readers import Example, ParallelCorpus, ReadWarnings, read_corpus
 from dragoman.errors import DataError
 
-BLOCK = 2**17
+BLOCK_SIZE = 2**17
 """Pairs of a corpus that make a block, and what is left of them a shard."""
 
 _KEYS = "dragoman.block-keys"
@@ -41,38 +41,38 @@ class ReadTask:
 
     number: int
     """Of the part, among those of all corpora."""
-    corpus: Corpus
+    corpus: ParallelCorpus
     blocks: Path
     """The folder in which the blocks are made."""
-    cleaning: Cleaning
+    cleaning: CleaningConfig
     held_out: tuple[int, ...]
     """`held_out_key` of every text that must not be trained on."""
     seed: int | None
     """What draws a held-out part; None where none is to be drawn."""
-    size: int = BLOCK
+    size: int = BLOCK_SIZE
 
 
 @final
 @dataclass(frozen=True)
-class Part:
+class ReadResult:
     """What was read of a part of a corpus."""
 
     lines: int
     blocks: tuple[int, ...]
     """The pairs of each block that passed."""
-    report: Report
-    repairs: Repairs
+    report: CleaningReport
+    repairs: ReadWarnings
 
     @classmethod
-    def from_json(cls, tree: Tree) -> "Part":
+    def from_json(cls, tree: Tree) -> "ReadResult":
         """What `read_part` gave."""
-        repairs = Repairs({(Path(path), kind): (count, first) for path, kind, count, first in tree["repairs"]})
-        return cls(tree["lines"], tuple(tree["blocks"]), Report.from_json(tree["report"]), repairs)
+        repairs = ReadWarnings({(Path(path), kind): (count, first) for path, kind, count, first in tree["repairs"]})
+        return cls(tree["lines"], tuple(tree["blocks"]), CleaningReport.from_json(tree["report"]), repairs)
 
 
 @final
 @dataclass(frozen=True)
-class SearchTask:
+class DeduplicateTask:
     """A stretch of hashes in which repeated pairs are searched."""
 
     number: int
@@ -114,14 +114,14 @@ def block_folder(blocks: Path, part: int, number: int) -> Path:
     return blocks / f"{part:05d}-{number:05d}"
 
 
-def read_part(task: ReadTask) -> Tree:
+def read_blocks(task: ReadTask) -> Tree:
     """Read a part of a corpus into blocks of the pairs that pass by themselves. Raises DataError as `read` does."""
     done = task.blocks / f"{task.number:05d}.json"
     if done.is_file():
         return dict(json.loads(done.read_text(encoding="utf-8")))
-    repairs, report, last = Repairs(), Report(), 0
-    held_out = KeySet(task.held_out)
-    examples = read(task.corpus, repairs)
+    repairs, report, last = ReadWarnings(), CleaningReport(), 0
+    held_out = HashSet(task.held_out)
+    examples = read_corpus(task.corpus, repairs)
     sizes: list[int] = []
     while (block := _Block(task, held_out, report)).fill(examples, number=len(sizes)):
         sizes.append(block.kept)
@@ -140,7 +140,7 @@ def read_part(task: ReadTask) -> Tree:
 class _Block:
     """A block as it is made: the texts go to the disk, the keys stay until all are there."""
 
-    def __init__(self, task: ReadTask, held_out: KeySet, report: Report) -> None:
+    def __init__(self, task: ReadTask, held_out: HashSet, report: CleaningReport) -> None:
         self.kept = self.last = 0
         self._task, self._held_out, self._report = task, held_out, report
         self._digests = bytearray()
@@ -160,13 +160,13 @@ class _Block:
         task = self._task
         for example in examples:
             self.last = example.line
-            if not passes_alone(example, task.cleaning, report=self._report, held_out=self._held_out):
+            if not passes_pair_rules(example, task.cleaning, report=self._report, held_out=self._held_out):
                 continue
             self.kept += 1
-            if task.cleaning.duplicates:
-                self._digests += pair_digest(example.source, example.target)
+            if task.cleaning.remove_duplicates:
+                self._digests += pair_hash(example.source, example.target)
             if task.seed is not None:
-                self._drawn.append(key_of(example, seed=task.seed))
+                self._drawn.append(split_hash(example, seed=task.seed))
             yield example
 
 
@@ -176,10 +176,10 @@ def _write_keys(folder: Path, digests: bytes, drawn: Sequence[int]) -> None:
     order = np.lexsort((low, high))
     columns = {"high": high[order], "low": low[order], "row": order, "drawn": np.array(drawn, dtype=np.uint64)}
     kinds = {"high": "uint64", "low": "uint64", "row": "int32", "drawn": "uint64"}
-    write_columns(folder, [columns], kinds=kinds, header={"format": _KEYS})
+    write_columns(folder, [columns], dtypes=kinds, header={"format": _KEYS})
 
 
-def search_repeated(task: SearchTask) -> Tree:
+def find_duplicates(task: DeduplicateTask) -> Tree:
     """Find the pairs that came before, among those whose hashes are in a stretch, and count them."""
     try:
         return {"repeated": int(Columns(task.result, _REPEATED).header["repeated"])}
@@ -198,7 +198,7 @@ def search_repeated(task: SearchTask) -> Tree:
     ends = np.searchsorted(blocks[again][repeated], np.arange(len(found)), side="right")
     columns = {"rows": rows[again][repeated], "ends": ends}
     header = {"format": _REPEATED, "repeated": len(again)}
-    write_columns(task.result, [columns], kinds={"rows": "int32", "ends": "int64"}, header=header)
+    write_columns(task.result, [columns], dtypes={"rows": "int32", "ends": "int64"}, header=header)
     return {"repeated": len(again)}
 
 
@@ -223,7 +223,7 @@ def _repeated_rows(task: BlockTask) -> NDArray[np.int64]:
     return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
-def write_lowest_keys(task: BlockTask) -> Tree:
+def write_lowest_hashes(task: BlockTask) -> Tree:
     """Find the lowest different keys of a block by which a held-out part is drawn, as many as may be held out."""
     done = task.shard / "lowest_keys.json"
     if not done.is_file():
@@ -234,12 +234,12 @@ def write_lowest_keys(task: BlockTask) -> Tree:
     return {}
 
 
-def read_lowest_keys(task: BlockTask) -> Keys:
+def read_lowest_hashes(task: BlockTask) -> Keys:
     """What `write_lowest_keys` found."""
     return np.array(json.loads((task.shard / "lowest_keys.json").read_text(encoding="utf-8")), dtype=np.uint64)
 
 
-def keep(task: BlockTask) -> Tree:
+def write_shard(task: BlockTask) -> Tree:
     """Make a shard of what a block holds for the first time; what is held out goes beside it.
 
     Gives the number of pairs of both, and specimens of those that came before.
@@ -247,17 +247,17 @@ def keep(task: BlockTask) -> Tree:
     done = task.shard / "kept.json"
     if done.is_file():
         return dict(json.loads(done.read_text(encoding="utf-8")))
-    texts, report = TextStore(task.block / "texts"), Report()
+    texts, report = TextStore(task.block / "texts"), CleaningReport()
     repeated = _repeated_rows(task)
     dropped = np.zeros(len(texts), dtype=bool)
     dropped[repeated] = True
-    for row in repeated[:SPECIMENS].tolist():
-        report.note("duplicate", _example(texts, row, task.before), removes=True)
+    for row in repeated[:MAX_SAMPLES].tolist():
+        report.record("duplicate", _example(texts, row, task.before), removes=True)
     held = np.zeros(len(texts), dtype=bool)
     if task.seed is not None:
         held = ~dropped & (Columns(task.block / "keys", _KEYS).column("drawn") <= task.last)
     names = {"texts": ~dropped & ~held, "held_out": held}
-    counts = {name: len(texts.choose(task.shard / name, chosen, before=task.before)) for name, chosen in names.items()}
+    counts = {name: len(texts.select(task.shard / name, chosen, before=task.before)) for name, chosen in names.items()}
     tree = {**counts, "report": report.to_json()}
     write_atomically(done, json.dumps(tree) + "\n")
     shutil.rmtree(task.block)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def ray_engine(workers: int | None) -> "Iterator[RayData]":
+def ray_runner(workers: int | None) -> "Iterator[RayRunner]":
     """An engine of so many workers, by default one a core: those of this machine, or of the cluster that
     `RAY_ADDRESS` names.
 
@@ -47,13 +47,13 @@ def ray_engine(workers: int | None) -> "Iterator[RayData]":
             context = ray.data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
-            yield RayData(workers)
+            yield RayRunner(workers)
         finally:
             ray.shutdown()
 
 
 @final
-class RayData:
+class RayRunner:
     """Implements `data.blockwise.Engine`."""
 
     def __init__(self, workers: int | None) -> None:

@@ -13,27 +13,27 @@ import numpy as np
 
 from dragoman.atomic import in_turn, opened_or_made
 from dragoman.config import Tree
-from dragoman.data.augmentation import Noise, noisy
+from dragoman.data.augmentation import NoiseConfig, add_noise
 from dragoman.data.datasets.parallel import CHUNK, Chunk, TextStore, TokenStore
-from dragoman.data.tokenizers import Side, Tokenizer
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 
 _VERSION = 1
 """Raised when the same texts and tokenizer would give another store."""
 
 
-def segment(
-    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, longest_source: int, longest_target: int
+def tokenize_texts(
+    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, max_source_length: int, max_target_length: int
 ) -> TokenStore:
     """The ids of the texts, from `cache` if they were stored there before; a damaged store is built again.
 
-    Pairs with more than `longest_source` or `longest_target` ids are left out: `len(texts) - len(store)` of them.
+    Pairs with more than `max_source_length` or `max_target_length` ids are left out: `len(texts) - len(store)` of them.
     """
-    facts = segmented_by(texts, tokenizer, longest_source, longest_target)
+    facts = tokenization_facts(texts, tokenizer, max_source_length, max_target_length)
     folder = cache / f"tokens-{_key(facts)}"
 
     def built() -> TokenStore:
-        columns = _columns(texts, tokenizer, longest_source, longest_target)
+        columns = _columns(texts, tokenizer, max_source_length, max_target_length)
         return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
     return opened_or_made(folder, lambda: TokenStore.open(folder), built)
@@ -41,7 +41,7 @@ def segment(
 
 @final
 @dataclass(frozen=True)
-class ShardTask:
+class TokenizeTask:
     """A shard whose texts are to be turned into ids."""
 
     texts: Path
@@ -50,14 +50,14 @@ class ShardTask:
     tokenizer: Path
     before: int
     """Texts of the shards before."""
-    longest_source: int
-    longest_target: int
+    max_source_length: int
+    max_target_length: int
 
 
-def segment_shard(task: ShardTask) -> Tree:
+def tokenize_shard(task: TokenizeTask) -> Tree:
     """What `segment` does, for a shard: the origins of its ids are rows of the texts of all shards."""
     texts, tokenizer = TextStore(task.texts), _loaded(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
-    facts = segmented_by(texts, tokenizer, task.longest_source, task.longest_target)
+    facts = tokenization_facts(texts, tokenizer, task.max_source_length, task.max_target_length)
     try:
         store = TokenStore.open(task.ids)
         if not facts.items() <= store.header.items():
@@ -65,7 +65,7 @@ def segment_shard(task: ShardTask) -> Tree:
     except DataError:
         columns = (
             (sources, targets, [task.before + origin for origin in origins])
-            for sources, targets, origins in _columns(texts, tokenizer, task.longest_source, task.longest_target)
+            for sources, targets, origins in _columns(texts, tokenizer, task.max_source_length, task.max_target_length)
         )
         store = TokenStore.build_chunks(task.ids, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
     return {"pairs": len(store)}
@@ -77,13 +77,13 @@ def _loaded(path: Path, _written: int) -> Tokenizer:
     return Tokenizer.load(path)
 
 
-def segmented_by(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Tree:
+def tokenization_facts(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Tree:
     """What the ids of texts hang on."""
     facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
-    return {**facts, "longest_source": longest_source, "longest_target": longest_target}
+    return {**facts, "max_source_length": max_source_length, "max_target_length": max_target_length}
 
 
-def segment_anew(
+def retokenize_epoch(
     store: TokenStore,
     texts: TextStore,
     tokenizer: Tokenizer,
@@ -92,7 +92,7 @@ def segment_anew(
     seed: int,
     epoch: int,
     probability: float = 0.0,
-    noise: Noise | None = None,
+    noise: NoiseConfig | None = None,
 ) -> TokenStore:
     """The pairs of `store` with noise in their sources and under BPE dropout.
 
@@ -104,7 +104,7 @@ def segment_anew(
     """
     facts: dict[str, Any] = {
         "store": store.fingerprint,
-        "longest": [store.header["longest_source"], store.header["longest_target"]],
+        "longest": [store.header["max_source_length"], store.header["max_target_length"]],
         "tokenizer": tokenizer.fingerprint,
         "probability": probability,
         "seed": seed,
@@ -125,16 +125,16 @@ def segment_anew(
             return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
 
 
-def _columns(texts: TextStore, tokenizer: Tokenizer, longest_source: int, longest_target: int) -> Iterator[Chunk]:
+def _columns(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Iterator[Chunk]:
     for start in range(0, len(texts), CHUNK):
         rows = range(start, min(start + CHUNK, len(texts)))
-        pairs = list(texts.between(rows.start, rows.stop))
+        pairs = list(texts.slice(rows.start, rows.stop))
         sources = tokenizer.source.encode_batch([source for source, _ in pairs])
         targets = tokenizer.target.encode_batch([target for _, target in pairs])
         kept = [
             place
             for place, (source, target) in enumerate(zip(sources, targets, strict=True))
-            if len(source) <= longest_source and len(target) <= longest_target
+            if len(source) <= max_source_length and len(target) <= max_target_length
         ]
         yield [sources[place] for place in kept], [targets[place] for place in kept], [rows[place] for place in kept]
 
@@ -148,10 +148,10 @@ def _pairs(store: TokenStore, texts: TextStore) -> Iterator[Texts]:
         yield [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
 
 
-def _noisy(store: TokenStore, texts: TextStore, noise: Noise, *, seed: int, epoch: int) -> Iterator[Texts]:
+def _noisy(store: TokenStore, texts: TextStore, noise: NoiseConfig, *, seed: int, epoch: int) -> Iterator[Texts]:
     row = 0
     for chunk in _pairs(store, texts):
-        yield [noisy(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
+        yield [add_noise(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
         row += len(chunk)
 
 
@@ -162,8 +162,8 @@ def _anew(
     probability: float,
     generator: np.random.Generator,
 ) -> Iterator[Chunk]:
-    def draw(side: Side, which: int, chunk: Texts, rows: range) -> list[list[int]]:
-        longest = store.header["longest_target" if which else "longest_source"]
+    def draw(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
+        longest = store.header["max_target_length" if which else "max_source_length"]
         own = [pair[which] for pair in chunk]
         drawn = (
             side.encode_with_dropout(own, probability=probability, generator=generator)

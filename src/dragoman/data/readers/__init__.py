@@ -1,74 +1,73 @@
-"""Readers of corpora, one file a format, streamed in constant memory.
+"""Readers of corpora, one module per format, streamed in constant memory.
 
-What reads lines is imported at once; formats, which declare settings, when they are asked for.
+The line reader is imported at once. The formats, which declare pydantic models, are imported on first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import lines, lines_of
+from dragoman.data.readers.text_lines import ReadWarnings, read_lines, read_stream_lines
 
 if TYPE_CHECKING:
-    from dragoman.data.readers.corpus import Corpus, name_of, parts_of, paths_of, read
+    from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_paths, corpus_shards, read_corpus
     from dragoman.data.readers.example import Example
-    from dragoman.data.readers.jsonl import JsonLines
-    from dragoman.data.readers.labeled import Labelled, LabelledCorpus, read_labelled
+    from dragoman.data.readers.jsonl import ParallelJsonl
+    from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
     from dragoman.data.readers.parallel import ParallelFiles
-    from dragoman.data.readers.parquet import Parquet
-    from dragoman.data.readers.qa import Located, Question, QuestionCorpus, read_questions
-    from dragoman.data.readers.tagged import Tagged, TaggedCorpus, read_tagged
-    from dragoman.data.readers.text import JsonTexts, Passage, Text, TextCorpus, read_texts
-    from dragoman.data.readers.tsv import Table
+    from dragoman.data.readers.parquet import ParallelParquet
+    from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, read_questions
+    from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged
+    from dragoman.data.readers.text import Passage, TextCorpus, TextFile, TextJsonl, read_texts
+    from dragoman.data.readers.tsv import ParallelTsv
 
-_FORMATS = {
-    "corpus": ("Corpus", "name_of", "parts_of", "paths_of", "read"),
+_LAZY = {
+    "corpus": ("ParallelCorpus", "corpus_name", "corpus_paths", "corpus_shards", "read_corpus"),
     "example": ("Example",),
     "parallel": ("ParallelFiles",),
-    "jsonl": ("JsonLines",),
-    "labeled": ("Labelled", "LabelledCorpus", "read_labelled"),
-    "parquet": ("Parquet",),
-    "qa": ("Located", "Question", "QuestionCorpus", "read_questions"),
-    "text": ("JsonTexts", "Passage", "Text", "TextCorpus", "read_texts"),
-    "tsv": ("Table",),
-    "tagged": ("Tagged", "TaggedCorpus", "read_tagged"),
+    "jsonl": ("ParallelJsonl",),
+    "labeled": ("LabeledCorpus", "LabeledText", "read_labeled"),
+    "parquet": ("ParallelParquet",),
+    "qa": ("AnswerSpan", "Question", "QuestionCorpus", "read_questions"),
+    "text": ("Passage", "TextCorpus", "TextFile", "TextJsonl", "read_texts"),
+    "tsv": ("ParallelTsv",),
+    "tagged": ("TaggedCorpus", "TaggedSentence", "read_tagged"),
 }
-"""What is imported later, by the file it stands in."""
+"""Names imported on first use, by module."""
 
 __all__ = [
-    "Corpus",
+    "AnswerSpan",
     "Example",
-    "JsonLines",
-    "JsonTexts",
-    "Labelled",
-    "LabelledCorpus",
-    "Located",
+    "LabeledCorpus",
+    "LabeledText",
+    "ParallelCorpus",
     "ParallelFiles",
-    "Parquet",
+    "ParallelJsonl",
+    "ParallelParquet",
+    "ParallelTsv",
     "Passage",
     "Question",
     "QuestionCorpus",
-    "Repairs",
-    "Table",
-    "Tagged",
+    "ReadWarnings",
     "TaggedCorpus",
-    "Text",
+    "TaggedSentence",
     "TextCorpus",
-    "lines",
-    "lines_of",
-    "name_of",
-    "parts_of",
-    "paths_of",
-    "read",
-    "read_labelled",
+    "TextFile",
+    "TextJsonl",
+    "corpus_name",
+    "corpus_paths",
+    "corpus_shards",
+    "read_corpus",
+    "read_labeled",
+    "read_lines",
     "read_questions",
+    "read_stream_lines",
     "read_tagged",
     "read_texts",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    for file, names in _FORMATS.items():
+    for module, names in _LAZY.items():
         if name in names:
-            return getattr(import_module(f"dragoman.data.readers.{file}"), name)
+            return getattr(import_module(f"dragoman.data.readers.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

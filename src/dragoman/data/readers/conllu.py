@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.readers.text_lines import lines
+from dragoman.data.readers.text_lines import read_lines
 from dragoman.errors import DataError
 
 Heads = tuple[int, ...]
@@ -24,7 +24,7 @@ NUMBER = re.compile(r"[1-9][0-9]{0,8}|[0-9]{1,9}-(?P<last>[0-9]{1,9})|(?P<empty>
 LOST, UNKNOWN = -1, -2
 
 
-class Fault(NamedTuple):
+class TreeError(NamedTuple):
     """Why heads are no tree, and the word (from 1) where that shows."""
 
     word: int
@@ -32,21 +32,21 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class DependencyTree:
     """A sentence and how it was written."""
 
     heads: Heads
-    spaced: tuple[bool, ...]
+    space_after: tuple[bool, ...]
     """Whether white space follows each word; none stands inside of the last."""
     line: int
     """Where the sentence begins, from 1."""
 
     @property
-    def written(self) -> int:
+    def num_surface_words(self) -> int:
         """Words between white space, as the sentence was written before it was parsed."""
-        return sum(self.spaced)
+        return sum(self.space_after)
 
-    def over(self, count: int) -> Heads | None:
+    def heads_for(self, count: int) -> Heads | None:
         """The tree of a text of `count` words between white space, or None where it is none of this sentence.
 
         The text has a space between all words of the tree, or is as it was written. Then words that are written as one
@@ -54,16 +54,16 @@ class Tree:
         """
         if count == len(self.heads):
             return self.heads
-        return _joined(self.heads, self.spaced) if count == self.written else None
+        return _joined(self.heads, self.space_after) if count == self.num_surface_words else None
 
 
-def read_trees(path: Path) -> Iterator[Tree]:
+def read_trees(path: Path) -> Iterator[DependencyTree]:
     """The sentences of a file, plain or .gz, .bz2, .xz, .zst, streamed.
 
     Raises DataError, with file and line, at what is no CoNLL-U, and at words that do not hang together as a tree.
     """
     sentence = _Sentence(path)
-    for number, line in lines(path):
+    for number, line in read_lines(path):
         if not line.strip():
             yield from sentence.ended()
             sentence = _Sentence(path)
@@ -72,7 +72,7 @@ def read_trees(path: Path) -> Iterator[Tree]:
     yield from sentence.ended()
 
 
-def trees_beside(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[Heads]:
+def read_heads(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[Heads]:
     """The heads of the words, between white space, of each text, from a file with a tree for each that has words.
 
     Raises DataError as `read_trees` does, and where the sentences are not those of the texts, which messages call
@@ -98,17 +98,19 @@ def trees_beside(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[He
         )
 
 
-def fault_of(heads: Sequence[int]) -> Fault | None:
+def find_tree_error(heads: Sequence[int]) -> TreeError | None:
     """What keeps heads from being a tree; None where they are one."""
     for word, head in enumerate(heads, start=1):
         if not 0 <= head <= len(heads):
-            return Fault(word, f"word {word} hangs on {head}, but there are words 1 to {len(heads)}, and 0 for a root")
+            return TreeError(
+                word, f"word {word} hangs on {head}, but there are words 1 to {len(heads)}, and 0 for a root"
+            )
     if heads and 0 not in heads:
-        return Fault(1, "no word hangs on 0, so that the tree has no root")
+        return TreeError(1, "no word hangs on 0, so that the tree has no root")
     depths = _depths(heads)
     if LOST not in depths:
         return None
-    return Fault(depths.index(LOST), f"from word {depths.index(LOST)} the heads lead round in a circle, to no root")
+    return TreeError(depths.index(LOST), f"from word {depths.index(LOST)} the heads lead round in a circle, to no root")
 
 
 def _depths(heads: Sequence[int]) -> list[int]:
@@ -137,10 +139,12 @@ def _joined(heads: Heads, spaced: Sequence[bool]) -> Heads:
     return tuple(number[heads[highest[one] - 1]] for one in range(1, number[-1] + 1))
 
 
-def _fitted(tree: Tree, words: int, *, where: str, text: str) -> Heads:
-    heads = tree.over(words)
+def _fitted(tree: DependencyTree, words: int, *, where: str, text: str) -> Heads:
+    heads = tree.heads_for(words)
     if heads is None:
-        written = "" if tree.written == len(tree.heads) else f" ({tree.written} as they are written)"
+        written = (
+            "" if tree.num_surface_words == len(tree.heads) else f" ({tree.num_surface_words} as they are written)"
+        )
         raise DataError(
             f"{where}: a tree of {len(tree.heads)} words{written}, but {text} has {words} between spaces; give the "
             "trees of this very text, or write spaces between all words"
@@ -180,13 +184,13 @@ class _Sentence:
             self.spaced.append(len(self.heads) == self.together and self.space if within else space)
             self.places.append(place)
 
-    def ended(self) -> Iterator[Tree]:
+    def ended(self) -> Iterator[DependencyTree]:
         """The sentence, unless there is none."""
         if not self.heads:
             return
-        if (fault := fault_of(self.heads)) is not None:
+        if (fault := find_tree_error(self.heads)) is not None:
             raise DataError(f"{self.path}:{self.places[fault.word - 1]}: {fault.reason}; mend the tree")
-        yield Tree(tuple(self.heads), (*self.spaced[:-1], True), self.places[0])
+        yield DependencyTree(tuple(self.heads), (*self.spaced[:-1], True), self.places[0])
 
     def _add_word(self, number: int, head: str, *, where: str) -> None:
         if number != len(self.heads) + 1:

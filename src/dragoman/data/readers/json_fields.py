@@ -7,27 +7,27 @@ from typing import Any
 
 from dragoman.errors import DataError
 
-Tree = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
-def parse_object(content: str | bytes, where: str) -> Tree:
+def parse_object(content: str | bytes, where: str) -> JsonObject:
     """The object that a JSON text is. Raises DataError where it is none."""
     try:
         tree = json.loads(content)
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
         raise DataError(f"{where}: not valid JSON ({reason}); mend or remove it") from error
-    return object_from(tree, where)
+    return check_object(tree, where)
 
 
-def object_from(value: Any, where: str) -> Tree:
+def check_object(value: Any, where: str) -> JsonObject:
     """The value, which must be an object."""
     if not isinstance(value, dict):
         raise DataError(f"{where}: holds a JSON {type(value).__name__}, not an object with fields")
     return value
 
 
-def value_of(row: Tree, field: str, where: str) -> Any:
+def get_value(row: JsonObject, field: str, where: str) -> Any:
     """What a field holds. Raises DataError, with the nearest field there is, where it is missing."""
     if field not in row:
         near = difflib.get_close_matches(field, list(row), n=1, cutoff=0.5)
@@ -36,12 +36,12 @@ def value_of(row: Tree, field: str, where: str) -> Any:
     return row[field]
 
 
-def text_of(row: Tree, field: str, where: str) -> str:
+def get_text(row: JsonObject, field: str, where: str) -> str:
     """The text of a field."""
-    return text_from(value_of(row, field, where), field, where)
+    return check_text(get_value(row, field, where), field, where)
 
 
-def text_from(value: Any, field: str, where: str) -> str:
+def check_text(value: Any, field: str, where: str) -> str:
     """The value, which must be a text that a file can hold."""
     if not isinstance(value, str):
         raise DataError(f"{where}: field {field!r} holds {type(value).__name__}, not a text; mend or remove it")
@@ -54,24 +54,24 @@ def text_from(value: Any, field: str, where: str) -> str:
     return value
 
 
-def whole_from(value: Any, field: str, where: str) -> int:
+def check_index(value: Any, field: str, where: str) -> int:
     """The value, which must be a whole number from 0 on."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise DataError(f"{where}: field {field!r} holds {value!r}, not a whole number from 0 on; mend or remove it")
     return value
 
 
-def list_of(row: Tree, field: str, where: str) -> list[Any]:
+def get_list(row: JsonObject, field: str, where: str) -> list[Any]:
     """The list of a field."""
-    value = value_of(row, field, where)
+    value = get_value(row, field, where)
     if not isinstance(value, list):
         raise DataError(f"{where}: field {field!r} holds {type(value).__name__}, not a list; mend or remove it")
     return value
 
 
-def objects_of(row: Tree, field: str, where: str) -> Iterator[tuple[Tree, str]]:
+def get_objects(row: JsonObject, field: str, where: str) -> Iterator[tuple[JsonObject, str]]:
     """The objects in the list of a field, each with its place in words, such as `dev.json: data[3]`."""
     separator = "." if "[" in where else ": "
-    for number, value in enumerate(list_of(row, field, where)):
+    for number, value in enumerate(get_list(row, field, where)):
         place = f"{where}{separator}{field}[{number}]"
-        yield object_from(value, place), place
+        yield check_object(value, place), place

@@ -5,12 +5,12 @@ from typing import Literal
 
 from dragoman.config import Config
 from dragoman.data.readers.example import Example
-from dragoman.data.readers.json_fields import Tree, parse_object, text_from, value_of
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.shards import Files, lines_of_shards
+from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
+from dragoman.data.readers.shards import Files, read_shard_lines
+from dragoman.data.readers.text_lines import ReadWarnings
 
 
-class JsonLines(Config):
+class ParallelJsonl(Config):
     """A file of JSON objects, one a line, plain or .gz, .bz2, .xz, .zst.
 
     A source may be a list of sentences; a target may be a list of texts, each of which is right.
@@ -28,12 +28,12 @@ class JsonLines(Config):
     """The field of the target."""
 
 
-def read_json_lines(corpus: JsonLines, repairs: Repairs) -> Iterator[Example]:
+def read_parallel_jsonl(corpus: ParallelJsonl, repairs: ReadWarnings) -> Iterator[Example]:
     """The objects, one example for each target; a blank line is an empty pair.
 
     Raises DataError at a line that is no object with both texts.
     """
-    for path, number, before, line in lines_of_shards(corpus.path, repairs):
+    for path, number, before, line in read_shard_lines(corpus.path, repairs):
         if not line.strip():
             yield Example("", "", before + number)
             continue
@@ -44,9 +44,9 @@ def read_json_lines(corpus: JsonLines, repairs: Repairs) -> Iterator[Example]:
             yield Example(source, target, before + number)
 
 
-def _texts(row: Tree, field: str, where: str) -> list[str]:
+def _texts(row: JsonObject, field: str, where: str) -> list[str]:
     """The texts of a field that holds one or a list; there is one at least."""
-    value = value_of(row, field, where)
+    value = get_value(row, field, where)
     if isinstance(value, list):
-        return [text_from(one, field, where) for one in value] or [""]
-    return [text_from(value, field, where)]
+        return [check_text(one, field, where) for one in value] or [""]
+    return [check_text(value, field, where)]

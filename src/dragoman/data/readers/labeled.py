@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal, Self, assert_never
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.readers.json_fields import parse_object, text_from, text_of, value_of
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import Encoding, lines
+from dragoman.data.readers.json_fields import check_text, get_text, get_value, parse_object
+from dragoman.data.readers.text_lines import Encoding, ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabeledText:
     """A text, its label, and the line (from 1) where they stand."""
 
     text: str
@@ -23,7 +22,7 @@ class Labelled:
     line: int
 
 
-class LabelledLines(Config):
+class LabeledLines(Config):
     """A file with a label, a space and a text on each line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["lines"] = "lines"
@@ -31,14 +30,14 @@ class LabelledLines(Config):
     path: Path
     """The file."""
 
-    label_until: str | None = Field(None, min_length=1)
+    label_separator: str | None = Field(None, min_length=1)
     """What ends a label before its space: `:` reads `LOC:city Where is …?` as `LOC`."""
 
     encoding: Encoding = "utf-8"
     """How the file writes its characters; TREC is in Latin-1."""
 
 
-class LabelledTable(Config):
+class LabeledTsv(Config):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotes have no meaning."""
 
     kind: Literal["tsv"] = "tsv"
@@ -65,7 +64,7 @@ class LabelledTable(Config):
         return self
 
 
-class LabelledJsonLines(Config):
+class LabeledJsonl(Config):
     """A file of JSON objects, one a line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
@@ -80,21 +79,21 @@ class LabelledJsonLines(Config):
     """The field of the label, a text or a whole number."""
 
 
-LabelledCorpus = Annotated[LabelledLines | LabelledTable | LabelledJsonLines, Field(discriminator="kind")]
+LabeledCorpus = Annotated[LabeledLines | LabeledTsv | LabeledJsonl, Field(discriminator="kind")]
 
 
-def read_labelled(corpus: LabelledCorpus, repairs: Repairs | None = None) -> Iterator[Labelled]:
+def read_labeled(corpus: LabeledCorpus, repairs: ReadWarnings | None = None) -> Iterator[LabeledText]:
     """The texts of a corpus with their labels, streamed; blank lines are passed over, and counted in `repairs`.
 
     Raises DataError with file, line and remedy where the corpus cannot be read as it is.
     """
-    repairs = Repairs() if repairs is None else repairs
+    repairs = ReadWarnings() if repairs is None else repairs
     match corpus:
-        case LabelledLines():
+        case LabeledLines():
             found = _read_lines(corpus, repairs)
-        case LabelledTable():
+        case LabeledTsv():
             found = _read_table(corpus, repairs)
-        case LabelledJsonLines():
+        case LabeledJsonl():
             found = _read_json_lines(corpus, repairs)
         case _:
             assert_never(corpus)
@@ -104,25 +103,25 @@ def read_labelled(corpus: LabelledCorpus, repairs: Repairs | None = None) -> Ite
         yield example
 
 
-def _read_lines(corpus: LabelledLines, repairs: Repairs) -> Iterator[Labelled]:
-    for number, line in lines(corpus.path, repairs, encoding=corpus.encoding):
+def _read_lines(corpus: LabeledLines, repairs: ReadWarnings) -> Iterator[LabeledText]:
+    for number, line in read_lines(corpus.path, repairs, encoding=corpus.encoding):
         if not line.strip():
             continue
         label, _, text = line.strip().partition(" ")
-        if corpus.label_until is not None:
-            label = label.partition(corpus.label_until)[0]
+        if corpus.label_separator is not None:
+            label = label.partition(corpus.label_separator)[0]
         if not text.strip():
             raise DataError(
                 f"{corpus.path}:{number}: no text after the label {label!r}; "
                 "a line is a label, a space and a text. Mend or remove it"
             )
-        yield Labelled(text.strip(), label, number)
+        yield LabeledText(text.strip(), label, number)
 
 
-def _read_table(corpus: LabelledTable, repairs: Repairs) -> Iterator[Labelled]:
+def _read_table(corpus: LabeledTsv, repairs: ReadWarnings) -> Iterator[LabeledText]:
     text, label = corpus.text_column - 1, corpus.label_column - 1
     needed = max(text, label) + 1
-    for number, line in lines(corpus.path, repairs, encoding=corpus.encoding):
+    for number, line in read_lines(corpus.path, repairs, encoding=corpus.encoding):
         if not line.strip() or (number == 1 and corpus.header):
             continue
         columns = line.split("\t")
@@ -132,18 +131,18 @@ def _read_table(corpus: LabelledTable, repairs: Repairs) -> Iterator[Labelled]:
                 f"{corpus.path}:{number}: {has} where column {needed} is needed; "
                 "separate the columns by tabs, or set text_column and label_column"
             )
-        yield Labelled(columns[text], columns[label].strip(), number)
+        yield LabeledText(columns[text], columns[label].strip(), number)
 
 
-def _read_json_lines(corpus: LabelledJsonLines, repairs: Repairs) -> Iterator[Labelled]:
-    for number, line in lines(corpus.path, repairs):
+def _read_json_lines(corpus: LabeledJsonl, repairs: ReadWarnings) -> Iterator[LabeledText]:
+    for number, line in read_lines(corpus.path, repairs):
         if line.strip():
             where = f"{corpus.path}:{number}"
             row = parse_object(line, where)
-            label = _label(value_of(row, corpus.label_field, where), corpus.label_field, where)
-            yield Labelled(text_of(row, corpus.text_field, where), label, number)
+            label = _label(get_value(row, corpus.label_field, where), corpus.label_field, where)
+            yield LabeledText(get_text(row, corpus.text_field, where), label, number)
 
 
 def _label(value: Any, field: str, where: str) -> str:
     """A label as text; data sets often number theirs."""
-    return str(value) if type(value) is int else text_from(value, field, where).strip()
+    return str(value) if type(value) is int else check_text(value, field, where).strip()

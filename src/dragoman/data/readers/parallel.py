@@ -9,9 +9,8 @@ from pydantic import model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.example import Example
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.shards import Files, is_pattern, paired
-from dragoman.data.readers.text_lines import lines
+from dragoman.data.readers.shards import Files, is_glob, pair_files
+from dragoman.data.readers.text_lines import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 
@@ -31,26 +30,26 @@ class ParallelFiles(Config):
 
     @model_validator(mode="after")
     def _trees_of_one_file(self) -> Self:
-        if self.source_trees is not None and (is_pattern(self.source) or not isinstance(self.source, Path)):
+        if self.source_trees is not None and (is_glob(self.source) or not isinstance(self.source, Path)):
             raise ValueError("source_trees are those of one file; join the files of source, or leave the trees out")
         return self
 
 
-def read_files(corpus: ParallelFiles, repairs: Repairs) -> Iterator[Example]:
+def read_parallel_files(corpus: ParallelFiles, repairs: ReadWarnings) -> Iterator[Example]:
     """The pairs of lines, which are counted on from file to file.
 
     Raises DataError where one side ends before the other, be it in lines of two files or in files.
     """
     before = 0
-    for source, target in paired(corpus.source, corpus.target):
+    for source, target in pair_files(corpus.source, corpus.target):
         line = 0
         for line, left, right in _lines_of_both(source, target, repairs):
             yield Example(left, right, before + line)
         before += line
 
 
-def _lines_of_both(source: Path, target: Path, repairs: Repairs) -> Iterator[tuple[int, str, str]]:
-    both = zip_longest(lines(source, repairs), lines(target, repairs))
+def _lines_of_both(source: Path, target: Path, repairs: ReadWarnings) -> Iterator[tuple[int, str, str]]:
+    both = zip_longest(read_lines(source, repairs), read_lines(target, repairs))
     for left, right in both:
         if left is None or right is None:
             last = left or right

@@ -8,20 +8,20 @@ from pydantic import model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.example import Example
-from dragoman.data.readers.json_fields import text_from
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.shards import Files, shards
+from dragoman.data.readers.json_fields import check_text
+from dragoman.data.readers.shards import Files, resolve_files
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyarrow.parquet import ParquetFile
 
-ROWS = 4096
+BATCH_ROWS = 4096
 """Rows that are in memory at a time."""
 
 
-class Parquet(Config):
+class ParallelParquet(Config):
     """Parquet files with a column for each side (extra `parquet`).
 
     A column inside another is named with a dot, as `translation.en`.
@@ -45,23 +45,23 @@ class Parquet(Config):
         return self
 
 
-def read_parquet(corpus: Parquet, repairs: Repairs) -> Iterator[Example]:
+def read_parallel_parquet(corpus: ParallelParquet, repairs: ReadWarnings) -> Iterator[Example]:
     """The rows, as the lines from 1 on; a missing value is an empty text.
 
     Raises DataError where a file is none, lacks a column, or a row holds no text.
     """
     before = 0
-    for path in shards(corpus.path):
+    for path in resolve_files(corpus.path):
         number = 0
         for number, source, target in _rows(path, corpus):
             for text in (source, target):
                 if not text or text.isspace():
-                    repairs.note(path, "blank", number)
+                    repairs.record(path, "blank", number)
             yield Example(source, target, before + number)
         before += number
 
 
-def _rows(path: Path, corpus: Parquet) -> Iterator[tuple[int, str, str]]:
+def _rows(path: Path, corpus: ParallelParquet) -> Iterator[tuple[int, str, str]]:
     names = (corpus.source_column, corpus.target_column)
     number = 0
     with _opened(path) as file:
@@ -70,7 +70,7 @@ def _rows(path: Path, corpus: Parquet) -> Iterator[tuple[int, str, str]]:
             for source, target in zip(*columns, strict=True):
                 number += 1
                 texts = [
-                    "" if value is None else text_from(value, name, f"{path}, row {number}")
+                    "" if value is None else check_text(value, name, f"{path}, row {number}")
                     for name, value in zip(names, (source, target), strict=True)
                 ]
                 yield number, texts[0], texts[1]
@@ -101,7 +101,9 @@ def _batches(file: "ParquetFile", path: Path, names: tuple[str, str]) -> "Iterat
             )
     try:
         for group in range(file.num_row_groups):  # asked for all of them, the library keeps them all
-            yield from file.iter_batches(batch_size=ROWS, row_groups=[group], columns=list(names), use_threads=False)
+            yield from file.iter_batches(
+                batch_size=BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False
+            )
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: damaged ({_first_line(error)}); copy or download it again") from error
 

@@ -9,25 +9,24 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import (
-    Tree,
-    list_of,
-    object_from,
-    objects_of,
+    JsonObject,
+    check_index,
+    check_object,
+    check_text,
+    get_list,
+    get_objects,
+    get_text,
+    get_value,
     parse_object,
-    text_from,
-    text_of,
-    value_of,
-    whole_from,
 )
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import lines, open_binary
+from dragoman.data.readers.text_lines import ReadWarnings, open_binary, read_lines
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class AnswerSpan:
     """An answer, and the character of the context (from 0) where it begins."""
 
     text: str
@@ -38,16 +37,16 @@ class Located:
 class Question:
     """A question about a context, and its accepted answers; without any it cannot be answered."""
 
-    name: str
+    id: str
     """What its corpus calls it."""
     question: str
     context: str
-    answers: tuple[Located, ...]
-    place: str
+    answers: tuple[AnswerSpan, ...]
+    location: str
     """Where it stands in its file, in words."""
 
     @property
-    def accepted(self) -> tuple[str, ...]:
+    def accepted_answers(self) -> tuple[str, ...]:
         """The texts of its answers, as `evaluation.span_scores` wants them."""
         return tuple(answer.text for answer in self.answers)
 
@@ -74,7 +73,7 @@ class SquadFile(Config):
         return self
 
 
-class QuestionLines(Config):
+class QuestionJsonl(Config):
     """A file of JSON objects with the fields `question`, `context` and `answers`, an object a line;
     .gz, .bz2, .xz and .zst too.
 
@@ -91,18 +90,18 @@ class QuestionLines(Config):
     and counted."""
 
 
-QuestionCorpus = Annotated[SquadFile | QuestionLines, Field(discriminator="kind")]
+QuestionCorpus = Annotated[SquadFile | QuestionJsonl, Field(discriminator="kind")]
 
 
 @dataclass
-class Skipped:
+class SkippedAnswers:
     """Answers that did not stand at their offsets; handed to the reader, which counts."""
 
     count: int = 0
     first: str = ""
     """Where the first of them was."""
 
-    def sentences(self) -> list[str]:
+    def messages(self) -> list[str]:
         """One line for people, if there is anything to say."""
         if not self.count:
             return []
@@ -110,19 +109,19 @@ class Skipped:
 
 
 def read_questions(
-    corpus: QuestionCorpus, repairs: Repairs | None = None, skipped: Skipped | None = None
+    corpus: QuestionCorpus, repairs: ReadWarnings | None = None, skipped: SkippedAnswers | None = None
 ) -> Iterator[Question]:
     """The questions of a corpus, in order.
 
     A question whose every answer is skipped is left out: it can be answered, only nobody knows how. Raises DataError
     with file, place and remedy where the corpus cannot be read as it is.
     """
-    repairs = Repairs() if repairs is None else repairs
-    skipped = Skipped() if skipped is None else skipped
+    repairs = ReadWarnings() if repairs is None else repairs
+    skipped = SkippedAnswers() if skipped is None else skipped
     match corpus:
         case SquadFile():
             found = _read_squad(corpus)
-        case QuestionLines():
+        case QuestionJsonl():
             found = _read_lines(corpus, repairs)
         case _:
             assert_never(corpus)
@@ -132,32 +131,32 @@ def read_questions(
 
 def _read_squad(corpus: SquadFile) -> Iterator[Question]:
     tree = parse_object(_whole(corpus.path), str(corpus.path))
-    articles = list(objects_of(tree, "data", str(corpus.path)))
+    articles = list(get_objects(tree, "data", str(corpus.path)))
     first, last = corpus.articles or (1, len(articles))
     if last > len(articles):
         raise DataError(
             f"{corpus.path}: has {len(articles)} articles, so there is none with number {last}; lower articles"
         )
     for article, place in articles[first - 1 : last]:
-        for paragraph, inside in objects_of(article, "paragraphs", place):
-            context = text_of(paragraph, "context", inside)
-            for row, where in objects_of(paragraph, "qas", inside):
-                name = str(value_of(row, "id", where))
-                yield Question(name, text_of(row, "question", where), context, _answers(row, where), where)
+        for paragraph, inside in get_objects(article, "paragraphs", place):
+            context = get_text(paragraph, "context", inside)
+            for row, where in get_objects(paragraph, "qas", inside):
+                name = str(get_value(row, "id", where))
+                yield Question(name, get_text(row, "question", where), context, _answers(row, where), where)
 
 
-def _answers(row: Tree, where: str) -> tuple[Located, ...]:
+def _answers(row: JsonObject, where: str) -> tuple[AnswerSpan, ...]:
     """The answers as the file has them; version 2 says where there are none."""
     if row.get("is_impossible") is True:
         return ()
     return tuple(
-        _located(value_of(one, "text", place), value_of(one, "answer_start", place), place)
-        for one, place in objects_of(row, "answers", where)
+        _located(get_value(one, "text", place), get_value(one, "answer_start", place), place)
+        for one, place in get_objects(row, "answers", where)
     )
 
 
-def _located(text: Any, start: Any, where: str) -> Located:
-    return Located(text_from(text, "text", where), whole_from(start, "answer_start", where))
+def _located(text: Any, start: Any, where: str) -> AnswerSpan:
+    return AnswerSpan(check_text(text, "text", where), check_index(start, "answer_start", where))
 
 
 def _whole(path: Path) -> bytes:
@@ -172,22 +171,22 @@ def _whole(path: Path) -> bytes:
             raise DataError(f"{path}: cannot be read further ({error.strerror}); check the disk") from error
 
 
-def _read_lines(corpus: QuestionLines, repairs: Repairs) -> Iterator[Question]:
-    for number, line in lines(corpus.path, repairs):
+def _read_lines(corpus: QuestionJsonl, repairs: ReadWarnings) -> Iterator[Question]:
+    for number, line in read_lines(corpus.path, repairs):
         if not line.strip():
             continue
         where = f"{corpus.path}:{number}"
         row = parse_object(line, where)
-        given = object_from(value_of(row, "answers", where), where)
-        texts, starts = list_of(given, "text", where), list_of(given, "answer_start", where)
+        given = check_object(get_value(row, "answers", where), where)
+        texts, starts = get_list(given, "text", where), get_list(given, "answer_start", where)
         if len(texts) != len(starts):
             raise DataError(f"{where}: {len(texts)} answers but {len(starts)} offsets; give one for each")
         answers = tuple(_located(text, start, where) for text, start in zip(texts, starts, strict=True))
         name = str(row.get("id", number))
-        yield Question(name, text_of(row, "question", where), text_of(row, "context", where), answers, where)
+        yield Question(name, get_text(row, "question", where), get_text(row, "context", where), answers, where)
 
 
-def _verified(question: Question, mismatch: Mismatch, skipped: Skipped) -> Iterator[Question]:
+def _verified(question: Question, mismatch: Mismatch, skipped: SkippedAnswers) -> Iterator[Question]:
     """The question with those of its answers that stand where they should; none where that leaves none of them."""
     context = question.context
     wrong = [one for one in question.answers if not one.text or not context.startswith(one.text, one.start)]
@@ -197,10 +196,10 @@ def _verified(question: Question, mismatch: Mismatch, skipped: Skipped) -> Itera
     if mismatch == "refuse":
         there = context[wrong[0].start : wrong[0].start + max(1, len(wrong[0].text))]
         raise DataError(
-            f"{question.place} (id {question.name}): the answer {wrong[0].text!r} does not stand at character "
+            f"{question.location} (id {question.id}): the answer {wrong[0].text!r} does not stand at character "
             f"{wrong[0].start} of its context, where {there!r} is; mend answer_start, or set mismatch: skip"
         )
-    skipped.first = skipped.first or question.place
+    skipped.first = skipped.first or question.location
     skipped.count += len(wrong)
     if len(wrong) < len(question.answers):
         yield replace(question, answers=tuple(one for one in question.answers if one not in wrong))

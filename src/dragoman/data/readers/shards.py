@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import lines
+from dragoman.data.readers.text_lines import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field(union_mode="left_to_right")]
@@ -18,24 +17,24 @@ Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field
 _WILD = re.compile(r"[*?[]")
 
 
-def shards(files: Files) -> tuple[Path, ...]:
+def resolve_files(files: Files) -> tuple[Path, ...]:
     """The files that are meant, in the order in which they are read. Raises DataError where none matches a pattern."""
     return tuple(path for given in _listed(files) for path in _matching(given))
 
 
-def paired(source: Files, target: Files) -> tuple[tuple[Path, Path], ...]:
+def pair_files(source: Files, target: Files) -> tuple[tuple[Path, Path], ...]:
     """Each file with sources, and the one with their translations.
 
     Raises DataError where one side has more files than the other, and where two patterns match different names.
     """
-    left, right = shards(source), shards(target)
+    left, right = resolve_files(source), resolve_files(target)
     if len(left) != len(right):
         fewer, more = sorted((left, right), key=len)
         raise DataError(
-            f"{shown(source)} is {_counted(left)}, but {shown(target)} is {_counted(right)}; each needs the one with "
+            f"{describe_files(source)} is {_counted(left)}, but {describe_files(target)} is {_counted(right)}; each needs the one with "
             f"its translations: {more[len(fewer)]} has none"
         )
-    if is_pattern(source) and is_pattern(target):
+    if is_glob(source) and is_glob(target):
         for one, other in zip(left, right, strict=True):
             if _wild_parts(source, one) != _wild_parts(target, other):
                 raise DataError(
@@ -45,12 +44,12 @@ def paired(source: Files, target: Files) -> tuple[tuple[Path, Path], ...]:
     return tuple(zip(left, right, strict=True))
 
 
-def lines_of_shards(files: Files, repairs: Repairs) -> Iterator[tuple[Path, int, int, str]]:
+def read_shard_lines(files: Files, repairs: ReadWarnings) -> Iterator[tuple[Path, int, int, str]]:
     """Each line: its file, its number in it, the lines of the files before, and its text; raises as `lines` does."""
     before = 0
-    for path in shards(files):
+    for path in resolve_files(files):
         number = 0
-        for number, text in lines(path, repairs):
+        for number, text in read_lines(path, repairs):
             yield path, number, before, text
         before += number
 
@@ -59,13 +58,13 @@ def _listed(files: Files) -> tuple[Path, ...]:
     return (files,) if isinstance(files, Path) else files
 
 
-def is_pattern(files: Files) -> bool:
+def is_glob(files: Files) -> bool:
     """Whether the files are those that match a pattern; a file of such a name is meant itself where there is one."""
     return isinstance(files, Path) and _WILD.search(str(files)) is not None and not files.exists()
 
 
 def _matching(path: Path) -> tuple[Path, ...]:
-    if not is_pattern(path):
+    if not is_glob(path):
         return (path,)
     found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # which has no pattern of a whole path
     if not found:
@@ -93,7 +92,7 @@ def _as_group(wildcard: str) -> str:
             return f"({wildcard.replace('[!', '[^')})"
 
 
-def shown(files: Files) -> str:
+def describe_files(files: Files) -> str:
     """The files in a message."""
     first, *further = _listed(files)
     return f"{first} and {len(further):,} further files" if further else str(first)

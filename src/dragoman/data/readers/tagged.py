@@ -8,9 +8,8 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.readers.json_fields import list_of, parse_object, text_from
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import Encoding, lines
+from dragoman.data.readers.json_fields import check_text, get_list, parse_object
+from dragoman.data.readers.text_lines import Encoding, ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
@@ -18,7 +17,7 @@ DOCUMENT_START = "-DOCSTART-"
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedSentence:
     """The words of a sentence, a label for each, and the line (from 1) where the sentence begins."""
 
     words: tuple[str, ...]
@@ -51,7 +50,7 @@ class TaggedColumns(Config):
     """How the file writes its characters."""
 
 
-class TaggedJsonLines(Config):
+class TaggedJsonl(Config):
     """A file of JSON objects with a list of words and one of labels, an object a line; .gz, .bz2, .xz and .zst too."""
 
     kind: Literal["jsonl"] = "jsonl"
@@ -66,26 +65,26 @@ class TaggedJsonLines(Config):
     """The field of their labels."""
 
 
-TaggedCorpus = Annotated[TaggedColumns | TaggedJsonLines, Field(discriminator="kind")]
+TaggedCorpus = Annotated[TaggedColumns | TaggedJsonl, Field(discriminator="kind")]
 
 
-def read_tagged(corpus: TaggedCorpus, repairs: Repairs | None = None) -> Iterator[Tagged]:
+def read_tagged(corpus: TaggedCorpus, repairs: ReadWarnings | None = None) -> Iterator[TaggedSentence]:
     """The sentences of a corpus, streamed. Raises DataError with file, line and remedy where it cannot be read."""
-    repairs = Repairs() if repairs is None else repairs
+    repairs = ReadWarnings() if repairs is None else repairs
     match corpus:
         case TaggedColumns():
             return _read_columns(corpus, repairs)
-        case TaggedJsonLines():
+        case TaggedJsonl():
             return _read_json_lines(corpus, repairs)
         case _:
             assert_never(corpus)
 
 
-def _read_columns(corpus: TaggedColumns, repairs: Repairs) -> Iterator[Tagged]:
+def _read_columns(corpus: TaggedColumns, repairs: ReadWarnings) -> Iterator[TaggedSentence]:
     words: list[str] = []
     labels: list[str] = []
     begin = number = 0
-    for number, line in lines(corpus.path, repairs, encoding=corpus.encoding):
+    for number, line in read_lines(corpus.path, repairs, encoding=corpus.encoding):
         if not line.strip():
             yield from _sentence(words, labels, begin)
             words, labels = [], []
@@ -99,10 +98,10 @@ def _read_columns(corpus: TaggedColumns, repairs: Repairs) -> Iterator[Tagged]:
     yield from _sentence(words, labels, begin)
 
 
-def _sentence(words: list[str], labels: list[str], line: int) -> Iterator[Tagged]:
+def _sentence(words: list[str], labels: list[str], line: int) -> Iterator[TaggedSentence]:
     """The sentence, unless there is none."""
     if words and words != [DOCUMENT_START]:
-        yield Tagged(tuple(words), tuple(labels), line)
+        yield TaggedSentence(tuple(words), tuple(labels), line)
 
 
 def _word_and_label(line: str, corpus: TaggedColumns, *, where: str) -> tuple[str, str]:
@@ -121,14 +120,14 @@ def _word_and_label(line: str, corpus: TaggedColumns, *, where: str) -> tuple[st
     return word, label
 
 
-def _read_json_lines(corpus: TaggedJsonLines, repairs: Repairs) -> Iterator[Tagged]:
-    for number, line in lines(corpus.path, repairs):
+def _read_json_lines(corpus: TaggedJsonl, repairs: ReadWarnings) -> Iterator[TaggedSentence]:
+    for number, line in read_lines(corpus.path, repairs):
         if not line.strip():
             continue
         where = f"{corpus.path}:{number}"
         row = parse_object(line, where)
         words, labels = (
-            tuple(text_from(value, field, where) for value in list_of(row, field, where))
+            tuple(check_text(value, field, where) for value in get_list(row, field, where))
             for field in (corpus.words_field, corpus.labels_field)
         )
         if len(words) != len(labels):
@@ -136,4 +135,4 @@ def _read_json_lines(corpus: TaggedJsonLines, repairs: Repairs) -> Iterator[Tagg
         if not all(word.strip() for word in words) or not all(labels):
             raise DataError(f"{where}: a word or a label is empty; mend or remove the line")
         if words:
-            yield Tagged(words, labels, number)
+            yield TaggedSentence(words, labels, number)

@@ -9,12 +9,11 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.readers.json_fields import parse_object, text_of
-from dragoman.data.readers.labeled import LabelledLines, LabelledTable, read_labelled
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.text_lines import lines
+from dragoman.data.readers.json_fields import get_text, parse_object
+from dragoman.data.readers.labeled import LabeledLines, LabeledTsv, read_labeled
+from dragoman.data.readers.text_lines import ReadWarnings, read_lines
 
-PASSAGE = 2**16
+PASSAGE_SIZE = 2**16
 """Characters after which a passage ends with the next line that does."""
 
 Line = tuple[int, str]
@@ -30,11 +29,11 @@ class Passage:
     text: str
     line: int
     """The line of the file, from 1, where it begins."""
-    begins: bool
+    is_first: bool
     """Whether it is the first of its document."""
 
 
-class Text(Config):
+class TextFile(Config):
     """A text file, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["text"] = "text"
@@ -46,7 +45,7 @@ class Text(Config):
     """What ends a document: the end of the file, a blank line, or every line."""
 
 
-class JsonTexts(Config):
+class TextJsonl(Config):
     """A file of JSON objects, one document a line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
@@ -58,30 +57,30 @@ class JsonTexts(Config):
     """The field of the text."""
 
 
-TextCorpus = Annotated[Text | JsonTexts | LabelledLines | LabelledTable, Field(discriminator="kind")]
+TextCorpus = Annotated[TextFile | TextJsonl | LabeledLines | LabeledTsv, Field(discriminator="kind")]
 """Of labelled texts the label is passed over, and each text is a document."""
 
 
-def read_texts(corpus: TextCorpus, repairs: Repairs | None = None) -> Iterator[Passage]:
+def read_texts(corpus: TextCorpus, repairs: ReadWarnings | None = None) -> Iterator[Passage]:
     """The documents of a corpus, streamed in passages; what was mended on the way is counted in `repairs`.
 
     A file is one document with all its white space, a line feed after its last line included. Other documents have no
     line feed at their end, and those without text are passed over. Raises DataError with file, line and remedy where
     the corpus cannot be read as it is.
     """
-    repairs = Repairs() if repairs is None else repairs
+    repairs = ReadWarnings() if repairs is None else repairs
     match corpus:
-        case Text(path=path, documents="file"):
-            return _passages(lines(path, repairs))
-        case Text(path=path, documents="blank_line"):
-            return _between_blank_lines(lines(path, repairs))
-        case Text(path=path):
-            return (Passage(text, number, begins=True) for number, text in lines(path, repairs) if text.strip())
-        case JsonTexts():
+        case TextFile(path=path, documents="file"):
+            return _passages(read_lines(path, repairs))
+        case TextFile(path=path, documents="blank_line"):
+            return _between_blank_lines(read_lines(path, repairs))
+        case TextFile(path=path):
+            return (Passage(text, number, is_first=True) for number, text in read_lines(path, repairs) if text.strip())
+        case TextJsonl():
             return _from_objects(corpus, repairs)
-        case LabelledLines() | LabelledTable():
-            found = read_labelled(corpus, repairs)
-            return (Passage(one.text, one.line, begins=True) for one in found if one.text.strip())
+        case LabeledLines() | LabeledTsv():
+            found = read_labeled(corpus, repairs)
+            return (Passage(one.text, one.line, is_first=True) for one in found if one.text.strip())
         case _:
             assert_never(corpus)
 
@@ -92,15 +91,15 @@ def _between_blank_lines(numbered: Iterator[Line]) -> Iterator[Passage]:
             yield from _without_last_line_feed(_passages(document))
 
 
-def _from_objects(corpus: JsonTexts, repairs: Repairs) -> Iterator[Passage]:
-    for number, row in lines(corpus.path, repairs):
+def _from_objects(corpus: TextJsonl, repairs: ReadWarnings) -> Iterator[Passage]:
+    for number, row in read_lines(corpus.path, repairs):
         if not row.strip():
             continue
         where = f"{corpus.path}:{number}"
-        text = text_of(parse_object(row, where), corpus.text_field, where)
+        text = get_text(parse_object(row, where), corpus.text_field, where)
         if "\r\n" in text:
             text = text.replace("\r\n", "\n")
-            repairs.note(corpus.path, "crlf", number)
+            repairs.record(corpus.path, "crlf", number)
         if text.strip():
             document = ((number, line) for line in text.split("\n"))
             yield from _without_last_line_feed(_passages(document))
@@ -111,7 +110,7 @@ def _passages(numbered: Iterable[Line]) -> Iterator[Passage]:
     held: list[str] = []
     first, size, begins = 0, 0, True
     for number, line in numbered:
-        if size >= PASSAGE and any(map(str.isalnum, line)):
+        if size >= PASSAGE_SIZE and any(map(str.isalnum, line)):
             yield Passage("".join(held), first, begins)
             held, size, begins = [], 0, False
         if not held:
@@ -130,4 +129,4 @@ def _without_last_line_feed(passages: Iterator[Passage]) -> Iterator[Passage]:
             yield before
         before = passage
     if before is not None:
-        yield Passage(before.text.removesuffix("\n"), before.line, before.begins)
+        yield Passage(before.text.removesuffix("\n"), before.line, before.is_first)

@@ -1,4 +1,4 @@
-"""Lines of a text file, plain or compressed, as UTF-8 without surprises; Latin-1 where it is asked for."""
+"""Lines of a text file, plain or compressed, in UTF-8 or Latin-1, and the warnings that reading gives."""
 
 import bz2
 import gzip
@@ -7,53 +7,85 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from dragoman.data.readers.repairs import Repairs
 from dragoman.errors import DataError, MissingExtraError
 
-LONGEST_LINE = 64 * 2**20
-"""Bytes of a line above which a file is refused: it is no text in lines."""
+MAX_LINE_BYTES = 64 * 2**20
+"""Size above which a line is refused: the file is not text in lines."""
 
 Encoding = Literal["utf-8", "latin-1"]
+WarningKind = Literal["bom", "crlf", "blank"]
 
+_MESSAGES: dict[WarningKind, str] = {
+    "bom": "byte order mark removed",
+    "crlf": "Windows line end (CRLF) read as LF",
+    "blank": "blank line; cleaning removes the pair",
+}
 _BUFFER = 2**20
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = {
     ".gz": re.compile(rb"\x1f\x8b"),
-    ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # or the end at once, of nothing
+    ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # the second alternative is an empty file
     ".xz": re.compile(rb"\xfd7zXZ\x00"),
     ".zst": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
 
 
-def lines(path: Path, repairs: Repairs | None = None, *, encoding: Encoding = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of each line, split at line feeds and nowhere else.
+@dataclass
+class ReadWarnings:
+    """Repairs and blank lines, counted by file and kind. A reader fills the object it is given."""
 
-    A byte order mark and carriage returns before line feeds are removed and counted in `repairs`, blank lines counted.
-    Raises DataError, with file and line, where the file cannot be read, is damaged, is not UTF-8 or holds NUL.
+    found: dict[tuple[Path, WarningKind], tuple[int, int]] = field(default_factory=dict)
+    """(count, first line) by file and kind, in order of appearance."""
+
+    def record(self, path: Path, kind: WarningKind, line: int) -> None:
+        """Count one occurrence."""
+        count, first = self.found.get((path, kind), (0, line))
+        self.found[path, kind] = (count + 1, first)
+
+    def count(self, kind: WarningKind) -> int:
+        """Return the number of occurrences in all files."""
+        return sum(count for (_, found), (count, _) in self.found.items() if found == kind)
+
+    def messages(self) -> list[str]:
+        """Return one line per file and kind, such as `train.de: 29,000 x Windows line end ... (first: line 1)`."""
+        return [
+            f"{path}: {count:,} x {_MESSAGES[kind]} (first: line {first})"
+            for (path, kind), (count, first) in self.found.items()
+        ]
+
+
+def read_lines(
+    path: Path, warnings: ReadWarnings | None = None, *, encoding: Encoding = "utf-8"
+) -> Iterator[tuple[int, str]]:
+    """Yield the number (from 1) and the text of each line, split at line feeds only.
+
+    A byte order mark and carriage returns before line feeds are removed and counted in `warnings`; blank lines are
+    counted. Raises DataError, with file and line, if the file is unreadable, damaged, not UTF-8 or holds NUL.
     """
     with open_binary(path) as stream:
-        yield from lines_of(stream, path, repairs, encoding=encoding)
+        yield from read_stream_lines(stream, path, warnings, encoding=encoding)
 
 
-def lines_of(
-    stream: BinaryIO, name: Path, repairs: Repairs | None = None, *, encoding: Encoding = "utf-8"
+def read_stream_lines(
+    stream: BinaryIO, name: Path, warnings: ReadWarnings | None = None, *, encoding: Encoding = "utf-8"
 ) -> Iterator[tuple[int, str]]:
-    """What `lines` yields, from an open stream such as standard input, which messages call `name`."""
-    repairs = Repairs() if repairs is None else repairs
+    """Yield what `read_lines` yields from an open stream, which messages call `name`."""
+    warnings = ReadWarnings() if warnings is None else warnings
     for number, raw in enumerate(_raw_lines(stream, name), start=1):
-        yield number, _text(raw, name, number, repairs, encoding)
+        yield number, _decode(raw, name, number, warnings, encoding)
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """The uncompressed bytes of a file that may be .gz, .bz2, .xz or .zst."""
+    """Open a file, plain or .gz, .bz2, .xz or .zst, as uncompressed bytes."""
     try:
         plain = io.BufferedReader(io.FileIO(path), _BUFFER)
         head = plain.peek(10)[:10]
     except IsADirectoryError as error:
-        raise DataError(f"{path}: is a folder; give a file") from error
+        raise DataError(f"{path} is a folder; give a file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     compression = next((suffix for suffix, magic in _MAGIC.items() if magic.match(head)), None)
@@ -66,33 +98,33 @@ def open_binary(path: Path) -> BinaryIO:
 def _uncompressed(plain: BinaryIO, compression: str | None) -> BinaryIO:
     match compression:
         case ".gz":
-            chunks = _chunks(gzip.GzipFile(fileobj=plain))
+            blocks = _decompress(gzip.GzipFile(fileobj=plain))
         case ".bz2":
-            chunks = _chunks(bz2.BZ2File(plain))
+            blocks = _decompress(bz2.BZ2File(plain))
         case ".xz":
-            chunks = _chunks(lzma.LZMAFile(plain))  # noqa: SIM115, it holds nothing open itself
+            blocks = _decompress(lzma.LZMAFile(plain))  # noqa: SIM115  # holds no file open itself
         case ".zst":
-            chunks = _zstandard_chunks(plain)
+            blocks = _decompress_zstandard(plain)
         case _:
             return plain
-    return cast(BinaryIO, io.BufferedReader(_Chunks(chunks, plain), _BUFFER))
+    return cast(BinaryIO, io.BufferedReader(_BlockStream(blocks, plain), _BUFFER))
 
 
-def _chunks(stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> Iterator[bytes]:
-    """What a decompressing stream gives. Raises EOFError where it is damaged."""
+def _decompress(stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> Iterator[bytes]:
+    """Yield decompressed blocks. Raises EOFError if the data are damaged."""
     try:
-        while chunk := stream.read(_BUFFER):
-            yield chunk
+        while block := stream.read(_BUFFER):
+            yield block
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise EOFError(str(error)) from error
     except OSError as error:
-        if error.errno is not None:  # the disk's, and not that of bz2, which has no error of its own
+        if error.errno is not None:  # an error of the disk; bz2 raises an OSError without number for damaged data
             raise
         raise EOFError(str(error)) from error
 
 
-def _zstandard_chunks(plain: BinaryIO) -> Iterator[bytes]:
-    """Frame after frame; the library's own stream takes a file that is cut off for one that ends."""
+def _decompress_zstandard(plain: BinaryIO) -> Iterator[bytes]:
+    """Decompress frame by frame: the stream of the library accepts truncated files."""
     try:
         import zstandard
     except ImportError as error:
@@ -112,27 +144,27 @@ def _zstandard_chunks(plain: BinaryIO) -> Iterator[bytes]:
         raise EOFError("the last frame has no end")
 
 
-class _Chunks(io.RawIOBase):
-    """A stream of chunks that closes the file below it, which decompressors leave open."""
+class _BlockStream(io.RawIOBase):
+    """Stream of blocks that also closes the compressed file, which decompressors leave open."""
 
-    def __init__(self, chunks: Iterator[bytes], below: BinaryIO) -> None:
-        self._chunks, self._below, self._rest = chunks, below, memoryview(b"")
+    def __init__(self, blocks: Iterator[bytes], file: BinaryIO) -> None:
+        self._blocks, self._file, self._rest = blocks, file, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
+            block = next(self._blocks, None)
+            if block is None:
                 return 0
-            self._rest = memoryview(chunk)
+            self._rest = memoryview(block)
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
 
     def close(self) -> None:
-        self._below.close()
+        self._file.close()
         super().close()
 
 
@@ -141,33 +173,35 @@ def _raw_lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     while True:
         number += 1
         try:
-            raw = stream.readline(LONGEST_LINE + 1)
+            raw = stream.readline(MAX_LINE_BYTES + 1)
         except EOFError as error:
             raise DataError(
                 f"{path}:{number}: the compressed file is cut off or damaged ({error}); copy or download it again"
             ) from error
         except OSError as error:
-            raise DataError(f"{path}:{number}: cannot be read further ({error.strerror}); check the disk") from error
+            raise DataError(f"{path}:{number}: reading failed ({error.strerror}); check the disk") from error
         if not raw:
             return
-        if len(raw) > LONGEST_LINE:
-            raise DataError(f"{path}:{number}: longer than {LONGEST_LINE:,} bytes; give a text file with a line a text")
+        if len(raw) > MAX_LINE_BYTES:
+            raise DataError(
+                f"{path}:{number}: line longer than {MAX_LINE_BYTES:,} bytes; give a text file with one text per line"
+            )
         yield raw
 
 
-def _text(raw: bytes, path: Path, number: int, repairs: Repairs, encoding: Encoding) -> str:
+def _decode(raw: bytes, path: Path, number: int, warnings: ReadWarnings, encoding: Encoding) -> str:
     raw = raw.removesuffix(b"\n")
     if raw.endswith(b"\r"):
         raw = raw[:-1]
-        repairs.note(path, "crlf", number)
+        warnings.record(path, "crlf", number)
     if raw.startswith(_BOM):
         raw = raw[len(_BOM) :]
-        repairs.note(path, "bom", number)
+        warnings.record(path, "bom", number)
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}:1: is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+        raise DataError(f"{path}:1: UTF-16, not UTF-8; convert the file: iconv -f UTF-16 -t UTF-8")
     if b"\x00" in raw:
         raise DataError(
-            f"{path}:{number}: holds a NUL byte, so it is no text; remove it, or convert it if it is UTF-16"
+            f"{path}:{number}: contains a NUL byte, so it is not text; remove it, or convert the file if it is UTF-16"
         )
     try:
         text = raw.decode(encoding)
@@ -176,5 +210,5 @@ def _text(raw: bytes, path: Path, number: int, repairs: Repairs, encoding: Encod
         remedy = "convert the file, for example: iconv -f ISO-8859-1 -t UTF-8"
         raise DataError(f"{path}:{number}: not UTF-8 ({place}); {remedy}") from error
     if not text or text.isspace():
-        repairs.note(path, "blank", number)
+        warnings.record(path, "blank", number)
     return text

@@ -7,12 +7,12 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.example import Example
-from dragoman.data.readers.repairs import Repairs
-from dragoman.data.readers.shards import Files, lines_of_shards
+from dragoman.data.readers.shards import Files, read_shard_lines
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
 
 
-class Table(Config):
+class ParallelTsv(Config):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotes have no meaning."""
 
     kind: Literal["tsv"] = "tsv"
@@ -36,11 +36,11 @@ class Table(Config):
         return self
 
 
-def read_table(corpus: Table, repairs: Repairs) -> Iterator[Example]:
+def read_parallel_tsv(corpus: ParallelTsv, repairs: ReadWarnings) -> Iterator[Example]:
     """The rows. Raises DataError at a row with too few columns; a blank line is an empty pair."""
     left, right = corpus.source_column - 1, corpus.target_column - 1
     needed = max(left, right) + 1
-    for path, number, before, line in lines_of_shards(corpus.path, repairs):
+    for path, number, before, line in read_shard_lines(corpus.path, repairs):
         if number == 1 and corpus.header:
             continue
         columns = line.split("\t")

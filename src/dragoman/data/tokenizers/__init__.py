@@ -1,27 +1,27 @@
-"""The whole way from text to ids and back: normalisation, casing, segmentation, in one `tokenizer.json`."""
+"""Text to ids and back: normalization, casing and subword segmentation, stored in one `tokenizer.json`."""
 
-from dragoman.data.tokenizers.config import Bpe, Characters, TokenizerSettings, Unigram, Words
-from dragoman.data.tokenizers.language_tokenizer import Side
-from dragoman.data.tokenizers.normalization import Casing, Normalisation, Preparation, Whitespace
-from dragoman.data.tokenizers.streaming_decoder import Decoder
+from dragoman.data.tokenizers.config import BpeConfig, CharacterConfig, TokenizerConfig, UnigramConfig, WordConfig
+from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
+from dragoman.data.tokenizers.normalization import Casing, Normalization, TextNormalizer, Whitespace
+from dragoman.data.tokenizers.streaming_decoder import StreamingDecoder
 from dragoman.data.tokenizers.tokenizer import Tokenizer
-from dragoman.data.tokenizers.vocabulary import BEGIN, END, PAD, UNKNOWN
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [
-    "BEGIN",
-    "END",
+    "BOS",
+    "EOS",
     "PAD",
-    "UNKNOWN",
-    "Bpe",
+    "UNK",
+    "BpeConfig",
     "Casing",
-    "Characters",
-    "Decoder",
-    "Normalisation",
-    "Preparation",
-    "Side",
+    "CharacterConfig",
+    "LanguageTokenizer",
+    "Normalization",
+    "StreamingDecoder",
+    "TextNormalizer",
     "Tokenizer",
-    "TokenizerSettings",
-    "Unigram",
+    "TokenizerConfig",
+    "UnigramConfig",
     "Whitespace",
-    "Words",
+    "WordConfig",
 ]

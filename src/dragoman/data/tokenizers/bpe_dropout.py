@@ -1,8 +1,8 @@
 """BPE dropout from a seeded generator (Provilkov et al., 2020, algorithm 1).
 
-At every step each merge that could be made is left out with probability p; the best of the rest is made; when none is
-left the word is done. The `tokenizers` library draws from a generator that cannot be seeded, so that a run could not be
-resumed bit for bit; hence this table. All words of one length go through the steps together, as arrays.
+At every step, each possible merge is skipped with probability p and the best remaining merge is applied; a word is
+finished when no merge remains. The `tokenizers` library cannot be seeded, so that runs could not be resumed bit for
+bit. Words of one length are processed together, as arrays.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,60 +12,62 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.tokenizers.vocabulary import BYTES, SPECIALS, UNKNOWN, Merges, has_bytes
+from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, UNK, BpeModel, has_byte_tokens
 
-LONGEST_WORD = 512
-"""Characters of a word above which it keeps its plain segmentation: the steps are quadratic in the length."""
+MAX_WORD_LENGTH = 512
+"""Characters of a word above which it is segmented without dropout: the cost is quadratic in the length."""
 
 NO_MERGE = np.iinfo(np.int32).max
 
 Ids = NDArray[np.int32]
-Places = NDArray[np.int64]
-Segmented = tuple[Places, Ids]
-"""Where words stand in the whole, and their symbols, one word a row."""
+Indices = NDArray[np.int64]
+Segmented = tuple[Indices, Ids]
+"""Indices of words among all words, and their symbols, one word per row."""
 
 
 @final
-class MergeTable:
-    """The merges as sorted arrays: the pair (left, right) is written left · pieces + right."""
+class BpeDropout:
+    """Merges as sorted arrays; the pair (left, right) is encoded as left · vocab_size + right."""
 
-    def __init__(self, segmentation: Merges, *, plain: Callable[[str], list[int]]) -> None:
+    def __init__(self, model: BpeModel, *, plain: Callable[[str], list[int]]) -> None:
         """`plain` segments one word without dropout."""
         self._plain = plain
-        self._ids = {piece: index for index, piece in enumerate(segmentation.pieces)}
-        self._byte_ids = range(len(SPECIALS), len(SPECIALS) + len(BYTES)) if has_bytes(segmentation.pieces) else None
-        size, ids = len(segmentation.pieces), self._ids
-        pairs = np.array([ids[a] * size + ids[b] for a, b in segmentation.merges], dtype=np.int64)
+        self._ids = {token: index for index, token in enumerate(model.vocab)}
+        self._byte_ids = (
+            range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(BYTE_TOKENS)) if has_byte_tokens(model.vocab) else None
+        )
+        size, ids = len(model.vocab), self._ids
+        pairs = np.array([ids[a] * size + ids[b] for a, b in model.merges], dtype=np.int64)
         self._size = size
         self._rank_in_order = np.argsort(pairs, kind="stable").astype(np.int32)
         self._pairs = pairs[self._rank_in_order]
-        self._merged = np.array([ids[a + b] for a, b in segmentation.merges], dtype=np.int32)
+        self._merged = np.array([ids[a + b] for a, b in model.merges], dtype=np.int32)
 
-    def segment(
+    def encode(
         self, texts: Sequence[Sequence[str]], *, probability: float, generator: np.random.Generator
     ) -> list[list[int]]:
-        """The ids of texts that are given as words."""
+        """Return the ids of texts given as lists of words."""
         number: dict[str, int] = {}
         occurrences = np.array(
             [number.setdefault(word, len(number)) for text in texts for word in text], dtype=np.int64
         )
         words = list(number)
-        spelt = [self._spell(word) for word in words]
-        lengths = np.array([len(ids) for ids in spelt], dtype=np.int64)[occurrences]
+        spelled = [self._spell(word) for word in words]
+        lengths = np.array([len(ids) for ids in spelled], dtype=np.int64)[occurrences]
         done: list[Segmented] = []
         for length in np.unique(lengths).tolist():
             places = np.flatnonzero(lengths == length)
-            if length > LONGEST_WORD:
+            if length > MAX_WORD_LENGTH:
                 plain = [self._plain(words[occurrences[place]]) for place in places]
                 done += [(places[[row]], np.array([ids], dtype=np.int32)) for row, ids in enumerate(plain)]
             else:
                 alike, which = np.unique(occurrences[places], return_inverse=True)
-                symbols = np.array([spelt[word] for word in alike], dtype=np.int32)[which]
+                symbols = np.array([spelled[word] for word in alike], dtype=np.int32)[which]
                 done += self._merge_all(places, symbols, probability, generator)
-        return _joined(done, places=len(occurrences), words=[len(text) for text in texts])
+        return _restore_order(done, places=len(occurrences), words=[len(text) for text in texts])
 
     def _spell(self, word: str) -> list[int]:
-        """The characters of a word, the unseen ones in bytes or unknown."""
+        """Return the ids of the characters of a word; unseen characters become bytes or UNK."""
         ids: list[int] = []
         for character in word:
             known = self._ids.get(character)
@@ -74,29 +76,29 @@ class MergeTable:
             elif self._byte_ids is not None:
                 ids.extend(self._byte_ids[byte] for byte in character.encode())
             else:
-                ids.append(UNKNOWN)
+                ids.append(UNK)
         return ids
 
     def _merge_all(
-        self, places: Places, symbols: Ids, probability: float, generator: np.random.Generator
+        self, indices: Indices, symbols: Ids, probability: float, generator: np.random.Generator
     ) -> Iterator[Segmented]:
-        """Segment words of one length, one a row; every row still open is one symbol shorter after each step."""
+        """Segment words of one length, one per row; each step shortens every unfinished row by one symbol."""
         ranks = self._ranks(symbols[:, :-1], symbols[:, 1:])
         while True:
             best, columns = _choose(ranks, probability, generator)
-            goes_on = best != NO_MERGE
-            yield places[~goes_on], symbols[~goes_on]
-            if not goes_on.any():
+            unfinished = best != NO_MERGE
+            yield indices[~unfinished], symbols[~unfinished]
+            if not unfinished.any():
                 return
-            places = places[goes_on]
-            symbols, ranks = self._merge(symbols[goes_on], ranks[goes_on], best[goes_on], columns[goes_on])
+            indices = indices[unfinished]
+            symbols, ranks = self._merge(symbols[unfinished], ranks[unfinished], best[unfinished], columns[unfinished])
 
-    def _merge(self, symbols: Ids, ranks: Ids, best: Ids, columns: Places) -> tuple[Ids, Ids]:
-        """Join the symbols at `columns` and `columns + 1` of each row, and look up the two pairs that are new."""
+    def _merge(self, symbols: Ids, ranks: Ids, best: Ids, columns: Indices) -> tuple[Ids, Ids]:
+        """Merge the symbols at `columns` and `columns + 1` of each row, and look up the two new pairs."""
         each = np.arange(len(symbols))
-        merged = _without(symbols, columns + 1)
+        merged = _remove_column(symbols, columns + 1)
         merged[each, columns] = self._merged[best]
-        shorter = _without(ranks, columns)
+        shorter = _remove_column(ranks, columns)
         for first in (columns - 1, columns):
             inside = (first >= 0) & (first < shorter.shape[1])
             row, column = each[inside], first[inside]
@@ -104,7 +106,7 @@ class MergeTable:
         return merged, shorter
 
     def _ranks(self, left: Ids, right: Ids) -> Ids:
-        """The rank of the merge of each pair; `NO_MERGE` where there is none."""
+        """Return the rank of the merge of each pair, `NO_MERGE` for pairs without a merge."""
         if not len(self._pairs):
             return np.full(left.shape, NO_MERGE, dtype=np.int32)
         pairs = left.astype(np.int64) * self._size + right
@@ -113,8 +115,8 @@ class MergeTable:
         return ranks
 
 
-def _choose(ranks: Ids, probability: float, generator: np.random.Generator) -> tuple[Ids, Places]:
-    """The best rank of each row that dropout leaves, and its column, leftmost first."""
+def _choose(ranks: Ids, probability: float, generator: np.random.Generator) -> tuple[Ids, Indices]:
+    """Return the best rank of each row after dropout and its leftmost column."""
     if ranks.shape[1] == 0:
         return np.full(len(ranks), NO_MERGE, dtype=np.int32), np.zeros(len(ranks), dtype=np.int64)
     if probability > 0:
@@ -124,15 +126,15 @@ def _choose(ranks: Ids, probability: float, generator: np.random.Generator) -> t
     return ranks[np.arange(len(ranks)), columns], columns
 
 
-def _without(rows: Ids, columns: Places) -> Ids:
-    """Each row with the entry of its column left out."""
+def _remove_column(rows: Ids, columns: Indices) -> Ids:
+    """Remove one entry per row."""
     kept = np.arange(rows.shape[1]) != columns[:, None]
     shorter: Ids = rows[kept].reshape(len(rows), rows.shape[1] - 1)
     return shorter
 
 
-def _joined(done: Sequence[Segmented], *, places: int, words: Sequence[int]) -> list[list[int]]:
-    """Put the words back into their places, and cut the whole into texts of so many `words`."""
+def _restore_order(done: Sequence[Segmented], *, places: int, words: Sequence[int]) -> list[list[int]]:
+    """Restore the order of the words and split them into texts with these numbers of `words`."""
     lengths = np.zeros(places, dtype=np.int64)
     for where, symbols in done:
         lengths[where] = symbols.shape[1]

@@ -1,162 +1,162 @@
-"""The choice of a tokenizer, as configuration."""
+"""Configuration of tokenizers."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.tokenizers.normalization import Casing, Normalisation, Preparation, Whitespace
-from dragoman.data.tokenizers.vocabulary import BYTES, SPECIALS
+from dragoman.data.tokenizers.normalization import Casing, Normalization, TextNormalizer, Whitespace
+from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS
 
 
-class _Common(Config):
-    """What every kind of tokenizer may choose."""
+class _BaseTokenizerConfig(Config):
+    """Settings common to all kinds of tokenizer."""
 
     shared: bool = True
-    """One vocabulary for both languages, needed to tie both embeddings; else one for each."""
+    """Whether source and target share one vocabulary, as tied embeddings need."""
 
-    normalisation: Normalisation = "nfc"
-    """The Unicode form; `nfkc` also folds full-width letters, ligatures and the like."""
+    normalization: Normalization = "nfc"
+    """Unicode normalization form; `nfkc` also folds full-width letters, ligatures and similar characters."""
 
     casing: Casing = "preserve"
-    """Whether upper case letters stay or are lowered, on both sides."""
+    """Whether uppercase letters are preserved or lowercased, on both sides."""
 
     whitespace: Whitespace = "collapse"
-    """Whether runs of spaces, tabs and line breaks become one space, or stay as they are, as running text needs."""
+    """Whether runs of spaces, tabs and line breaks become one space or are kept, as running text needs."""
 
 
-class Bpe(_Common):
+class BpeConfig(_BaseTokenizerConfig):
     """Byte pair encoding (Sennrich et al., 2016)."""
 
     kind: Literal["bpe"] = "bpe"
 
-    vocabulary: int = Field(8000, ge=8, le=1_000_000)
-    """Entries of each vocabulary, symbols and bytes included; a small corpus may give fewer."""
+    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    """Size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
 
     byte_fallback: bool = True
-    """Spell unseen characters in bytes, so that nothing is ever unknown; takes 256 entries."""
+    """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
 
-    minimum_count: int = Field(2, ge=1)
-    """A pair of pieces seen less often is not merged."""
+    min_frequency: int = Field(2, ge=1)
+    """Occurrences that a pair of tokens needs to be merged."""
 
     split_punctuation: bool = True
-    """Punctuation is never merged with letters."""
+    """Never merge punctuation with letters."""
 
     split_digits: bool = True
-    """A number is spelt digit by digit."""
+    """Spell numbers digit by digit."""
 
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """Probability to leave out a merge in training (BPE dropout, Provilkov et al., 2020); segments anew each epoch."""
+    """BPE dropout (Provilkov et al., 2020): probability to skip a merge in training, drawn anew in each epoch."""
 
     @model_validator(mode="after")
-    def _leaves_room(self) -> Self:
-        _require_room(self.vocabulary, self.byte_fallback)
+    def _check_vocab_size(self) -> Self:
+        _require_room(self.vocab_size, self.byte_fallback)
         return self
 
-    def preparation(self) -> Preparation:
-        """How texts are made ready for this tokenizer."""
-        return _preparation(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
+    def normalizer(self) -> TextNormalizer:
+        """Build the text normalizer of this tokenizer."""
+        return _build_normalizer(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
 
 
-class Unigram(_Common):
-    """Unigram language model over pieces (Kudo, 2018)."""
+class UnigramConfig(_BaseTokenizerConfig):
+    """Unigram language model over subwords (Kudo, 2018), trained by SentencePiece."""
 
     kind: Literal["unigram"] = "unigram"
 
-    vocabulary: int = Field(8000, ge=8, le=1_000_000)
-    """Entries of each vocabulary, symbols and bytes included; a small corpus may give fewer."""
+    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    """Size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
 
     byte_fallback: bool = True
-    """Spell unseen characters in bytes, so that nothing is ever unknown; takes 256 entries."""
+    """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
 
     split_punctuation: bool = True
-    """Punctuation is never in one piece with letters."""
+    """Never put punctuation and letters into one token."""
 
     split_digits: bool = True
-    """A number is spelt digit by digit."""
+    """Spell numbers digit by digit."""
 
     @model_validator(mode="after")
-    def _leaves_room(self) -> Self:
-        _require_room(self.vocabulary, self.byte_fallback)
+    def _check_vocab_size(self) -> Self:
+        _require_room(self.vocab_size, self.byte_fallback)
         return self
 
-    def preparation(self) -> Preparation:
-        """How texts are made ready for this tokenizer."""
-        return _preparation(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
+    def normalizer(self) -> TextNormalizer:
+        """Build the text normalizer of this tokenizer."""
+        return _build_normalizer(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
 
 
-class Characters(_Common):
-    """One piece a character; a space is one too."""
+class CharacterConfig(_BaseTokenizerConfig):
+    """One token per character, spaces included."""
 
     kind: Literal["characters"] = "characters"
 
-    vocabulary: int = Field(8000, ge=8, le=1_000_000)
-    """Entries of each vocabulary at most, symbols and bytes included; the most frequent characters are kept."""
+    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    """Maximum size of each vocabulary, special and byte tokens included; the most frequent characters are kept."""
 
     byte_fallback: bool = True
-    """Spell unseen characters in bytes, so that nothing is ever unknown; takes 256 entries."""
+    """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
 
     @model_validator(mode="after")
-    def _leaves_room(self) -> Self:
-        _require_room(self.vocabulary, self.byte_fallback)
+    def _check_vocab_size(self) -> Self:
+        _require_room(self.vocab_size, self.byte_fallback)
         return self
 
-    def preparation(self) -> Preparation:
-        """How texts are made ready for this tokenizer."""
-        return _preparation(self, split_punctuation=True, split_digits=True, words_begin_with_space=False)
+    def normalizer(self) -> TextNormalizer:
+        """Build the text normalizer of this tokenizer."""
+        return _build_normalizer(self, split_punctuation=True, split_digits=True, add_prefix_space=False)
 
 
-class Words(_Common):
-    """One piece a word, punctuation apart; unseen words are unknown and cannot be written back."""
+class WordConfig(_BaseTokenizerConfig):
+    """One token per word, punctuation separated; unseen words are unknown and cannot be restored."""
 
     kind: Literal["words"] = "words"
 
-    vocabulary: int = Field(32000, ge=8, le=1_000_000)
-    """Entries of each vocabulary at most, symbols included; the most frequent words are kept."""
+    vocab_size: int = Field(32000, ge=8, le=1_000_000)
+    """Maximum size of each vocabulary, special tokens included; the most frequent words are kept."""
 
-    minimum_count: int = Field(1, ge=1)
-    """A word seen less often is unknown."""
+    min_frequency: int = Field(1, ge=1)
+    """Occurrences below which a word is unknown."""
 
     split_digits: bool = False
-    """A number is spelt digit by digit."""
+    """Spell numbers digit by digit."""
 
     @model_validator(mode="after")
-    def _can_be_written_back(self) -> Self:
+    def _refuse_kept_whitespace(self) -> Self:
         if self.whitespace == "keep":
             raise ValueError(
-                "whitespace = keep: whole words cannot spell the runs of spaces and the line breaks that they never "
-                "saw; choose the kind bpe, unigram or characters"
+                "whitespace = keep: whole words cannot spell unseen runs of spaces and line breaks; choose the kind "
+                "bpe, unigram or characters"
             )
         return self
 
-    def preparation(self) -> Preparation:
-        """How texts are made ready for this tokenizer."""
-        return _preparation(self, split_punctuation=True, split_digits=self.split_digits)
+    def normalizer(self) -> TextNormalizer:
+        """Build the text normalizer of this tokenizer."""
+        return _build_normalizer(self, split_punctuation=True, split_digits=self.split_digits)
 
 
-TokenizerSettings = Annotated[Bpe | Unigram | Characters | Words, Field(discriminator="kind")]
+TokenizerConfig = Annotated[BpeConfig | UnigramConfig | CharacterConfig | WordConfig, Field(discriminator="kind")]
 
 
-def reserved(byte_fallback: bool) -> tuple[str, ...]:
-    """The entries at the head of every vocabulary: the special symbols, then the bytes if there are any."""
-    return SPECIALS + BYTES if byte_fallback else SPECIALS
+def reserved_tokens(byte_fallback: bool) -> tuple[str, ...]:
+    """Return the first tokens of every vocabulary: the special tokens, then the byte tokens if there are any."""
+    return SPECIAL_TOKENS + BYTE_TOKENS if byte_fallback else SPECIAL_TOKENS
 
 
-def _require_room(vocabulary: int, byte_fallback: bool) -> None:
-    taken = len(reserved(byte_fallback))
-    if vocabulary <= taken:
-        bytes_too = " and bytes (or turn byte_fallback off)" if byte_fallback else ""
-        raise ValueError(f"vocabulary = {vocabulary}: {taken} are taken by the symbols{bytes_too}; choose more")
+def _require_room(vocab_size: int, byte_fallback: bool) -> None:
+    reserved = len(reserved_tokens(byte_fallback))
+    if vocab_size <= reserved:
+        with_bytes = " and byte tokens (or set byte_fallback to false)" if byte_fallback else " tokens"
+        raise ValueError(f"vocab_size = {vocab_size}: {reserved} are taken by the special{with_bytes}; choose more")
 
 
-def _preparation(
-    settings: _Common, *, split_punctuation: bool, split_digits: bool, words_begin_with_space: bool = True
-) -> Preparation:
-    return Preparation(
-        normalisation=settings.normalisation,
-        casing=settings.casing,
-        words_begin_with_space=words_begin_with_space and settings.whitespace == "collapse",
+def _build_normalizer(
+    config: _BaseTokenizerConfig, *, split_punctuation: bool, split_digits: bool, add_prefix_space: bool = True
+) -> TextNormalizer:
+    return TextNormalizer(
+        normalization=config.normalization,
+        casing=config.casing,
+        add_prefix_space=add_prefix_space and config.whitespace == "collapse",
         split_punctuation=split_punctuation,
         split_digits=split_digits,
-        whitespace=settings.whitespace,
+        whitespace=config.whitespace,
     )

@@ -1,161 +1,160 @@
-"""More entries for a vocabulary that was learnt before: new ids follow the old ones, which go on meaning what they did.
+"""Extension of a trained vocabulary: new ids follow the old ids, which keep their meaning.
 
-Byte pair encoding goes on where it ended: the old merges come first, and what they leave of the new text is merged
-further. A text in which nothing new occurs is segmented as before.
+Byte pair encoding continues where it ended: old merges come first, and further merges are learned on what they leave of
+the new text. A text without new characters or frequent pairs is segmented as before.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import assert_never
 
-from dragoman.data.tokenizers.config import Bpe, TokenizerSettings, Words
-from dragoman.data.tokenizers.language_tokenizer import Side
+from dragoman.data.tokenizers.config import BpeConfig, TokenizerConfig, WordConfig
+from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.tokenizer import Pairs, Tokenizer
 from dragoman.data.tokenizers.trainers import Texts, count_words
-from dragoman.data.tokenizers.vocabulary import Merges, Scores, Segmentation, WholeWords
+from dragoman.data.tokenizers.vocabulary import BpeModel, SubwordModel, UnigramModel, WordModel
 from dragoman.errors import ConfigError
 
-SEEN = 2
-"""How often a character must occur to become an entry."""
+MIN_CHARACTER_COUNT = 2
+"""Occurrences that a character needs to be added."""
 
 Pair = tuple[str, str]
 
 
-def extended(tokenizer: Tokenizer, pairs: Pairs, *, entries: int) -> Tokenizer:
-    """The tokenizer with at most so many `entries` more in each vocabulary, learnt from (source, target) texts.
+def extend_vocab(tokenizer: Tokenizer, pairs: Pairs, *, num_tokens: int) -> Tokenizer:
+    """Add at most `num_tokens` tokens to each vocabulary, learned from (source, target) texts.
 
-    Raises ConfigError for a unigram model, whose every score would have to change.
+    Raises ConfigError for a unigram model, because every score would change.
     """
-    if not entries:
+    if not num_tokens:
         return tokenizer
-    settings = tokenizer.settings
+    config = tokenizer.config
     if tokenizer.shared:
-        both = _extended(tokenizer.source, lambda: (text for pair in pairs() for text in pair), entries, settings)
-        return Tokenizer(both, both, settings)
-    source = _extended(tokenizer.source, lambda: (pair[0] for pair in pairs()), entries, settings)
-    target = _extended(tokenizer.target, lambda: (pair[1] for pair in pairs()), entries, settings)
-    return Tokenizer(source, target, settings)
+        both = _extend(tokenizer.source, lambda: (text for pair in pairs() for text in pair), num_tokens, config)
+        return Tokenizer(both, both, config)
+    source = _extend(tokenizer.source, lambda: (pair[0] for pair in pairs()), num_tokens, config)
+    target = _extend(tokenizer.target, lambda: (pair[1] for pair in pairs()), num_tokens, config)
+    return Tokenizer(source, target, config)
 
 
-def _extended(side: Side, texts: Texts, entries: int, settings: TokenizerSettings) -> Side:
-    preparation = side.preparation
-    words = count_words((preparation.mark(preparation.normalise(text)) for text in texts()), preparation)
-    return Side(_more(side.segmentation, words, entries, settings, lambda more: Side(more, preparation)), preparation)
+def _extend(language: LanguageTokenizer, texts: Texts, num_tokens: int, config: TokenizerConfig) -> LanguageTokenizer:
+    normalizer = language.normalizer
+    words = count_words((normalizer.escape_spaces(normalizer.normalize(text)) for text in texts()), normalizer)
+    return LanguageTokenizer(_extend_model(language, words, num_tokens, config), normalizer)
 
 
-def _more(
-    segmentation: Segmentation,
-    words: Mapping[str, int],
-    entries: int,
-    settings: TokenizerSettings,
-    side: Callable[[Segmentation], Side],
-) -> Segmentation:
-    match segmentation:
-        case Merges(pieces=pieces, merges=merges):
-            spelling = Merges(pieces + _new_characters(pieces, words, most=entries), merges)
-            if not isinstance(settings, Bpe):
-                return spelling
-            room = entries - (len(spelling.pieces) - len(pieces))
-            return _merged_further(spelling, words, side(spelling), room, least=settings.minimum_count)
-        case WholeWords(pieces=pieces):
-            least = settings.minimum_count if isinstance(settings, Words) else 1
-            often = {word for word, count in words.items() if count >= least}
-            new = sorted(often - set(pieces), key=lambda word: (-words[word], word))
-            return WholeWords(pieces + tuple(new[:entries]))
-        case Scores():
+def _extend_model(
+    language: LanguageTokenizer, words: Mapping[str, int], num_tokens: int, config: TokenizerConfig
+) -> SubwordModel:
+    match language.model:
+        case BpeModel(vocab=vocab, merges=merges):
+            with_characters = BpeModel(vocab + _new_characters(vocab, words, limit=num_tokens), merges)
+            if not isinstance(config, BpeConfig):
+                return with_characters
+            room = num_tokens - (len(with_characters.vocab) - len(vocab))
+            extended = LanguageTokenizer(with_characters, language.normalizer)
+            return _add_merges(with_characters, words, extended, room, min_frequency=config.min_frequency)
+        case WordModel(vocab=vocab):
+            min_frequency = config.min_frequency if isinstance(config, WordConfig) else 1
+            frequent = {word for word, count in words.items() if count >= min_frequency}
+            new = sorted(frequent - set(vocab), key=lambda word: (-words[word], word))
+            return WordModel(vocab + tuple(new[:num_tokens]))
+        case UnigramModel():
             raise ConfigError(
-                "extend_vocabulary: the vocabulary of a unigram model cannot be extended, for every score would "
-                "change; leave it out, or begin with a run whose tokenizer.kind is bpe"
+                "extend_vocabulary: the vocabulary of a unigram model cannot be extended, because every score would "
+                "change; leave it out, or start from a run with tokenizer.kind = bpe"
             )
         case _:
-            assert_never(segmentation)
+            assert_never(language.model)
 
 
-def _new_characters(pieces: Iterable[str], words: Mapping[str, int], *, most: int) -> tuple[str, ...]:
+def _new_characters(vocab: Iterable[str], words: Mapping[str, int], *, limit: int) -> tuple[str, ...]:
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
             counts[character] += count
-    new = [character for character in counts.keys() - set(pieces) if counts[character] >= SEEN]
-    return tuple(sorted(new, key=lambda character: (-counts[character], character))[:most])
+    new = [character for character in counts.keys() - set(vocab) if counts[character] >= MIN_CHARACTER_COUNT]
+    return tuple(sorted(new, key=lambda character: (-counts[character], character))[:limit])
 
 
-def _merged_further(segmentation: Merges, words: Mapping[str, int], side: Side, room: int, *, least: int) -> Merges:
-    """With the merges that byte pair encoding would make next on these words, most frequent pair first."""
-    counted = _Counted(side, words)
+def _add_merges(
+    model: BpeModel, words: Mapping[str, int], language: LanguageTokenizer, room: int, *, min_frequency: int
+) -> BpeModel:
+    """Add the merges that byte pair encoding would learn next on these words, most frequent pair first."""
+    counts = _PairCounts(language, words)
     new: list[Pair] = []
-    while len(new) < room and (best := counted.most_frequent(least=least)) is not None:
-        counted.merge(best)
+    while len(new) < room and (best := counts.most_frequent(min_frequency=min_frequency)) is not None:
+        counts.merge(best)
         new.append(best)
-    pieces = (*segmentation.pieces, *("".join(pair) for pair in new))
-    return Merges(pieces, (*segmentation.merges, *new))
+    vocab = (*model.vocab, *("".join(pair) for pair in new))
+    return BpeModel(vocab, (*model.merges, *new))
 
 
-class _Counted:
-    """Words as pieces, and how often each pair of neighbours occurs in them."""
+class _PairCounts:
+    """Words as tokens, and the frequency of each pair of adjacent tokens."""
 
-    def __init__(self, side: Side, words: Mapping[str, int]) -> None:
-        self._counts_of_words = list(words.values())
-        self._words = [list(_joinable(side, word)) for word in words]
+    def __init__(self, language: LanguageTokenizer, words: Mapping[str, int]) -> None:
+        self._word_counts = list(words.values())
+        self._words = [list(_mergeable_tokens(language, word)) for word in words]
         self._counts: Counter[Pair] = Counter()
-        self._places: defaultdict[Pair, set[int]] = defaultdict(set)
-        self._ids = {piece: index for index, piece in enumerate(side.segmentation.pieces)}
-        self._queue: list[tuple[int, int, int, Pair]] = []  # every count that a pair ever had, the greatest first
+        self._positions: defaultdict[Pair, set[int]] = defaultdict(set)
+        self._ids = {token: index for index, token in enumerate(language.model.vocab)}
+        self._queue: list[tuple[int, int, int, Pair]] = []  # all past counts of each pair, greatest first
         changed = set().union(*(self._count(place, sign=1) for place in range(len(self._words))))
-        self._enter(changed)
+        self._enqueue(changed)
 
-    def most_frequent(self, *, least: int) -> Pair | None:
-        """The pair to be merged next; ties in the order of the entries, and none whose whole is an entry already."""
+    def most_frequent(self, *, min_frequency: int) -> Pair | None:
+        """Return the next pair to merge; ties break by id, and pairs whose merge is a token already are skipped."""
         while self._queue:
             negative, _, _, pair = self._queue[0]
             if self._counts[pair] == -negative and "".join(pair) not in self._ids:
-                return pair if -negative >= least else None
+                return pair if -negative >= min_frequency else None
             heappop(self._queue)
         return None
 
     def merge(self, pair: Pair) -> None:
         self._ids["".join(pair)] = len(self._ids)
         changed: set[Pair] = set()
-        for place in sorted(self._places.pop(pair)):
+        for place in sorted(self._positions.pop(pair)):
             changed |= self._count(place, sign=-1)
             self._words[place] = list(_merge(self._words[place], pair))
             changed |= self._count(place, sign=1)
-        self._enter(changed)
+        self._enqueue(changed)
 
     def _count(self, place: int, *, sign: int) -> set[Pair]:
-        """Count the pairs of a word in or out, and return them."""
+        """Add or subtract the pairs of a word, and return them."""
         pairs = [(left, right) for left, right in pairwise(self._words[place]) if left and right]
         for pair in pairs:
-            self._counts[pair] += sign * self._counts_of_words[place]
+            self._counts[pair] += sign * self._word_counts[place]
             if sign > 0:
-                self._places[pair].add(place)
+                self._positions[pair].add(place)
         return set(pairs)
 
-    def _enter(self, pairs: Iterable[Pair]) -> None:
+    def _enqueue(self, pairs: Iterable[Pair]) -> None:
         for pair in pairs:
             if self._counts[pair] > 0:
                 heappush(self._queue, (-self._counts[pair], self._ids[pair[0]], self._ids[pair[1]], pair))
 
 
-def _joinable(side: Side, word: str) -> Iterator[str]:
-    """The pieces of a word; what is spelt in bytes or unknown is empty, for no piece can be made of it."""
-    for index in side.spell(word):
-        piece = side.segmentation.pieces[index]
-        yield piece if piece in word else ""
+def _mergeable_tokens(language: LanguageTokenizer, word: str) -> Iterator[str]:
+    """Yield the tokens of a word; byte and unknown tokens are empty, because they cannot be merged."""
+    for index in language.encode_word(word):
+        token = language.model.vocab[index]
+        yield token if token in word else ""
 
 
-def _merge(pieces: Iterable[str], pair: Pair) -> Iterator[str]:
+def _merge(tokens: Iterable[str], pair: Pair) -> Iterator[str]:
     waiting: str | None = None
-    for piece in pieces:
+    for token in tokens:
         if waiting is None:
-            waiting = piece
-        elif (waiting, piece) == pair:
-            yield waiting + piece
+            waiting = token
+        elif (waiting, token) == pair:
+            yield waiting + token
             waiting = None
         else:
             yield waiting
-            waiting = piece
+            waiting = token
     if waiting is not None:
         yield waiting

@@ -1,4 +1,4 @@
-"""One side of a tokenizer: text of one language to ids and back."""
+"""Tokenizer of one language: text to ids and back."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -6,127 +6,127 @@ from typing import final
 
 import numpy as np
 
-from dragoman.data.tokenizers.bpe_dropout import MergeTable
-from dragoman.data.tokenizers.normalization import Preparation
+from dragoman.data.tokenizers.bpe_dropout import BpeDropout
+from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.data.tokenizers.offsets import Span, encode_with_offsets
-from dragoman.data.tokenizers.streaming_decoder import Decoder
+from dragoman.data.tokenizers.streaming_decoder import StreamingDecoder
 from dragoman.data.tokenizers.vocabulary import (
-    BEGIN,
-    BYTES,
-    END,
+    BOS,
+    BYTE_TOKENS,
+    EOS,
     PAD,
-    SPECIALS,
-    UNKNOWN,
-    Merges,
-    Segmentation,
-    build_engine,
-    has_bytes,
+    SPECIAL_TOKENS,
+    UNK,
+    BpeModel,
+    SubwordModel,
+    build_hf_tokenizer,
+    has_byte_tokens,
 )
 
-UNKNOWN_MARK = "⁇"
-"""Written where a sequence holds the unknown symbol."""
+UNK_SURFACE = "⁇"
+"""Text of the unknown token in decoded output."""
 
 
 @final
-class Side:
-    """Text to ids and back; `decode(encode(text)) == normalise(text)` wherever nothing is unknown."""
+class LanguageTokenizer:
+    """Text to ids and back; `decode(encode(text)) == normalize(text)` unless a token is unknown."""
 
-    def __init__(self, segmentation: Segmentation, preparation: Preparation) -> None:
-        self.segmentation = segmentation
-        self.preparation = preparation
-        self._engine = build_engine(segmentation, preparation)
-        self._spelling = _spelling(segmentation.pieces, preparation)
+    def __init__(self, model: SubwordModel, normalizer: TextNormalizer) -> None:
+        self.model = model
+        self.normalizer = normalizer
+        self._hf_tokenizer = build_hf_tokenizer(model, normalizer)
+        self._token_bytes = _token_bytes(model.vocab, normalizer)
 
     def __len__(self) -> int:
-        """Entries of the vocabulary, special symbols included."""
-        return len(self.segmentation.pieces)
+        """Return the vocabulary size, special tokens included."""
+        return len(self.model.vocab)
 
-    def normalise(self, text: str) -> str:
-        """The text as the network sees it, and as `decode` gives it back."""
-        return self.preparation.normalise(text)
+    def normalize(self, text: str) -> str:
+        """Return the text as `decode` restores it."""
+        return self.normalizer.normalize(text)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without begin and end; an empty text has none, nor a blank one unless white space is kept."""
+        """Return the ids of a text, without BOS and EOS."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of many texts, in order, on all cores."""
-        return self._encode_prepared(self._prepared(texts))
+        """Return the ids of many texts, in order, computed on all cores."""
+        return self._encode_normalized(self._normalize_batch(texts))
 
-    def spell(self, unit: str) -> list[int]:
-        """Ids of a stretch of a marked text inside which pieces are learnt, such as `▁dog`, or of a part of one."""
-        return [token.id for token in self._engine.model.tokenize(unit)]
+    def encode_word(self, unit: str) -> list[int]:
+        """Return the ids of a pre-tokenized unit with escaped spaces, such as `▁dog`, or of a part of one."""
+        return [token.id for token in self._hf_tokenizer.model.tokenize(unit)]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
-        """Ids, and the span of the text itself, as it was before normalisation, that each stands for.
+        """Return the ids and the span of the original text, before normalization, of each id.
 
-        White space around a word is no part of its span.
+        White space around a word is not part of its span.
         """
-        bytes_begin = len(SPECIALS)
-        byte_ids = range(bytes_begin, bytes_begin + len(BYTES)) if has_bytes(self.segmentation.pieces) else range(0)
-        return encode_with_offsets(text, engine=self._engine, preparation=self.preparation, byte_ids=byte_ids)
+        first = len(SPECIAL_TOKENS)
+        byte_ids = range(first, first + len(BYTE_TOKENS)) if has_byte_tokens(self.model.vocab) else range(0)
+        return encode_with_offsets(text, tokenizer=self._hf_tokenizer, normalizer=self.normalizer, byte_ids=byte_ids)
 
     def encode_passages(self, passages: Sequence[str], *, continues: Sequence[bool]) -> list[list[int]]:
-        """Ids of the passages of long texts; those of a text, joined, are the ids of the text.
+        """Return the ids of passages of long texts; the ids of a text are those of its passages, concatenated.
 
-        A passage `continues` the text of the one before or begins one. It must end after a line break unless it is the
-        last of its text, and the line that follows must hold a letter or digit.
+        A passage `continues` the text of the passage before it or begins a text. Except at the end of a text, a passage
+        must end after a line break, and the next line must hold a letter or digit.
         """
-        mark, normalise = self.preparation.mark, self.preparation.normalise
-        return self._encode_prepared(
-            [mark(normalise(text), continues=follows) for text, follows in zip(passages, continues, strict=True)]
+        escape, normalize = self.normalizer.escape_spaces, self.normalizer.normalize
+        return self._encode_normalized(
+            [escape(normalize(text), continues=follows) for text, follows in zip(passages, continues, strict=True)]
         )
 
     def encode_with_dropout(
         self, texts: Sequence[str], *, probability: float, generator: np.random.Generator
     ) -> list[list[int]]:
-        """Ids under BPE dropout (Provilkov et al., 2020); the draws come from `generator`."""
-        split = self._engine.pre_tokenizer.pre_tokenize_str
-        words = [[word for word, _ in split(text)] if text else [] for text in self._prepared(texts)]
-        return self._merge_table.segment(words, probability=probability, generator=generator)
+        """Return ids under BPE dropout (Provilkov et al., 2020), drawn from `generator`."""
+        split = self._hf_tokenizer.pre_tokenizer.pre_tokenize_str
+        words = [[word for word, _ in split(text)] if text else [] for text in self._normalize_batch(texts)]
+        return self._bpe_dropout.encode(words, probability=probability, generator=generator)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of a sequence: begin, end and padding are skipped, an unknown symbol is written `⁇`.
+        """Return the text of a sequence; BOS, EOS and PAD are skipped, an unknown token becomes `⁇`.
 
-        Bytes that are no UTF-8, which only a network writes, become U+FFFD. The text never holds a line break unless
-        white space is kept.
+        Bytes that are not UTF-8 become U+FFFD. The text holds no line break unless white space is kept.
         """
-        spelt = b"".join([self._spelling[index] for index in ids])
-        return self.preparation.unmark(spelt.decode("utf-8", errors="replace"))
+        encoded = b"".join([self._token_bytes[index] for index in ids])
+        return self.normalizer.unescape_spaces(encoded.decode("utf-8", errors="replace"))
 
-    def decoder(self, after: Iterable[int] = ()) -> Decoder:
-        """What `decode` gives, id by id, for a sequence that goes on `after` these ids."""
-        decoder = Decoder(self._spelling, self.preparation)
+    def streaming_decoder(self, after: Iterable[int] = ()) -> StreamingDecoder:
+        """Return a decoder that gives the text of `decode` id by id, for a sequence that continues the ids `after`."""
+        decoder = StreamingDecoder(self._token_bytes, self.normalizer)
         for index in after:
             decoder.add(index)
         return decoder
 
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Readable pieces: `▁dog`, `s`, `<0xC3>`, `<end>`; where white space is kept, ` ` is the sign `▁` itself."""
-        pieces = self.segmentation.pieces
-        return [pieces[index][1:] if index < len(SPECIALS) else pieces[index] for index in ids]
+    def ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return readable tokens: `▁dog`, `s`, `<0xC3>`, `<eos>`; if white space is kept, ` ` stands for `▁` itself."""
+        vocab = self.model.vocab
+        return [vocab[index][1:] if index < len(SPECIAL_TOKENS) else vocab[index] for index in ids]
 
     @cached_property
-    def _merge_table(self) -> MergeTable:
-        if not isinstance(self.segmentation, Merges):
-            raise TypeError("dropout of merges needs byte pair encoding")
-        return MergeTable(self.segmentation, plain=self.spell)
+    def _bpe_dropout(self) -> BpeDropout:
+        if not isinstance(self.model, BpeModel):
+            raise TypeError("BPE dropout needs byte pair encoding")
+        return BpeDropout(self.model, plain=self.encode_word)
 
-    def _encode_prepared(self, prepared: Sequence[str]) -> list[list[int]]:
-        encodings = self._engine.encode_batch_fast(prepared, add_special_tokens=False)
+    def _encode_normalized(self, texts: Sequence[str]) -> list[list[int]]:
+        encodings = self._hf_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
-    def _prepared(self, texts: Sequence[str]) -> list[str]:
-        mark, normalise = self.preparation.mark, self.preparation.normalise
-        return [mark(normalise(text)) for text in texts]
+    def _normalize_batch(self, texts: Sequence[str]) -> list[str]:
+        escape, normalize = self.normalizer.escape_spaces, self.normalizer.normalize
+        return [escape(normalize(text)) for text in texts]
 
 
-def _spelling(pieces: tuple[str, ...], preparation: Preparation) -> list[bytes]:
-    """What each id writes into a marked text, as bytes."""
-    spelling = [piece.encode() for piece in pieces]
-    for index in (PAD, BEGIN, END):
-        spelling[index] = b""
-    spelling[UNKNOWN] = (UNKNOWN_MARK if preparation.whitespace == "keep" else f" {UNKNOWN_MARK} ").encode()
-    if has_bytes(pieces):
-        spelling[len(SPECIALS) : len(SPECIALS) + len(BYTES)] = [bytes([byte]) for byte in range(256)]
-    return spelling
+def _token_bytes(vocab: tuple[str, ...], normalizer: TextNormalizer) -> list[bytes]:
+    """Return the bytes that each id writes into a text with escaped spaces."""
+    encoded = [token.encode() for token in vocab]
+    for index in (PAD, BOS, EOS):
+        encoded[index] = b""
+    encoded[UNK] = (UNK_SURFACE if normalizer.whitespace == "keep" else f" {UNK_SURFACE} ").encode()
+    if has_byte_tokens(vocab):
+        first = len(SPECIAL_TOKENS)
+        encoded[first : first + len(BYTE_TOKENS)] = [bytes([byte]) for byte in range(256)]
+    return encoded

@@ -1,7 +1,6 @@
-"""What happens to a text before it is segmented: Unicode form, casing, white space, and where words may be cut.
+"""Text normalization before segmentation: Unicode form, casing, white space and pre-tokenization.
 
-Everything here loses nothing beyond what `normalise` states: the segments of a prepared text, joined, are the
-normalised text again.
+Nothing is lost beyond what `normalize` states: the tokens of a text, joined, are the normalized text.
 """
 
 import re
@@ -9,14 +8,14 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-Normalisation = Literal["none", "nfc", "nfkc"]
+Normalization = Literal["none", "nfc", "nfkc"]
 Casing = Literal["preserve", "lower"]
 Whitespace = Literal["collapse", "keep"]
 
 SPACE = "▁"
-"""Stands for a space inside pieces (Kudo and Richardson, 2018).
+"""Symbol for a space inside tokens (Kudo and Richardson, 2018).
 
-Where white space is collapsed, the sign itself is replaced by an underscore; where it is kept, a space stands for it.
+If white space is collapsed, `▁` in a text becomes an underscore; if white space is kept, it becomes a space.
 """
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -24,20 +23,20 @@ _SWAPPED = str.maketrans({" ": SPACE, SPACE: " "})
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """How a text is made ready for segmentation; written to `tokenizer.json`."""
+class TextNormalizer:
+    """Normalization and pre-tokenization of a text; written to `tokenizer.json`."""
 
-    normalisation: Normalisation = "nfc"
+    normalization: Normalization = "nfc"
     casing: Casing = "preserve"
-    words_begin_with_space: bool = True
+    add_prefix_space: bool = True
     split_punctuation: bool = True
     split_digits: bool = True
     whitespace: Whitespace = "collapse"
 
-    def normalise(self, text: str) -> str:
-        """The text as the network sees it: runs of white space are one space, none at either end, unless they are kept.
+    def normalize(self, text: str) -> str:
+        """Normalize a text; unless white space is kept, collapse its runs to one space and strip both ends.
 
-        Applying it twice is applying it once. A lone surrogate, which no file can hold, becomes U+FFFD.
+        The function is idempotent. A lone surrogate, which no file can hold, becomes U+FFFD.
         """
         if not text.isascii():
             text = self._fold(_SURROGATE.sub("\ufffd", text))
@@ -47,30 +46,30 @@ class Preparation:
                 text = self._fold(text)
         return text if self.whitespace == "keep" else " ".join(text.split())
 
-    def mark(self, normalised: str, *, continues: bool = False) -> str:
-        """A normalised text with its spaces written as `▁`.
+    def escape_spaces(self, normalized: str, *, continues: bool = False) -> str:
+        """Write the spaces of a normalized text as `▁`.
 
-        Where white space is collapsed, one stands also before the first word if words begin with it, or if the text
-        `continues` another one.
+        If white space is collapsed, `▁` also precedes the first word if `add_prefix_space` is set or if the text
+        `continues` another text.
         """
         if self.whitespace == "keep":
-            return normalised.translate(_SWAPPED)
-        if not normalised:
+            return normalized.translate(_SWAPPED)
+        if not normalized:
             return ""
-        marked = normalised.replace(" ", SPACE)
-        return SPACE + marked if self.words_begin_with_space or continues else marked
+        escaped = normalized.replace(" ", SPACE)
+        return SPACE + escaped if self.add_prefix_space or continues else escaped
 
-    def unmark(self, marked: str) -> str:
-        """The normalised text that was marked so."""
+    def unescape_spaces(self, escaped: str) -> str:
+        """Invert `escape_spaces`."""
         if self.whitespace == "keep":
-            return marked.translate(_SWAPPED)
-        return " ".join(marked.replace(SPACE, " ").split())
+            return escaped.translate(_SWAPPED)
+        return " ".join(escaped.replace(SPACE, " ").split())
 
-    def pattern(self) -> str:
-        r"""The regular expression of the units inside which pieces are learnt (Oniguruma syntax).
+    def pretokenization_pattern(self) -> str:
+        r"""Return the regular expression of the units inside which tokens are learned (Oniguruma syntax).
 
-        `<` always stands alone: so no text can ever spell the name of a byte, `<0x41>`. White space that is kept makes
-        units of its own: up to a line break, else up to the last space before a word, which is the word's.
+        `<` is always a unit of its own, so that no text can spell the name of a byte token such as `<0x41>`. If white
+        space is kept, it forms units that end at a line break or before the last space in front of a word.
         """
         start = f"{SPACE}?"
         alone = r"[\p{P}\p{S}&&[^▁]]" if self.split_punctuation else "<"
@@ -85,7 +84,7 @@ class Preparation:
         return rf"{start}{alone}{number}|{start}[^{others}\s]+|{spaces}"
 
     def _fold(self, text: str) -> str:
-        match self.normalisation:
+        match self.normalization:
             case "none":
                 folded = text
             case "nfc":

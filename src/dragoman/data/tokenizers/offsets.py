@@ -1,7 +1,7 @@
-"""Where each token stands in the text that a person wrote, before it was normalised.
+"""Offsets of tokens in the original text, before normalization.
 
-Normalising is followed character by character. What Unicode composes, such as a letter and the marks after it, is
-normalised as a whole, and all that comes of it stands for all of it.
+Normalization is aligned character by character. Characters that Unicode composes, such as a letter and its marks, are
+normalized as a unit, and every resulting character has the span of the unit.
 """
 
 import unicodedata
@@ -11,56 +11,56 @@ from typing import Literal, assert_never
 
 import tokenizers
 
-from dragoman.data.tokenizers.normalization import SPACE, Preparation
+from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
 
 Form = Literal["NFC", "NFKC"]
 Span = tuple[int, int]
-"""The first character of a text that is meant, and the one after the last."""
+"""First character of a range of a text, and the character after the last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
-    """A text with the span of another text that each of its characters stands for."""
+class AlignedText:
+    """Normalized text with the span of the original text for each character."""
 
     text: str
     spans: list[Span]
 
 
-def trace(text: str, preparation: Preparation) -> Traced:
-    """`preparation.normalise(text)`, each character with the span of `text` that it stands for.
+def normalize_with_offsets(text: str, normalizer: TextNormalizer) -> AlignedText:
+    """Normalize a text and return the span of the original text for each character.
 
-    Where white space is collapsed, the space between two words stands for all that was between them.
+    If white space is collapsed, the space between two words has the span of all white space between them.
     """
-    traced = Traced(text, [(place, place + 1) for place in range(len(text))])
-    if not traced.text.isascii():
-        traced = _folded(Traced(_without_surrogates(text), traced.spans), preparation)
-    if preparation.casing == "lower":
-        traced = _lowered(traced)
-        if not traced.text.isascii():
-            traced = _folded(traced, preparation)
-    return traced if preparation.whitespace == "keep" else _single_spaced(traced)
+    aligned = AlignedText(text, [(place, place + 1) for place in range(len(text))])
+    if not aligned.text.isascii():
+        aligned = _folded(AlignedText(_without_surrogates(text), aligned.spans), normalizer)
+    if normalizer.casing == "lower":
+        aligned = _lowered(aligned)
+        if not aligned.text.isascii():
+            aligned = _folded(aligned, normalizer)
+    return aligned if normalizer.whitespace == "keep" else _single_spaced(aligned)
 
 
 def encode_with_offsets(
-    text: str, *, engine: tokenizers.Tokenizer, preparation: Preparation, byte_ids: range
+    text: str, *, tokenizer: tokenizers.Tokenizer, normalizer: TextNormalizer, byte_ids: range
 ) -> tuple[list[int], list[Span]]:
-    """The ids of a text, and the span of it that each of them stands for.
+    """Return the ids of a text and the span of the original text for each id.
 
-    White space around a word is no part of its span; a token of nothing but white space has the span of that, which is
-    empty before the first word. The tokens of one character, such as its bytes, all have its span.
+    White space around a word is not part of its span. A token of white space has the span of the white space, which is
+    empty before the first word. Byte tokens have the span of their character.
     """
-    traced = trace(text, preparation)
-    marked = preparation.mark(traced.text)
-    if len(marked) > len(traced.text):  # by the space that words begin with, before the first
-        begin = traced.spans[0][0]
-        traced = Traced(f" {traced.text}", [(begin, begin), *traced.spans])
-    encoding = engine.encode(marked, add_special_tokens=False)
-    characters = _characters(encoding.ids, encoding.offsets, marked, byte_ids)
-    return encoding.ids, [_span(traced, where) for where in characters]
+    aligned = normalize_with_offsets(text, normalizer)
+    escaped = normalizer.escape_spaces(aligned.text)
+    if len(escaped) > len(aligned.text):  # the prefix space before the first word
+        begin = aligned.spans[0][0]
+        aligned = AlignedText(f" {aligned.text}", [(begin, begin), *aligned.spans])
+    encoding = tokenizer.encode(escaped, add_special_tokens=False)
+    characters = _characters(encoding.ids, encoding.offsets, escaped, byte_ids)
+    return encoding.ids, [_span(aligned, where) for where in characters]
 
 
-def _characters(ids: Sequence[int], ends: Sequence[Span], marked: str, byte_ids: range) -> Iterator[Span]:
-    """The characters of the marked text that each token spells; bytes are counted here, until a character is whole."""
+def _characters(ids: Sequence[int], ends: Sequence[Span], escaped: str, byte_ids: range) -> Iterator[Span]:
+    """Yield the range of escaped characters of each token; byte tokens are counted until a character is complete."""
     cursor = spelt = 0
     for index, (_, end) in zip(ids, ends, strict=True):
         if index not in byte_ids:
@@ -69,68 +69,68 @@ def _characters(ids: Sequence[int], ends: Sequence[Span], marked: str, byte_ids:
             continue
         yield cursor, cursor + 1
         spelt += 1
-        if spelt == len(marked[cursor].encode()):
+        if spelt == len(escaped[cursor].encode()):
             cursor, spelt = cursor + 1, 0
 
 
-def _span(traced: Traced, where: Span) -> Span:
+def _span(aligned: AlignedText, where: Span) -> Span:
     places = range(*where)
-    visible = [place for place in places if not traced.text[place].isspace()] or places
-    return traced.spans[visible[0]][0], traced.spans[visible[-1]][1]
+    visible = [place for place in places if not aligned.text[place].isspace()] or places
+    return aligned.spans[visible[0]][0], aligned.spans[visible[-1]][1]
 
 
 def _without_surrogates(text: str) -> str:
     return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
-def _lowered(traced: Traced) -> Traced:
-    """In lower case; what stands around a letter may change what it becomes (the final sigma), never its length."""
-    pairs = zip(traced.text, traced.spans, strict=True)
-    return Traced(traced.text.lower(), [span for character, span in pairs for _ in character.lower()])
+def _lowered(aligned: AlignedText) -> AlignedText:
+    """Lowercase; the context of a letter may change its form (final sigma), but never its length."""
+    pairs = zip(aligned.text, aligned.spans, strict=True)
+    return AlignedText(aligned.text.lower(), [span for character, span in pairs for _ in character.lower()])
 
 
-def _folded(traced: Traced, preparation: Preparation) -> Traced:
-    """In the Unicode form; where spaces become `▁`, the sign itself becomes an underscore."""
-    match preparation.normalisation:
+def _folded(aligned: AlignedText, normalizer: TextNormalizer) -> AlignedText:
+    """Apply the Unicode form; if white space is collapsed, `▁` becomes an underscore."""
+    match normalizer.normalization:
         case "none":
-            folded = traced
+            folded = aligned
         case "nfc":
-            folded = _normalised(traced, "NFC")
+            folded = _unicode_normalized(aligned, "NFC")
         case "nfkc":
-            folded = _normalised(traced, "NFKC")
+            folded = _unicode_normalized(aligned, "NFKC")
         case _:
-            assert_never(preparation.normalisation)
-    text = folded.text if preparation.whitespace == "keep" else folded.text.replace(SPACE, "_")
-    return Traced(text, folded.spans)
+            assert_never(normalizer.normalisation)
+    text = folded.text if normalizer.whitespace == "keep" else folded.text.replace(SPACE, "_")
+    return AlignedText(text, folded.spans)
 
 
-def _normalised(traced: Traced, form: Form) -> Traced:
+def _unicode_normalized(aligned: AlignedText, form: Form) -> AlignedText:
     characters: list[str] = []
     spans: list[Span] = []
-    for start, end in _clusters(traced.text, form):
-        cluster = traced.text[start:end]
+    for start, end in _clusters(aligned.text, form):
+        cluster = aligned.text[start:end]
         folded = unicodedata.normalize(form, cluster)
         characters.append(folded)
         if folded == cluster:
-            spans += traced.spans[start:end]
+            spans += aligned.spans[start:end]
         else:
-            spans += [(traced.spans[start][0], traced.spans[end - 1][1])] * len(folded)
-    return Traced("".join(characters), spans)
+            spans += [(aligned.spans[start][0], aligned.spans[end - 1][1])] * len(folded)
+    return AlignedText("".join(characters), spans)
 
 
 def _clusters(text: str, form: Form) -> Iterator[Span]:
-    """The text cut wherever both sides can be normalised apart."""
+    """Split a text wherever both sides can be normalized independently."""
     start = 0
     for place in range(1, len(text)):
-        if _apart(text, start, place, form):
+        if _is_independent(text, start, place, form):
             yield start, place
             start = place
     if text:
         yield start, len(text)
 
 
-def _apart(text: str, start: int, place: int, form: Form) -> bool:
-    """Whether the character at `place` neither moves among the marks before it nor composes with what is before it."""
+def _is_independent(text: str, start: int, place: int, form: Form) -> bool:
+    """Return whether the character at `place` is normalized independently of the characters before it."""
     character = text[place]
     if character.isascii():
         return True
@@ -142,11 +142,11 @@ def _apart(text: str, start: int, place: int, form: Form) -> bool:
     return unicodedata.normalize(form, before + character) == apart
 
 
-def _single_spaced(traced: Traced) -> Traced:
+def _single_spaced(aligned: AlignedText) -> AlignedText:
     characters: list[str] = []
     spans: list[Span] = []
     gap: Span | None = None
-    for character, span in zip(traced.text, traced.spans, strict=True):
+    for character, span in zip(aligned.text, aligned.spans, strict=True):
         if character.isspace():
             gap = span if gap is None else (gap[0], span[1])
             continue
@@ -156,4 +156,4 @@ def _single_spaced(traced: Traced) -> Traced:
         gap = None
         characters.append(character)
         spans.append(span)
-    return Traced("".join(characters), spans)
+    return AlignedText("".join(characters), spans)

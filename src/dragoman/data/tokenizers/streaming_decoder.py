@@ -1,45 +1,45 @@
-"""From ids to text one id at a time, as a network writes them."""
+"""Decoding of ids to text one id at a time, as a model generates them."""
 
 import codecs
 from collections.abc import Sequence
 from typing import final
 
-from dragoman.data.tokenizers.normalization import SPACE, Preparation
+from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
 
 
 @final
-class Decoder:
-    """Gives the text of a sequence as soon as it is certain.
+class StreamingDecoder:
+    """Incremental decoder that returns text as soon as it is final.
 
-    What `add` and at last `finish` give is, joined, what `Side.decode` gives for all the ids together: half a character
-    waits for its other half, and where white space is collapsed a space waits for the word after it.
+    The results of `add` and `finish`, joined, equal `LanguageTokenizer.decode` of all ids: an incomplete character waits
+    for its last byte, and a space waits for the next word if white space is collapsed.
     """
 
-    def __init__(self, spelling: Sequence[bytes], preparation: Preparation) -> None:
-        """`spelling` holds what each id writes into a marked text."""
-        self._spelling = spelling
-        self._preparation = preparation
+    def __init__(self, token_bytes: Sequence[bytes], normalizer: TextNormalizer) -> None:
+        """`token_bytes` holds the bytes that each id writes into a text with escaped spaces."""
+        self._token_bytes = token_bytes
+        self._normalizer = normalizer
         self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._begun = False
         self._space = False
 
     def add(self, index: int) -> str:
-        """The text that the next id makes certain; often none."""
-        return self._certain(self._bytes.decode(self._spelling[index]))
+        """Return the text that the next id makes final, often none."""
+        return self._final_text(self._bytes.decode(self._token_bytes[index]))
 
     def finish(self) -> str:
-        """What is left when the sequence ends: U+FFFD for half a character."""
-        return self._certain(self._bytes.decode(b"", final=True))
+        """Return the rest of the text: U+FFFD for an incomplete character."""
+        return self._final_text(self._bytes.decode(b"", final=True))
 
-    def _certain(self, marked: str) -> str:
-        text = self._preparation.unmark(marked)
-        if self._preparation.whitespace == "keep" or not marked:
+    def _final_text(self, escaped: str) -> str:
+        text = self._normalizer.unescape_spaces(escaped)
+        if self._normalizer.whitespace == "keep" or not escaped:
             return text
         if not text:
             self._space = True
             return ""
-        before = " " if self._begun and (self._space or _is_space(marked[0])) else ""
-        self._begun, self._space = True, _is_space(marked[-1])
+        before = " " if self._begun and (self._space or _is_space(escaped[0])) else ""
+        self._begun, self._space = True, _is_space(escaped[-1])
         return before + text
 
 

@@ -1,4 +1,4 @@
-"""A tokenizer of two languages and its file."""
+"""Tokenizer of a language pair and its file."""
 
 import hashlib
 import json
@@ -10,16 +10,15 @@ from typing import Any, Self, assert_never, final
 from pydantic import TypeAdapter
 
 from dragoman.atomic import write_atomically
-from dragoman.data.tokenizers.config import TokenizerSettings
-from dragoman.data.tokenizers.language_tokenizer import Side
-from dragoman.data.tokenizers.normalization import Preparation
-from dragoman.data.tokenizers.trainers import Texts, learn
-from dragoman.data.tokenizers.vocabulary import SPECIALS, Merges, Scores, Segmentation, WholeWords
+from dragoman.data.tokenizers.config import TokenizerConfig
+from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
+from dragoman.data.tokenizers.normalization import TextNormalizer
+from dragoman.data.tokenizers.trainers import Texts, train_model
+from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
 from dragoman.errors import ConfigError, DataError
 
 FORMAT = "dragoman.tokenizer"
-VERSION = 2
-"""Of files that keep white space; those that collapse it are as they always were, of version 1."""
+FORMAT_VERSION = 3
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 Tree = dict[str, Any]
@@ -27,69 +26,70 @@ Tree = dict[str, Any]
 
 @final
 class Tokenizer:
-    """Text to ids and back for the source and the target, which may be one and the same `Side`."""
+    """Text to ids and back for source and target, which may share one `LanguageTokenizer`."""
 
-    def __init__(self, source: Side, target: Side, settings: TokenizerSettings) -> None:
+    def __init__(self, source: LanguageTokenizer, target: LanguageTokenizer, config: TokenizerConfig) -> None:
         self.source = source
         self.target = target
-        self.settings = settings
+        self.config = config
 
     @classmethod
-    def train(cls, pairs: Pairs, settings: TokenizerSettings) -> Self:
-        """Learn the vocabularies from (source, target) texts; `pairs` is called for every pass over them.
+    def train(cls, pairs: Pairs, config: TokenizerConfig) -> Self:
+        """Train the vocabularies on (source, target) texts; `pairs` is called once per pass.
 
-        The same texts give the same tokenizer. Raises DataError where there is no text.
+        The same texts give the same tokenizer. Raises DataError if there is no text.
         """
-        preparation = settings.preparation()
-        if settings.shared:
-            both = Side(learn(lambda: (text for pair in pairs() for text in pair), settings), preparation)
-            return cls(both, both, settings)
-        source = Side(learn(lambda: (pair[0] for pair in pairs()), settings), preparation)
-        target = Side(learn(lambda: (pair[1] for pair in pairs()), settings), preparation)
-        return cls(source, target, settings)
+        normalizer = config.normalizer()
+        if config.shared:
+            both = train_model(lambda: (text for pair in pairs() for text in pair), config)
+            shared = LanguageTokenizer(both, normalizer)
+            return cls(shared, shared, config)
+        source = LanguageTokenizer(train_model(lambda: (pair[0] for pair in pairs()), config), normalizer)
+        target = LanguageTokenizer(train_model(lambda: (pair[1] for pair in pairs()), config), normalizer)
+        return cls(source, target, config)
 
     @classmethod
-    def train_on_texts(cls, texts: Texts, settings: TokenizerSettings) -> Self:
-        """Learn one vocabulary from single texts, which is that of both sides; `texts` is called for every pass.
+    def train_on_texts(cls, texts: Texts, config: TokenizerConfig) -> Self:
+        """Train one vocabulary on single texts, shared by both sides; `texts` is called once per pass.
 
-        Raises DataError where there is no text, ConfigError where a vocabulary for each side is asked for.
+        Raises DataError if there is no text, ConfigError if the configuration wants two vocabularies.
         """
-        if not settings.shared:
-            raise ConfigError("tokenizer.shared = false: single texts have one side, with one vocabulary; leave it out")
-        both = Side(learn(texts, settings), settings.preparation())
-        return cls(both, both, settings)
+        if not config.shared:
+            raise ConfigError("tokenizer.shared = false: single texts have one side and one vocabulary; leave it out")
+        shared = LanguageTokenizer(train_model(texts, config), config.normalizer())
+        return cls(shared, shared, config)
 
     @property
     def shared(self) -> bool:
-        """Whether both languages have one vocabulary."""
+        """Whether source and target share one vocabulary."""
         return self.source is self.target
 
     @property
     def fingerprint(self) -> str:
-        """Equal for tokenizers that give the same ids for every text."""
-        return _digest(_sides(self.source, self.target))
+        """Hash that is equal for tokenizers that give the same ids for every text."""
+        return _digest(_languages_to_json(self.source, self.target))
 
     def save(self, path: Path) -> None:
-        """Write the file whole or not at all. Raises RunError where the disk refuses."""
-        sides = _sides(self.source, self.target)
+        """Write the file atomically. Raises RunError if it cannot be written."""
+        languages = _languages_to_json(self.source, self.target)
         tree = {
             "format": FORMAT,
-            "version": 1 if self.settings.whitespace == "collapse" else VERSION,
-            "fingerprint": _digest(sides),
-            "settings": _without_default(self.settings.model_dump(mode="json")),
-            **sides,
+            "format_version": FORMAT_VERSION,
+            "fingerprint": _digest(languages),
+            "config": self.config.model_dump(mode="json"),
+            **languages,
         }
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file written by `save`. Raises DataError where it is missing, damaged or of a newer version."""
+        """Read a file written by `save`. Raises DataError if it is missing, damaged or of another version."""
         tree = _read(path)
         try:
-            settings: TokenizerSettings = TypeAdapter(TokenizerSettings).validate_python(tree["settings"])
-            source = _side(tree["source"])
-            target = source if tree["target"] is None else _side(tree["target"])
-            tokenizer = cls(source, target, settings)
+            config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
+            source = _language_from_json(tree["source"])
+            target = source if tree["target"] is None else _language_from_json(tree["target"])
+            tokenizer = cls(source, target, config)
         except Exception as error:
             # The library raises plain `Exception` for merges that do not fit its vocabulary.
             raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
@@ -98,7 +98,7 @@ class Tokenizer:
         return tokenizer
 
 
-_REMEDY = "copy the file again from the run it belongs to, or train anew"
+_REMEDY = "copy the file again from the run it belongs to, or train again"
 
 
 def _read(path: Path) -> Tree:
@@ -110,58 +110,51 @@ def _read(path: Path) -> Tree:
         raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise DataError(f"{path}: not a tokenizer of dragoman; give the tokenizer.json of a run")
-    if tree.get("version") not in range(1, VERSION + 1):
-        raise DataError(
-            f"{path}: tokenizer of version {tree.get('version')}, but this program reads 1 to {VERSION}; "
-            "update dragoman"
-        )
+    version = tree.get("format_version", tree.get("version"))
+    if version != FORMAT_VERSION:
+        remedy = "update dragoman" if isinstance(version, int) and version > FORMAT_VERSION else "train again"
+        raise DataError(f"{path}: tokenizer of version {version}, but this program reads {FORMAT_VERSION}; {remedy}")
     return tree
 
 
-def _sides(source: Side, target: Side) -> Tree:
-    return {"source": _tree(source), "target": None if source is target else _tree(target)}
+def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> Tree:
+    return {"source": _language_to_json(source), "target": None if source is target else _language_to_json(target)}
 
 
-def _tree(side: Side) -> Tree:
-    preparation = _without_default(asdict(side.preparation))
-    return {"preparation": preparation, "segmentation": _segmentation_tree(side.segmentation)}
+def _language_to_json(language: LanguageTokenizer) -> Tree:
+    return {"normalizer": asdict(language.normalizer), "model": _model_to_json(language.model)}
 
 
-def _without_default(tree: Tree) -> Tree:
-    """Files say nothing of white space that is collapsed, as they did before it could be kept."""
-    return {key: value for key, value in tree.items() if (key, value) != ("whitespace", "collapse")}
+def _language_from_json(tree: Tree) -> LanguageTokenizer:
+    normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
+    return LanguageTokenizer(_model_from_json(tree["model"]), normalizer)
 
 
-def _segmentation_tree(segmentation: Segmentation) -> Tree:
-    match segmentation:
-        case Merges(pieces=pieces, merges=merges):
-            return {"kind": "merges", "pieces": list(pieces), "merges": [list(pair) for pair in merges]}
-        case Scores(pieces=pieces, scores=scores):
-            return {"kind": "scores", "pieces": list(pieces), "scores": list(scores)}
-        case WholeWords(pieces=pieces):
-            return {"kind": "words", "pieces": list(pieces)}
+def _model_to_json(model: SubwordModel) -> Tree:
+    match model:
+        case BpeModel(vocab=vocab, merges=merges):
+            return {"kind": "bpe", "vocab": list(vocab), "merges": [list(pair) for pair in merges]}
+        case UnigramModel(vocab=vocab, scores=scores):
+            return {"kind": "unigram", "vocab": list(vocab), "scores": list(scores)}
+        case WordModel(vocab=vocab):
+            return {"kind": "words", "vocab": list(vocab)}
         case _:
-            assert_never(segmentation)
+            assert_never(model)
 
 
-def _side(tree: Tree) -> Side:
-    preparation = TypeAdapter(Preparation).validate_python(tree["preparation"])
-    return Side(_segmentation(tree["segmentation"]), preparation)
-
-
-def _segmentation(tree: Tree) -> Segmentation:
-    pieces = tuple(tree["pieces"])
-    if pieces[: len(SPECIALS)] != SPECIALS or len(set(pieces)) != len(pieces):
-        raise ValueError("the vocabulary lacks its special symbols or holds an entry twice")
+def _model_from_json(tree: Tree) -> SubwordModel:
+    vocab = tuple(tree["vocab"])
+    if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
+        raise ValueError("the vocabulary lacks its special tokens or holds a token twice")
     match tree["kind"]:
-        case "merges":
-            return Merges(pieces, tuple((left, right) for left, right in tree["merges"]))
-        case "scores":
-            return Scores(pieces, tuple(float(score) for score in tree["scores"]))
+        case "bpe":
+            return BpeModel(vocab, tuple((left, right) for left, right in tree["merges"]))
+        case "unigram":
+            return UnigramModel(vocab, tuple(float(score) for score in tree["scores"]))
         case "words":
-            return WholeWords(pieces)
+            return WordModel(vocab)
         case kind:
-            raise ValueError(f"unknown kind of segmentation {kind!r}")
+            raise ValueError(f"unknown kind of model {kind!r}")
 
 
 def _digest(tree: Tree) -> str:

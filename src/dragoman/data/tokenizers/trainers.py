@@ -1,80 +1,178 @@
-"""Learning the pieces of a vocabulary from a corpus; the same corpus always gives the same vocabulary."""
+"""Training of subword models; the same corpus always gives the same model."""
 
+import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from itertools import cycle, islice
 from typing import Any, assert_never
 
 import tokenizers
 from tokenizers import Regex, models, pre_tokenizers, trainers
 
-from dragoman.data.tokenizers.config import Bpe, Characters, TokenizerSettings, Unigram, Words, reserved
-from dragoman.data.tokenizers.normalization import Preparation
-from dragoman.data.tokenizers.unigram import learn_unigram
-from dragoman.data.tokenizers.vocabulary import SPECIALS, Merges, Scores, Segmentation, WholeWords
+from dragoman.data.tokenizers.config import (
+    BpeConfig,
+    CharacterConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordConfig,
+    reserved_tokens,
+)
+from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
+from dragoman.data.tokenizers.vocabulary import (
+    SPECIAL_TOKENS,
+    BpeModel,
+    SubwordModel,
+    UnigramModel,
+    WordModel,
+    with_pretokenizer,
+)
 from dragoman.errors import DataError
 
 Texts = Callable[[], Iterable[str]]
 
+MAX_TOKEN_LENGTH = 16
+"""Characters of a token of a unigram model."""
+MAX_UNIT_BYTES = 2**16
+"""Size above which SentencePiece skips a unit."""
+MAX_UNITS = 5_000_000
+"""Units that SentencePiece holds in memory, repetitions included; of a larger corpus, every n-th unit is read."""
 
-def learn(texts: Texts, settings: TokenizerSettings) -> Segmentation:
-    """The segmentation of texts, which are asked for once a pass. Raises DataError where there is no text at all."""
-    preparation = settings.preparation()
-    match settings:
-        case Bpe():
-            learnt: Segmentation = _learn_merges(lambda: _prepared(texts(), preparation), settings)
-        case Unigram():
-            learnt = _learn_scores(_prepared(texts(), preparation), settings)
-        case Characters():
-            learnt = _learn_characters(_prepared(texts(), preparation), settings)
-        case Words():
-            learnt = _learn_words(_prepared(texts(), preparation), settings)
+_PLACEHOLDERS = {character: chr(0xFDD0 + place) for place, character in enumerate([SPACE, " ", "\t", "\n", "\r"])}
+"""Noncharacters for the characters that SentencePiece treats in a way of its own."""
+_TO_PLACEHOLDERS = str.maketrans(_PLACEHOLDERS)
+_FROM_PLACEHOLDERS = str.maketrans({placeholder: character for character, placeholder in _PLACEHOLDERS.items()})
+
+
+def train_model(texts: Texts, config: TokenizerConfig) -> SubwordModel:
+    """Train on texts; `texts` is called once per pass. Raises DataError if there is no text."""
+    normalizer = config.normalizer()
+    match config:
+        case BpeConfig():
+            model: SubwordModel = _train_bpe(lambda: _normalized(texts(), normalizer), config)
+        case UnigramConfig():
+            model = _train_unigram(lambda: _normalized(texts(), normalizer), config)
+        case CharacterConfig():
+            model = _collect_characters(_normalized(texts(), normalizer), config)
+        case WordConfig():
+            model = _collect_words(_normalized(texts(), normalizer), config)
         case _:
-            assert_never(settings)
-    if learnt.pieces[-1] in reserved(byte_fallback=True):
-        raise DataError("tokenizer: the corpus holds no text to learn a vocabulary from; check the training files")
-    return learnt
+            assert_never(config)
+    if model.vocab[-1] in reserved_tokens(byte_fallback=True):
+        raise DataError("tokenizer: the corpus holds no text to train a vocabulary on; check the training files")
+    return model
 
 
-def _prepared(texts: Iterable[str], preparation: Preparation) -> Iterator[str]:
+def count_words(texts: Iterable[str], normalizer: TextNormalizer) -> Counter[str]:
+    """Count the units of normalized texts."""
+    return Counter(_units(texts, normalizer))
+
+
+def _normalized(texts: Iterable[str], normalizer: TextNormalizer) -> Iterator[str]:
     for text in texts:
-        yield preparation.mark(preparation.normalise(text))
+        yield normalizer.escape_spaces(normalizer.normalize(text))
 
 
-def _learn_merges(texts: Texts, settings: Bpe) -> Merges:
-    head = reserved(settings.byte_fallback)
-    room = settings.vocabulary - len(head)
-    limit = max(1, room // 2)
+def _train_bpe(texts: Texts, config: BpeConfig) -> BpeModel:
+    head = reserved_tokens(config.byte_fallback)
+    room = config.vocab_size - len(head)
+    max_characters = max(1, room // 2)
     trainer = trainers.BpeTrainer(
         vocab_size=room,
-        min_frequency=settings.minimum_count,
-        limit_alphabet=limit,
-        # Left to itself, the library draws lots among characters that are equally rare.
-        initial_alphabet=list(_most_frequent(_count_characters(texts()), limit)),
+        min_frequency=config.min_frequency,
+        limit_alphabet=max_characters,
+        # Without it, the library chooses at random among equally rare characters.
+        initial_alphabet=list(_most_frequent(_count_characters(texts()), max_characters)),
         special_tokens=[],
         show_progress=False,
     )
-    engine = _untrained(models.BPE(), settings.preparation())
-    engine.train_from_iterator(texts(), trainer)
-    merges = tuple((str(left), str(right)) for left, right in _model_of(engine)["merges"])
-    return Merges(head + _in_order(engine), merges)
+    tokenizer = with_pretokenizer(tokenizers.Tokenizer(models.BPE()), config.normalizer())
+    tokenizer.train_from_iterator(texts(), trainer)
+    merges = tuple((str(left), str(right)) for left, right in _model_json(tokenizer)["merges"])
+    return BpeModel(head + _vocab_in_order(tokenizer), merges)
 
 
-def _learn_characters(texts: Iterable[str], settings: Characters) -> Merges:
-    head = reserved(settings.byte_fallback)
-    return Merges(head + _most_frequent(_count_characters(texts), settings.vocabulary - len(head)), ())
+def _train_unigram(texts: Texts, config: UnigramConfig) -> UnigramModel:
+    head = reserved_tokens(config.byte_fallback)
+    scores = unigram_scores(lambda: _units(texts(), config.normalizer()), vocab_size=config.vocab_size - len(head))
+    return UnigramModel(head + tuple(scores), (0.0,) * len(head) + tuple(scores.values()))
 
 
-def _learn_words(texts: Iterable[str], settings: Words) -> WholeWords:
-    counts = count_words(texts, settings.preparation())
-    frequent = {word: count for word, count in counts.items() if count >= settings.minimum_count}
-    return WholeWords(SPECIALS + _most_frequent(frequent, settings.vocabulary - len(SPECIALS)))
+def unigram_scores(units: Texts, *, vocab_size: int) -> dict[str, float]:
+    """Train SentencePiece (Kudo, 2018) on units: tokens with their log-probabilities, most probable first.
+
+    The most frequent characters fill at most half of the vocabulary; units are cut at all other characters. `units` is
+    called once per pass.
+    """
+    characters: Counter[str] = Counter()
+    num_units = 0
+    for num_units, unit in enumerate(units(), start=1):
+        characters.update(unit)
+    known = set(_most_frequent(characters, max(1, vocab_size // 2)))
+    if not known:
+        return {}
+    import sentencepiece
+
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=_sentences(islice(units(), 0, None, -(-num_units // MAX_UNITS)), known),
+        model_writer=content,
+        model_type="unigram",
+        vocab_size=vocab_size + 2,  # the unknown token and the tab of `_sentences`
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        max_sentencepiece_length=MAX_TOKEN_LENGTH,
+        max_sentence_length=MAX_UNIT_BYTES,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        shuffle_input_sentence=False,
+        num_threads=1,
+        unk_id=0,
+        bos_id=-1,
+        eos_id=-1,
+        minloglevel=2,
+    )
+    trained = sentencepiece.SentencePieceProcessor(model_proto=content.getvalue())
+    found = {
+        trained.id_to_piece(index).translate(_FROM_PLACEHOLDERS): trained.get_score(index)
+        for index in range(1, trained.get_piece_size())
+        if "\t" not in trained.id_to_piece(index)
+    }
+    best = sorted(found, key=lambda token: (-found[token], token))[:vocab_size]
+    return {token: found[token] for token in best}
 
 
-def _learn_scores(texts: Iterable[str], settings: Unigram) -> Scores:
-    head = reserved(settings.byte_fallback)
-    learnt = learn_unigram(count_words(texts, settings.preparation()), pieces=settings.vocabulary - len(head))
-    return Scores(head + tuple(learnt), (0.0,) * len(head) + tuple(learnt.values()))
+def _sentences(units: Iterable[str], known: Container[str]) -> Iterator[str]:
+    """Yield the units, cut at unknown characters.
+
+    A tab, which no token may hold, follows every second unit: SentencePiece takes substrings as seed tokens only if
+    they occur before different characters.
+    """
+    end = cycle(("", "\t"))
+    for unit in units:
+        cut = "".join(character if character in known else "\0" for character in unit)
+        for part in filter(None, cut.translate(_TO_PLACEHOLDERS).split("\0")):
+            yield part + next(end)
+
+
+def _units(texts: Iterable[str], normalizer: TextNormalizer) -> Iterator[str]:
+    split = pre_tokenizers.Split(Regex(normalizer.pretokenization_pattern()), behavior="isolated").pre_tokenize_str
+    for text in texts:
+        yield from [unit for unit, _ in split(text)] if text else ()
+
+
+def _collect_characters(texts: Iterable[str], config: CharacterConfig) -> BpeModel:
+    head = reserved_tokens(config.byte_fallback)
+    return BpeModel(head + _most_frequent(_count_characters(texts), config.vocab_size - len(head)), ())
+
+
+def _collect_words(texts: Iterable[str], config: WordConfig) -> WordModel:
+    counts = count_words(texts, config.normalizer())
+    frequent = {word: count for word, count in counts.items() if count >= config.min_frequency}
+    return WordModel(SPECIAL_TOKENS + _most_frequent(frequent, config.vocab_size - len(SPECIAL_TOKENS)))
 
 
 def _count_characters(texts: Iterable[str]) -> Counter[str]:
@@ -84,31 +182,16 @@ def _count_characters(texts: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def count_words(texts: Iterable[str], preparation: Preparation) -> Counter[str]:
-    """How often each unit of the prepared texts occurs."""
-    split = pre_tokenizers.Split(Regex(preparation.pattern()), behavior="isolated").pre_tokenize_str
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update([word for word, _ in split(text)] if text else [])
-    return counts
+def _vocab_in_order(tokenizer: tokenizers.Tokenizer) -> tuple[str, ...]:
+    vocab = tokenizer.get_vocab(with_added_tokens=False)
+    return tuple(sorted(vocab, key=vocab.__getitem__))
 
 
-def _untrained(model: models.Model, preparation: Preparation) -> tokenizers.Tokenizer:
-    engine = tokenizers.Tokenizer(model)
-    engine.pre_tokenizer = pre_tokenizers.Split(Regex(preparation.pattern()), behavior="isolated")
-    return engine
-
-
-def _in_order(engine: tokenizers.Tokenizer) -> tuple[str, ...]:
-    vocabulary = engine.get_vocab(with_added_tokens=False)
-    return tuple(sorted(vocabulary, key=vocabulary.__getitem__))
-
-
-def _model_of(engine: tokenizers.Tokenizer) -> dict[str, Any]:
-    model: dict[str, Any] = json.loads(engine.to_str())["model"]
+def _model_json(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
+    model: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     return model
 
 
 def _most_frequent(counts: Mapping[str, int], size: int) -> tuple[str, ...]:
-    """The `size` most frequent entries, most frequent first, ties in the order of code points."""
+    """Return the `size` most frequent entries, most frequent first, ties in code point order."""
     return tuple(sorted(counts, key=lambda entry: (-counts[entry], entry))[:size])

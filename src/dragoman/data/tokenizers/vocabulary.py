@@ -1,4 +1,4 @@
-"""What was learnt from a corpus: the pieces of a vocabulary and how they are put together."""
+"""Trained subword models and the special tokens at the head of every vocabulary."""
 
 from dataclasses import dataclass
 from typing import final
@@ -6,71 +6,77 @@ from typing import final
 import tokenizers
 from tokenizers import Regex, models, pre_tokenizers
 
-from dragoman.data.tokenizers.normalization import Preparation
+from dragoman.data.tokenizers.normalization import TextNormalizer
 
-PAD, UNKNOWN, BEGIN, END = range(4)
-"""The ids with a meaning of their own, the same in every vocabulary."""
+PAD = 0
+UNK = 1
+BOS = 2
+EOS = 3
 
-SPECIALS = (" <pad>", " <unknown>", " <begin>", " <end>")
-"""Their entries hold ` <`, which no unit of a prepared text does: what a person writes can never become one of them."""
+SPECIAL_TOKENS = (" <pad>", " <unk>", " <bos>", " <eos>")
+"""Indexed by PAD, UNK, BOS and EOS. No unit of a normalized text holds ` <`, so no text can spell a special token."""
 
-BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 @final
 @dataclass(frozen=True)
-class Merges:
-    """Byte pair encoding; without merges, characters."""
+class BpeModel:
+    """Byte pair encoding; a model without merges splits text into characters."""
 
-    pieces: tuple[str, ...]
+    vocab: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
 
 
 @final
 @dataclass(frozen=True)
-class Scores:
-    """A unigram language model: the log-probability of every piece."""
+class UnigramModel:
+    """Unigram language model: the log-probability of every token."""
 
-    pieces: tuple[str, ...]
+    vocab: tuple[str, ...]
     scores: tuple[float, ...]
 
 
 @final
 @dataclass(frozen=True)
-class WholeWords:
-    """A piece is a word."""
+class WordModel:
+    """Whole words."""
 
-    pieces: tuple[str, ...]
-
-
-Segmentation = Merges | Scores | WholeWords
+    vocab: tuple[str, ...]
 
 
-def has_bytes(pieces: tuple[str, ...]) -> bool:
-    """Whether a vocabulary can spell any character in bytes."""
-    return pieces[len(SPECIALS) : len(SPECIALS) + len(BYTES)] == BYTES
+SubwordModel = BpeModel | UnigramModel | WordModel
 
 
-def build_engine(segmentation: Segmentation, preparation: Preparation) -> tokenizers.Tokenizer:
-    """The library's tokenizer, without any registered special token."""
-    match segmentation:
-        case Merges(pieces=pieces, merges=merges):
-            model: models.Model = models.BPE(
-                vocab=_ids(pieces),
+def has_byte_tokens(vocab: tuple[str, ...]) -> bool:
+    """Return whether a vocabulary can spell any character in bytes."""
+    return vocab[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(BYTE_TOKENS)] == BYTE_TOKENS
+
+
+def build_hf_tokenizer(model: SubwordModel, normalizer: TextNormalizer) -> tokenizers.Tokenizer:
+    """Build the tokenizer of the `tokenizers` library, without registered special tokens."""
+    match model:
+        case BpeModel(vocab=vocab, merges=merges):
+            hf_model: models.Model = models.BPE(
+                vocab=_token_ids(vocab),
                 merges=list(merges),
-                unk_token=SPECIALS[UNKNOWN],
+                unk_token=SPECIAL_TOKENS[UNK],
                 fuse_unk=False,
-                byte_fallback=has_bytes(pieces),
+                byte_fallback=has_byte_tokens(vocab),
             )
-        case Scores(pieces=pieces, scores=scores):
-            vocabulary = list(zip(pieces, scores, strict=True))
-            model = models.Unigram(vocab=vocabulary, unk_id=UNKNOWN, byte_fallback=has_bytes(pieces))
-        case WholeWords(pieces=pieces):
-            model = models.WordLevel(vocab=_ids(pieces), unk_token=SPECIALS[UNKNOWN])
-    engine = tokenizers.Tokenizer(model)
-    engine.pre_tokenizer = pre_tokenizers.Split(Regex(preparation.pattern()), behavior="isolated")
-    return engine
+        case UnigramModel(vocab=vocab, scores=scores):
+            scored = list(zip(vocab, scores, strict=True))
+            hf_model = models.Unigram(vocab=scored, unk_id=UNK, byte_fallback=has_byte_tokens(vocab))
+        case WordModel(vocab=vocab):
+            hf_model = models.WordLevel(vocab=_token_ids(vocab), unk_token=SPECIAL_TOKENS[UNK])
+    return with_pretokenizer(tokenizers.Tokenizer(hf_model), normalizer)
 
 
-def _ids(pieces: tuple[str, ...]) -> dict[str, int]:
-    return {piece: index for index, piece in enumerate(pieces)}
+def with_pretokenizer(tokenizer: tokenizers.Tokenizer, normalizer: TextNormalizer) -> tokenizers.Tokenizer:
+    """Set the pre-tokenizer that splits text into the units inside which tokens are learned."""
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(normalizer.pretokenization_pattern()), behavior="isolated")
+    return tokenizer
+
+
+def _token_ids(vocab: tuple[str, ...]) -> dict[str, int]:
+    return {token: index for index, token in enumerate(vocab)}

@@ -1,4 +1,4 @@
-"""A network of the compiled core that predicts the next token; what is drawn from its logits PyTorch draws."""
+"""CPU backend of decoder-only models: logits by the `dragoman-cpu` library, sampling by PyTorch."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,52 +9,51 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.decoding import score_by_steps
-from dragoman.inference.backends.cpu_backend import Core
+from dragoman.decoding import score_stepwise
+from dragoman.inference.backends.cpu_backend import CpuModel
 from dragoman.inference.backends.protocol import Ids
-from dragoman.inference.inference_mode import in_use
-from dragoman.models.quantization import Compute
-from dragoman.models.search_protocols import Searched
-from dragoman.models.special_symbols import Symbols
+from dragoman.inference.backends.torch_backend import inference_mode
+from dragoman.models.quantization import ComputeType
+from dragoman.models.search_protocols import Backend
 from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
 from dragoman.typing import Float, Int
 
 
 @final
 @dataclass(frozen=True)
-class CoreMemory:
-    """Implements `models.interfaces.Memory` for prompts that the core has read."""
+class CpuMemory:
+    """Memory of prompts in the library, with rows addressed by tensors."""
 
-    core: Any
+    memory: Any
     lengths: Lengths
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.core.keep(rows.numpy()), self.lengths[rows])
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.memory.select(rows.numpy()), self.lengths[rows])
 
-    def join(self, other: Self) -> Self:
-        return type(self)(self.core.join(other.core), torch.cat([self.lengths, other.lengths]))
+    def concat(self, other: Self) -> Self:
+        return type(self)(self.memory.concat(other.memory), torch.cat([self.lengths, other.lengths]))
 
 
 @final
 @dataclass(frozen=True)
-class CoreState:
-    """Implements `models.interfaces.State` for hypotheses in the core."""
+class CpuState:
+    """State of hypotheses in the library, with rows addressed by tensors."""
 
-    core: Any
+    state: Any
 
-    def select(self, parents: BeamTokens) -> Self:
-        return type(self)(self.core.select(parents.numpy()))
+    def reorder(self, parents: BeamTokens) -> Self:
+        return type(self)(self.state.reorder(parents.numpy()))
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.core.keep(rows.numpy()))
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(self.state.select(rows.numpy()))
 
-    def join(self, other: Self) -> Self:
-        return type(self)(self.core.join(other.core))
+    def concat(self, other: Self) -> Self:
+        return type(self)(self.state.concat(other.state))
 
 
 @final
-class CompiledPredicting:
-    """Implements `runtime.predicting.Predicting`, and `models.interfaces.Prompted` with its logits as tensors."""
+class CpuDecoderOnlyBackend:
+    """Decoder-only model of the CPU library; implements `DecoderOnlyBackend` and `PromptDecoder`."""
 
     device = torch.device("cpu")
 
@@ -63,42 +62,41 @@ class CompiledPredicting:
         config: Mapping[str, Any],
         weights: Mapping[str, np.ndarray],
         *,
-        compute: Compute,
+        compute_type: ComputeType,
         vocabulary: int,
         where: str = "these weights",
     ) -> None:
-        """`config` is that of the model, which the core does not refuse; `weights` as `models.arrays` reads them.
+        """`config` is that of the model, which the library must support; `weights` are arrays by name.
 
-        Raises RunError and ConfigError as `runtime.compiled.Compiled` does.
+        Raises RunError and ConfigError as `CpuBackend` does.
         """
         named = {**config, "vocabulary": vocabulary}
-        self.core = Core(named, weights, compute=compute, vocabulary=vocabulary, where=where)
-        self.maximum_length = self.core.maximum_length
-        self._symbols = Symbols()
+        self.model = CpuModel(named, weights, compute_type=compute_type, vocabulary=vocabulary, where=where)
+        self.max_length = self.model.max_length
 
     @property
-    def steps(self) -> Self:
+    def decoder(self) -> Self:
         return self
 
-    def in_use(self) -> AbstractContextManager[None]:
-        return in_use(self)
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return inference_mode(self)
 
-    def encode(self, prompt: SourceIds, lengths: Lengths) -> CoreMemory:
+    def encode(self, prompt: SourceIds, lengths: Lengths) -> CpuMemory:
         rows = [row[:length] for row, length in zip(prompt.tolist(), lengths.tolist(), strict=True)]
-        return CoreMemory(self.core.encode(rows), lengths)
+        return CpuMemory(self.model.encode(rows), lengths)
 
-    def start(self, memory: CoreMemory, *, beam: int) -> CoreState:
-        return CoreState(self.core.start(memory.core, beam=beam))
+    def start(self, memory: CpuMemory, *, beam_size: int) -> CpuState:
+        return CpuState(self.model.start(memory.memory, beam_size=beam_size))
 
-    def step(self, tokens: BeamTokens, memory: CoreMemory, state: CoreState) -> tuple[StepLogits, CoreState]:
-        logits, after = self.core.step(tokens.numpy(), memory.core, state.core)
-        return torch.from_numpy(logits), CoreState(after)
+    def step(self, tokens: BeamTokens, memory: CpuMemory, state: CpuState) -> tuple[StepLogits, CpuState]:
+        logits, after = self.model.step(tokens.numpy(), memory.memory, state.state)
+        return torch.from_numpy(logits), CpuState(after)
 
-    def read(self, prompts: Sequence[Ids]) -> tuple[Searched[Any, Any], Any]:
-        return self.core, self.core.encode(prompts)
+    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
+        return self.model, self.model.encode(prompts)
 
     def score_tokens(
         self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
     ) -> Float[Tensor, "batch places"]:
         memory = self.encode(tokens[:, :1], torch.ones(len(tokens), dtype=torch.long))
-        return score_by_steps(self, memory, target=tokens, expected=expected, symbols=self._symbols)
+        return score_stepwise(self, memory, target=tokens, expected=expected)

@@ -1,4 +1,4 @@
-"""What a translator asks of a network, whatever computes it."""
+"""Protocol of the backends that compute encoder-decoder models for a translator."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -7,51 +7,48 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.config import Normalisation
+from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.search_protocols import M, S, Searched
+from dragoman.models.search_protocols import Backend, M, S
 from dragoman.typing import Int
 
 Ids = Sequence[int]
+Shortlists = Sequence[Int[np.ndarray, "_"]]
+"""The tokens allowed for each source."""
 
 
 @runtime_checkable
-class Translating(Searched[M, S], Protocol[M, S]):
-    """A network from source to target, searched and scored."""
+class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
+    """Backend of an encoder-decoder model: encoding, search steps and scoring."""
 
     @property
     def device(self) -> Any:
-        """Where it computes, as whatever computes it has it."""
+        """Device of the model, in the backend's own type."""
         ...
 
     @property
-    def maximum_length(self) -> int | None:
-        """The longest sequence that its positions know, end and begin symbols included; None where they have no end."""
+    def max_length(self) -> int | None:
+        """Longest sequence its positions allow, begin and end symbols included; None without a limit."""
         ...
 
     @property
     def structural(self) -> bool:
-        """Whether it must be told the dependency tree of each source."""
+        """Whether it needs the dependency tree of each source."""
         ...
 
     @property
-    def joins_freely(self) -> bool:
-        """Whether sentences may enter a batch that runs without a copy of what is there."""
+    def continuous_batching(self) -> bool:
+        """Whether sentences may enter a running batch without a copy of the batch."""
         ...
 
-    def in_use(self) -> AbstractContextManager[None]:
-        """Inside, the network is as its users have it."""
+    def inference_mode(self) -> AbstractContextManager[None]:
+        """Disable gradients and dropout inside the context."""
         ...
 
-    def encode(
-        self,
-        sources: Sequence[Ids],
-        trees: Sequence[Heads] = (),
-        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
-    ) -> M:
-        """The memory of sources, given without end symbols; with a tree for each, or none.
+    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> M:
+        """Encode sources, given without end symbols, with one dependency tree each or none.
 
-        Where there are candidates for each, `best` knows no other tokens, and the probability is theirs alone.
+        With shortlists, `top_k` considers the tokens of the list only and normalizes over them.
         """
         ...
 
@@ -60,8 +57,8 @@ class Translating(Searched[M, S], Protocol[M, S]):
         sources: Sequence[Ids],
         outputs: Sequence[Ids],
         *,
-        normalisation: Normalisation,
+        penalty: LengthPenalty,
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        """Given outputs, one for each source, without begin and end symbols, as if a search had finished them."""
+        """Score one output per source, without begin and end symbols, as a finished hypothesis."""
         ...

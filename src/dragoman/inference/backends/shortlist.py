@@ -1,33 +1,62 @@
-"""A network that writes, for each source, none but its candidates."""
+"""Backend wrapper that restricts outputs to a lexical shortlist."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
-from dragoman.inference.backends.protocol import Ids
-from dragoman.inference.backends.wrapper import Around
+from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.inference.backends.protocol import Ids, Seq2SeqBackend, Shortlists
+from dragoman.models.search_protocols import TopK
 from dragoman.typing import Int
 
 
 @final
-class Shortlisted(Around):
-    """Each sentence has candidates of its own, whatever is in its batch.
+class ShortlistBackend:
+    """Wrapper of a `Seq2SeqBackend` in which search considers the shortlist of each source only.
 
-    The probabilities of a search are shared among them; `score` asks the network itself, about all words.
+    Each sentence has a list of its own, whatever else is in the batch. `score` considers the whole vocabulary.
     """
 
-    def __init__(self, network: Any, shortlist: Shortlist) -> None:
-        super().__init__(network)
+    def __init__(self, backend: Seq2SeqBackend[Any, Any], shortlist: Shortlist) -> None:
+        self.backend = backend
         self.shortlist = shortlist
+        self.device = backend.device
+        self.max_length = backend.max_length
+        self.structural = backend.structural
+        self.continuous_batching = backend.continuous_batching
 
-    def encode(
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return self.backend.inference_mode()
+
+    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> Any:
+        assert shortlists is None, "the wrapper provides the shortlists"
+        return self.backend.encode(sources, trees, [self.shortlist.tokens_for(source) for source in sources])
+
+    def start(self, memory: Any, *, beam_size: int) -> Any:
+        return self.backend.start(memory, beam_size=beam_size)
+
+    def top_k(
+        self,
+        tokens: Int[np.ndarray, "batch beam"],
+        memory: Any,
+        state: Any,
+        *,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+    ) -> TopK[Any]:
+        return self.backend.top_k(tokens, memory, state, k=k, suppress_tokens=suppress_tokens)
+
+    def score(
         self,
         sources: Sequence[Ids],
+        outputs: Sequence[Ids],
+        *,
+        penalty: LengthPenalty,
         trees: Sequence[Heads] = (),
-        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
-    ) -> Any:
-        assert candidates is None, "the shortlist names the candidates"
-        return self.network.encode(sources, trees, [self.shortlist.candidates(source) for source in sources])
+    ) -> list[Hypothesis]:
+        return self.backend.score(sources, outputs, penalty=penalty, trees=trees)

@@ -1,115 +1,185 @@
-"""A network of PyTorch as a translator uses it."""
+"""PyTorch backends, and how they pad batches and switch models to inference."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.datasets.trees import Starts, structure_of, word_starts
+from dragoman.data.datasets.trees import Starts, tree_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import Side
-from dragoman.decoding.config import Normalisation
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.scoring import score_hypotheses
-from dragoman.decoding.torch_stepper import HeldMemory, HeldState, Stepping
-from dragoman.inference.backends.protocol import Ids
-from dragoman.inference.inference_mode import in_use
-from dragoman.inference.padding import rectangle
-from dragoman.models.protocols import ReadsTrees, Seq2Seq
-from dragoman.models.search_protocols import Best
+from dragoman.decoding.scoring import score_outputs, score_tokens
+from dragoman.decoding.torch_stepper import DeviceMemory, DeviceState, TorchStepper
+from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.models.protocols import DecoderOnly, EncoderDecoder, PromptDecoder, SupportsTrees
+from dragoman.models.search_protocols import Backend, TopK
 from dragoman.models.source_trees import with_trees
-from dragoman.models.special_symbols import Symbols
-from dragoman.typing import Bool, Int
+from dragoman.models.special_symbols import EOS, PAD
+from dragoman.typing import Bool, Float, Int
+
+
+@contextmanager
+def inference_mode(model: object) -> Iterator[None]:
+    """Disable gradients and dropout; a model in training mode returns to it afterwards."""
+    module = model if isinstance(model, nn.Module) and model.training else None
+    with torch.inference_mode():
+        if module is not None:
+            module.eval()
+        try:
+            yield
+        finally:
+            if module is not None:
+                module.train()
+
+
+def pad_batch(
+    rows: Sequence[Sequence[int]], *, device: torch.device
+) -> tuple[Int[Tensor, "batch places"], Int[Tensor, " batch"]]:
+    """Return ids padded at the end, and their lengths."""
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+    return padded.to(device), torch.tensor([len(row) for row in rows], device=device)
 
 
 @final
-class OnTensors:
-    """Implements `runtime.network.Translating`."""
+class TorchBackend:
+    """Encoder-decoder model of PyTorch; implements `Seq2SeqBackend`."""
 
-    joins_freely = False
+    continuous_batching = False
 
     def __init__(
-        self, model: Seq2Seq[Any, Any], side: Side, *, target_vocabulary: int, device: torch.device | str
+        self,
+        model: EncoderDecoder[Any, Any],
+        source_tokenizer: LanguageTokenizer,
+        *,
+        target_vocabulary: int,
+        device: torch.device | str,
     ) -> None:
-        """The model is on `device` already; `side` is that of its sources."""
+        """The model is on `device` already."""
         self.device = torch.device(device)
         self._model = model
-        self._side = side
+        self._source_tokenizer = source_tokenizer
         self._target_vocabulary = target_vocabulary
-        self._stepping = Stepping(model)
-        self._end = Symbols().end
+        self._stepper = TorchStepper(model)
 
     @property
-    def maximum_length(self) -> int | None:
-        longest: int | None = getattr(self._model, "maximum_length", None)
+    def max_length(self) -> int | None:
+        longest: int | None = getattr(self._model, "max_length", None)
         return longest
 
     @property
     def structural(self) -> bool:
-        return isinstance(self._model, ReadsTrees) and self._model.structural
+        return isinstance(self._model, SupportsTrees) and self._model.structural
 
-    def in_use(self) -> AbstractContextManager[None]:
-        return in_use(self._model)
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return inference_mode(self._model)
 
     def encode(
-        self,
-        sources: Sequence[Ids],
-        trees: Sequence[Heads] = (),
-        candidates: Sequence[Int[np.ndarray, "_"]] | None = None,
-    ) -> HeldMemory[Any]:
-        memory = self.reading(sources, trees).encode(*self._rectangle(sources))
-        return Stepping.hold(memory, allowed=None if candidates is None else self._allowed(candidates))
+        self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> DeviceMemory[Any]:
+        memory = self.with_trees(sources, trees).encode(*self._pad(sources))
+        return TorchStepper.wrap_memory(memory, allowed=None if shortlists is None else self._allowed(shortlists))
 
-    def start(self, memory: HeldMemory[Any], *, beam: int) -> HeldState[Any]:
-        return self._stepping.start(memory, beam=beam)
+    def start(self, memory: DeviceMemory[Any], *, beam_size: int) -> DeviceState[Any]:
+        return self._stepper.start(memory, beam_size=beam_size)
 
-    def best(
+    def top_k(
         self,
         tokens: Int[np.ndarray, "batch beam"],
-        memory: HeldMemory[Any],
-        state: HeldState[Any],
+        memory: DeviceMemory[Any],
+        state: DeviceState[Any],
         *,
-        width: int,
-        forbidden: Sequence[int] = (),
-    ) -> Best[HeldState[Any]]:
-        return self._stepping.best(tokens, memory, state, width=width, forbidden=forbidden)
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+    ) -> TopK[DeviceState[Any]]:
+        return self._stepper.top_k(tokens, memory, state, k=k, suppress_tokens=suppress_tokens)
 
     def score(
         self,
         sources: Sequence[Ids],
         outputs: Sequence[Ids],
         *,
-        normalisation: Normalisation,
+        penalty: LengthPenalty,
         trees: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return score_hypotheses(
-            self.reading(sources, trees),
-            *self._rectangle(sources),
-            outputs=outputs,
-            normalisation=normalisation,
-            symbols=Symbols(),
-        )
+        model = self.with_trees(sources, trees)
+        return score_outputs(model, *self._pad(sources), outputs=outputs, penalty=penalty)
 
-    def _allowed(self, candidates: Sequence[Int[np.ndarray, "_"]]) -> Bool[torch.Tensor, "batch vocabulary"]:
-        """Which tokens are candidates, sentence by sentence."""
-        allowed = torch.zeros(len(candidates), self._target_vocabulary, dtype=torch.bool)
-        for row, tokens in zip(allowed, candidates, strict=True):
+    def with_trees(self, sources: Sequence[Ids], trees: Sequence[Heads]) -> EncoderDecoder[Any, Any]:
+        """Return the model, bound to the dependency trees of these sources where there are any."""
+        if not trees:
+            return self._model
+        return with_trees(self._model, tree_features(sources, trees, self._word_starts).to(self.device))
+
+    def _allowed(self, shortlists: Shortlists) -> Bool[Tensor, "batch vocabulary"]:
+        """Return a mask of the allowed tokens of each sentence."""
+        allowed = torch.zeros(len(shortlists), self._target_vocabulary, dtype=torch.bool)
+        for row, tokens in zip(allowed, shortlists, strict=True):
             row[torch.from_numpy(tokens).long()] = True
         return allowed.to(self.device)
 
-    def _rectangle(self, sources: Sequence[Ids]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The padded sources with their end symbols, and their lengths."""
-        return rectangle([[*ids, self._end] for ids in sources], device=self.device)
-
-    def reading(self, sources: Sequence[Ids], trees: Sequence[Heads]) -> Seq2Seq[Any, Any]:
-        """The network as it reads these sources."""
-        if not trees:
-            return self._model
-        return with_trees(self._model, structure_of(sources, trees, self._starts).to(self.device))
+    def _pad(self, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+        """Return the padded sources with their end symbols, and their lengths."""
+        return pad_batch([[*ids, EOS] for ids in sources], device=self.device)
 
     @cached_property
-    def _starts(self) -> Starts:
-        return word_starts(self._side)
+    def _word_starts(self) -> Starts:
+        return word_start_mask(self._source_tokenizer)
+
+
+@runtime_checkable
+class DecoderOnlyBackend(Protocol):
+    """Backend of a decoder-only model: sampling, search and scoring."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device of its logits."""
+        ...
+
+    @property
+    def decoder(self) -> PromptDecoder[Any, Any]:
+        """The model to sample from, with logits as tensors."""
+        ...
+
+    def inference_mode(self) -> AbstractContextManager[None]:
+        """Disable gradients and dropout inside the context."""
+        ...
+
+    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
+        """Return the interface for search and its memory of the prompts."""
+        ...
+
+    def score_tokens(
+        self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
+    ) -> Float[Tensor, "batch places"]:
+        """Return the log-probability of each expected token, 0 at padding."""
+        ...
+
+
+@final
+class TorchDecoderOnlyBackend:
+    """Decoder-only model of PyTorch; implements `DecoderOnlyBackend`."""
+
+    def __init__(self, model: DecoderOnly[Any, Any], *, device: torch.device | str) -> None:
+        """The model is on `device` already."""
+        self.device = torch.device(device)
+        self.decoder = model
+
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return inference_mode(self.decoder)
+
+    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
+        stepper = TorchStepper(self.decoder)
+        return stepper, stepper.wrap_memory(self.decoder.encode(*pad_batch(prompts, device=self.device)))
+
+    def score_tokens(
+        self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
+    ) -> Float[Tensor, "batch places"]:
+        return score_tokens(self.decoder, tokens, expected)

@@ -61,10 +61,10 @@ function bars(id, groups, value, label, count) {
 function showTables() {
   const systems = data.systems;
   const against = data.differences.length ? [`BLEU above ${systems[0].name}`, "p"] : [];
-  table("whole", ["", "sentences", "BLEU", "chrF", ...against], systems.map(({ name, whole }, n) => {
-    const { bleu, p_randomisation: p } = data.differences[n] || {};
+  table("overall", ["", "sentences", "BLEU", "chrF", ...against], systems.map(({ name, overall }, n) => {
+    const { bleu, p_randomization: p } = data.differences[n] || {};
     const shown = n ? [number(bleu), p < 0.001 ? "< 0.001" : number(p, 3)] : ["", ""];
-    return [name, String(whole.sentences), number(whole.bleu), number(whole.chrf), ...shown.slice(0, against.length)];
+    return [name, String(overall.sentences), number(overall.bleu), number(overall.chrf), ...shown.slice(0, against.length)];
   }));
   $("chance").hidden = !against.length;
   $("signature").textContent = data.signature;
@@ -76,15 +76,15 @@ function showTables() {
     })]));
   const common = names((system) => system.by_frequency);
   $("rare").hidden = !common.length;
-  table("frequency-table", ["in training", "wanted", ...systems.map((one) => `recall ${one.name}`)], common.map((name) =>
-    [name, String(find(systems[0].by_frequency, name).wanted), ...systems.map((one) => percent(find(one.by_frequency, name).recall))]));
-  table("kinds", ["words", "wanted", ...systems.flatMap((one) => [`recall ${one.name}`, `precision ${one.name}`])],
-    names((system) => system.by_kind).map((name) => [name, String(find(systems[0].by_kind, name).wanted),
+  table("frequency-table", ["in training", "in references", ...systems.map((one) => `recall ${one.name}`)], common.map((name) =>
+    [name, String(find(systems[0].by_frequency, name).in_references), ...systems.map((one) => percent(find(one.by_frequency, name).recall))]));
+  table("kinds", ["words", "in references", ...systems.flatMap((one) => [`recall ${one.name}`, `precision ${one.name}`])],
+    names((system) => system.by_kind).map((name) => [name, String(find(systems[0].by_kind, name).in_references),
       ...systems.flatMap((one) => [percent(find(one.by_kind, name).recall), percent(find(one.by_kind, name).precision)])]));
   const listed = (numbers) => (numbers.length ? `${numbers.length}: ${numbers.slice(0, 12).map((n) => n + 1).join(", ")}`
     + (numbers.length > 12 ? ", …" : "") : "0");
-  table("faults", ["", "empty", "repeating", "echoing the source"], systems.map(({ name, faults }) =>
-    [name, listed(faults.empty), listed(faults.repeating), listed(faults.echoing)]));
+  table("errors", ["", "empty", "repetitive", "copied from the source"], systems.map(({ name, errors }) =>
+    [name, listed(errors.empty), listed(errors.repetitive), listed(errors.copied)]));
 }
 function showBars() {
   choices("metric", "", [["bleu", "BLEU"], ["chrf", "chrF"]], state.metric, (metric) => { state.metric = metric; showBars(); });
@@ -93,12 +93,12 @@ function showBars() {
   const common = names((system) => system.by_frequency);
   if (common.length) {
     bars("frequencies", common, (system, name) => 100 * (find(system.by_frequency, name)?.recall ?? 0),
-      (value) => `${value} %`, (name) => find(data.systems[0].by_frequency, name).wanted);
+      (value) => `${value} %`, (name) => find(data.systems[0].by_frequency, name).in_references);
   }
 }
 function sentenceOf(bad) {
   const part = made("article", "", "bad");
-  part.append(made("h3", `Sentence ${bad.number + 1}, chrF ${number(bad.chrf)}`));
+  part.append(made("h3", `Sentence ${bad.index + 1}, chrF ${number(bad.chrf)}`));
   for (const [name, text] of [["source", bad.source], ["reference", bad.reference], ["output", bad.output || "(empty)"]]) {
     const line = made("p", "");
     line.append(made("b", `${name} `), document.createTextNode(text));

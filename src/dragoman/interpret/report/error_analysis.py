@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dragoman.evaluation import Paired
-from dragoman.evaluation.error_analysis import Analysis, Bad, WordsFound
+from dragoman.evaluation import PairedResult
+from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence, WordAccuracy
 from dragoman.interpret.forward_pass import Pass
 from dragoman.interpret.head_statistics import mean_of_heads
 from dragoman.interpret.report.serialization import listed, packed_shares
@@ -16,11 +16,11 @@ Looks = Mapping[int, tuple[Sequence[str], Sequence[str], Pass]]
 
 
 def analysis_tree(
-    systems: Sequence[tuple[Analysis, Looks]],
+    systems: Sequence[tuple[ErrorAnalysis, Looks]],
     *,
     title: str,
     signature: str,
-    differences: Sequence[Paired] = (),
+    differences: Sequence[PairedResult] = (),
     compact: bool = False,
 ) -> Tree:
     """Everything about the outputs of some systems; of runs there is the attention of the worst sentences too.
@@ -32,13 +32,13 @@ def analysis_tree(
         "signature": signature,
         "systems": [_system(analysis, looks, compact=compact) for analysis, looks in systems],
         "differences": [
-            {"bleu": one.difference, "p_bootstrap": one.p_bootstrap, "p_randomisation": one.p_randomisation}
+            {"bleu": one.difference, "p_bootstrap": one.p_bootstrap, "p_randomization": one.p_randomization}
             for one in differences
         ],
     }
 
 
-def _system(analysis: Analysis, looks: Looks, *, compact: bool) -> Tree:
+def _system(analysis: ErrorAnalysis, looks: Looks, *, compact: bool) -> Tree:
     tree = asdict(analysis)
     for kind in ("by_frequency", "by_kind"):
         tree[kind] = [_found(one) for one in getattr(analysis, kind)]
@@ -46,14 +46,14 @@ def _system(analysis: Analysis, looks: Looks, *, compact: bool) -> Tree:
     return tree
 
 
-def _found(one: WordsFound) -> Tree:
+def _found(one: WordAccuracy) -> Tree:
     return asdict(one) | {"recall": one.recall, "precision": one.precision}
 
 
-def _bad(one: Bad, looks: Looks, *, compact: bool) -> Tree:
+def _bad(one: WorstSentence, looks: Looks, *, compact: bool) -> Tree:
     tree = asdict(one)
-    if one.number in looks:
-        source, target, passed = looks[one.number]
+    if one.index in looks:
+        source, target, passed = looks[one.index]
         if "cross" in passed.weights:
             mean = mean_of_heads(passed.weights["cross"])
             shown = packed_shares(mean) if compact else listed(mean)

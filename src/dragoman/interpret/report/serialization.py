@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from dragoman.data.tokenizers import Side
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.interpret.beam_tree import SearchSeen
 from dragoman.interpret.explanation import Step, Study, WordAlignment
 from dragoman.interpret.word_merging import Words
@@ -22,7 +22,7 @@ Packed = Callable[[Shaped[Tensor, "..."]], Any]
 FULL = 65_535
 
 
-System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], Side]
+System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], LanguageTokenizer]
 """A model's name, what is said of it (names and values in words), its studies of the sentences, and the side of its
 tokenizer that spells what it writes."""
 
@@ -52,7 +52,7 @@ def tree_of(
     }
 
 
-def _sentence(study: Study, side: Side, *, compact: bool) -> Tree:
+def _sentence(study: Study, side: LanguageTokenizer, *, compact: bool) -> Tree:
     shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
     passed = study.passed
     return {
@@ -94,17 +94,17 @@ def _each_once(allowed: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tenso
 
 
 WON_AS = {
-    "likeliest": "the best of all that finished",
-    "minimum_bayes_risk": "of all that finished, what agrees best with the others",
+    "beam_search": "the best of all that finished",
+    "mbr": "of all that finished, what agrees best with the others",
 }
 
 
-def _beam(seen: SearchSeen, side: Side) -> Tree:
+def _beam(seen: SearchSeen, side: LanguageTokenizer) -> Tree:
     """The tree with readable tokens, the scores of what ended, and what greedy search would have found."""
     names: dict[int, str] = {}
 
     def name(token: int) -> str:
-        return names.setdefault(token, side.tokens([token])[0])
+        return names.setdefault(token, side.ids_to_tokens([token])[0])
 
     steps = [
         [
@@ -125,14 +125,14 @@ def _beam(seen: SearchSeen, side: Side) -> Tree:
         "steps": steps,
         "winner": list(seen.winner),
         "won": seen.best.score,
-        "won_as": WON_AS[seen.choice.kind],
+        "won_as": WON_AS[seen.method],
         "finished": [list(place) for place in seen.scores],
         "greedy": list(seen.greedy_way),
         "note": _about_greedy(seen, side),
     }
 
 
-def _about_greedy(seen: SearchSeen, side: Side) -> str:
+def _about_greedy(seen: SearchSeen, side: LanguageTokenizer) -> str:
     """How greedy search fares beside the beam, and where their ways part."""
     if seen.greedy.tokens == seen.best.tokens:
         return "Greedy search finds the same."

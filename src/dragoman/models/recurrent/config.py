@@ -33,7 +33,7 @@ class RecurrentConfig(Config):
 
     kind: Literal["recurrent"] = "recurrent"
     cell: CellName = Field("lstm", description="long short-term memory, or the gated recurrent unit")
-    size: PositiveInt = Field(512, description="width of the decoder's states")
+    d_model: PositiveInt = Field(512, description="width of the decoder's states")
     encoder_size: PositiveInt | None = Field(
         None, description="width of the encoder's states, half of it for each direction; none: as size"
     )
@@ -47,43 +47,43 @@ class RecurrentConfig(Config):
         None, description="let the decoder read its last attentional state beside each word; none: where it attends"
     )
     dropout: RecurrentDropoutConfig = RecurrentDropoutConfig()
-    tie: Literal["all", "target", "none"] = Field(
+    tie_embeddings: Literal["all", "target", "none"] = Field(
         "all", description="what shares the unembedding's weight: both embeddings, the target's, or none"
     )
 
     @property
-    def width_of_encoder(self) -> int:
+    def resolved_encoder_size(self) -> int:
         """Both directions together."""
-        return self.size if self.encoder_size is None else self.encoder_size
+        return self.d_model if self.encoder_size is None else self.encoder_size
 
     @property
-    def width_of_embedding(self) -> int:
-        return self.size if self.embedding_size is None else self.embedding_size
+    def resolved_embedding_size(self) -> int:
+        return self.d_model if self.embedding_size is None else self.embedding_size
 
     @property
-    def feeds_input(self) -> bool:
+    def use_input_feeding(self) -> bool:
         """Whether the decoder reads its last attentional state."""
         return self.attention.kind != "none" if self.input_feeding is None else self.input_feeding
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
-        if self.width_of_encoder % 2:
-            key = "size" if self.encoder_size is None else "encoder_size"
+        if self.resolved_encoder_size % 2:
+            key = "d_model" if self.encoder_size is None else "encoder_size"
             raise ValueError(
-                f"model.{key} = {self.width_of_encoder} cannot be halved between the encoder's two directions; "
+                f"model.{key} = {self.resolved_encoder_size} cannot be halved between the encoder's two directions; "
                 "choose an even number"
             )
-        if self.tie != "none" and self.width_of_embedding != self.size:
+        if self.tie_embeddings != "none" and self.resolved_embedding_size != self.d_model:
             raise ValueError(
-                f"model.tie = {self.tie} needs words as wide as the decoder's states, but model.embedding_size = "
-                f"{self.width_of_embedding} and model.size = {self.size}; leave embedding_size out, or choose "
-                "model.tie=none"
+                f"model.tie_embeddings = {self.tie_embeddings} needs words as wide as the decoder's states, but model.embedding_size = "
+                f"{self.resolved_embedding_size} and model.d_model = {self.d_model}; leave embedding_size out, or choose "
+                "model.tie_embeddings=none"
             )
         one_size = isinstance(self.attention, DotConfig | ScaledDotConfig | CosineConfig)
-        if one_size and self.width_of_encoder != self.size:
+        if one_size and self.resolved_encoder_size != self.d_model:
             raise ValueError(
                 f"model.attention.kind = {self.attention.kind} compares states of one size, but model.encoder_size = "
-                f"{self.width_of_encoder} and model.size = {self.size}; leave encoder_size out, or choose "
+                f"{self.resolved_encoder_size} and model.d_model = {self.d_model}; leave encoder_size out, or choose "
                 "multiplicative, reduced_rank or additive"
             )
         return self

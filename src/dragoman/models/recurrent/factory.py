@@ -5,30 +5,32 @@ import math
 from torch import nn
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.models.recurrent.encoder_decoder import Seq2SeqRecurrent
-from dragoman.models.tied_embeddings import word_tables
+from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.models.tied_embeddings import build_tied_embeddings
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.recurrent.attention import SourceAttention
-from dragoman.nn.recurrent.decoder import Bridge, RecurrentDecoder, RecurrentLayer
+from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder
 from dragoman.nn.scores import build_score
 
 
-def build_recurrent(config: RecurrentConfig, *, source_vocabulary: int, target_vocabulary: int) -> Seq2SeqRecurrent:
+def build_recurrent_model(
+    config: RecurrentConfig, *, source_vocabulary: int, target_vocabulary: int
+) -> RecurrentEncoderDecoder:
     """A network with fresh weights, drawn from the ambient generator; raises ConfigError where sizes cannot be tied."""
-    source, target, last = word_tables(
-        config.tie,
+    source, target, last = build_tied_embeddings(
+        config.tie_embeddings,
         source_vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
-        embedding_size=config.width_of_embedding,
-        size=config.size,
+        embedding_size=config.resolved_embedding_size,
+        size=config.d_model,
     )
-    model = Seq2SeqRecurrent(
+    model = RecurrentEncoderDecoder(
         source_embedding=_build_embedding(config, source),
         target_embedding=_build_embedding(config, target),
         encoder=build_encoder(config),
         bridges=[
-            Bridge(cell=config.cell, encoder_size=config.width_of_encoder, size=config.size)
+            DecoderInit(cell=config.cell, encoder_size=config.resolved_encoder_size, size=config.d_model)
             for _ in range(config.decoder_layers)
         ],
         decoder=build_decoder(config),
@@ -39,8 +41,8 @@ def build_recurrent(config: RecurrentConfig, *, source_vocabulary: int, target_v
 
 
 def build_encoder(config: RecurrentConfig) -> RecurrentEncoder:
-    width = config.width_of_encoder
-    inputs = [config.width_of_embedding] + [width] * (config.encoder_layers - 1)
+    width = config.resolved_encoder_size
+    inputs = [config.resolved_embedding_size] + [width] * (config.encoder_layers - 1)
     return RecurrentEncoder(
         layers=[BidirectionalLayer(cell=config.cell, input_size=size, size=width) for size in inputs],
         dropout=config.dropout.layers,
@@ -48,11 +50,11 @@ def build_encoder(config: RecurrentConfig) -> RecurrentEncoder:
 
 
 def build_decoder(config: RecurrentConfig) -> RecurrentDecoder:
-    inputs = [config.width_of_embedding] + [config.size] * (config.decoder_layers - 1)
+    inputs = [config.resolved_embedding_size] + [config.d_model] * (config.decoder_layers - 1)
     return RecurrentDecoder(
-        layers=[RecurrentLayer(cell=config.cell, input_size=size, size=config.size) for size in inputs],
+        layers=[RecurrentLayer(cell=config.cell, input_size=size, size=config.d_model) for size in inputs],
         attention=build_attention(config),
-        feeds_input=config.feeds_input,
+        use_input_feeding=config.use_input_feeding,
         layer_dropout=config.dropout.layers,
         output_dropout=config.dropout.output,
     )
@@ -61,16 +63,16 @@ def build_decoder(config: RecurrentConfig) -> RecurrentDecoder:
 def build_attention(config: RecurrentConfig) -> SourceAttention | None:
     if isinstance(config.attention, NoAttentionConfig):
         return None
-    width = config.width_of_encoder
-    score = build_score(config.attention, query_size=config.size, key_size=width, heads=1, key_heads=1)
-    return SourceAttention(score=score, size=config.size, value_size=width)
+    width = config.resolved_encoder_size
+    score = build_score(config.attention, query_size=config.d_model, key_size=width, heads=1, key_heads=1)
+    return SourceAttention(score=score, size=config.d_model, value_size=width)
 
 
 def _build_embedding(config: RecurrentConfig, tokens: nn.Embedding) -> TokenEmbedding:
     return TokenEmbedding(tokens=tokens, positions=None, dropout=config.dropout.embedding)
 
 
-def _initialise(model: Seq2SeqRecurrent) -> None:
+def _initialise(model: RecurrentEncoderDecoder) -> None:
     r"""Embeddings from $N(0, 1/d)$, times $\sqrt d$ of unit variance; other maps by Glorot and Bengio (2010)."""
     for module in model.modules():
         if isinstance(module, nn.Embedding):

@@ -1,1 +1,1 @@
-"""Where a token stands: absolute positions join its embedding, relative ones act inside self-attention."""
+"""Position encodings: absolute ones join the embedding, relative ones act inside self-attention."""

@@ -1,4 +1,4 @@
-"""What relative positions that depend on the distance of query and key offer to an attention."""
+"""Protocol of relative positions that depend on the distance of query and key."""
 
 from typing import Protocol, runtime_checkable
 
@@ -11,18 +11,18 @@ Weights = Float[Tensor, "rows heads queries keys"]
 
 
 @runtime_checkable
-class DistanceBias(Protocol):
-    """Numbers added to the scores, and perhaps vectors added to the values.
+class PositionBias(Protocol):
+    """Bias on the attention scores and, optionally, vectors added to the values.
 
-    `before` keys stand before the place of the first query.
+    `past_length` keys precede the first query.
     """
 
     adds_values: bool
 
-    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "#rows heads queries {keys}"]:
-        """What is added to the scores of these queries."""
+    def bias(self, query: MappedQueries, *, keys: int, past_length: int) -> Float[Tensor, "#rows heads queries {keys}"]:
+        """Bias added to the scores of these queries."""
         ...
 
-    def values(self, weights: Weights, *, before: int) -> Float[Tensor, "rows heads queries value_size"]:
-        """What is added to the attended values; only where `adds_values`."""
+    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
+        """Vectors added to the attention output; only if `adds_values`."""
         ...

@@ -1,4 +1,4 @@
-"""A table of learnt vectors, one a place (Gehring et al., 2017)."""
+"""Learned position embeddings (Gehring et al., 2017)."""
 
 from typing import final
 
@@ -10,17 +10,17 @@ from dragoman.typing import Float, Int
 
 @final
 class LearnedPositions(nn.Module):
-    """Has an end: a place beyond it is refused, with the remedy."""
+    """Position embeddings up to `max_length`; longer sequences raise DataError."""
 
-    def __init__(self, *, length: int, size: int) -> None:
+    def __init__(self, *, max_length: int, size: int) -> None:
         super().__init__()
-        self.maximum_length = length
-        self.table = nn.Embedding(length, size)
+        self.max_length = max_length
+        self.table = nn.Embedding(max_length, size)
 
     def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places size"]:
-        if positions.numel() and int(positions.max()) >= self.maximum_length:
+        if positions.numel() and int(positions.max()) >= self.max_length:
             raise DataError(
-                f"a sequence reaches position {int(positions.max())}, but the learned table of positions ends at "
-                f"{self.maximum_length - 1}; shorten the input, or train with a larger model.positions.length"
+                f"a sequence reaches position {int(positions.max())}, but the learned position embeddings end at "
+                f"{self.max_length - 1}; shorten the input, or train with a larger model.positions.max_length"
             )
         return self.table(positions)

@@ -8,22 +8,22 @@ from torch import Tensor, nn
 from dragoman.typing import Float, Int
 
 
-def sinusoids(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
-    """The vector of each position; places may go on without end."""
+def sinusoidal_positions(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
+    """Sinusoidal encoding of each position."""
     rates = 10000.0 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
     angles = positions[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :size]
 
 
 @final
-class Sinusoids(nn.Module):
+class SinusoidalPositions(nn.Module):
     """Sinusoidal positions as a module without parameters."""
 
-    maximum_length = None
+    max_length = None
 
     def __init__(self, *, size: int) -> None:
         super().__init__()
         self.size = size
 
     def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places {self.size}"]:
-        return sinusoids(positions, self.size)
+        return sinusoidal_positions(positions, self.size)

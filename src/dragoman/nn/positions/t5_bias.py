@@ -1,7 +1,8 @@
-r"""A learnt number for each head and bucket of distances (Raffel et al., 2020, section 2.1), shared by all layers.
+r"""T5 relative position bias: a learned number per head and bucket of distances, shared by all layers (Raffel et al.,
+2020, section 2.1).
 
-Half of the buckets hold one distance each, the others grow with its logarithm up to `furthest`; what is further shares
-the last. Where the past alone is seen, all buckets are for the past; else half are for each side.
+Half of the buckets hold one distance each. The others grow logarithmically up to `max_distance`; larger distances share
+the last bucket. With a causal mask, all buckets are for the past; otherwise each side has half of them.
 """
 
 import math
@@ -16,37 +17,41 @@ from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Float, Int
 
 
-def bucket(distance: Int[Tensor, "*pairs"], *, buckets: int, furthest: int, past_only: bool) -> Int[Tensor, "*pairs"]:
+def relative_position_bucket(
+    distance: Int[Tensor, "*pairs"], *, num_buckets: int, max_distance: int, causal: bool
+) -> Int[Tensor, "*pairs"]:
     r"""The bucket of each distance $j - i$, from 0 to `buckets` - 1."""
-    if past_only:
+    if causal:
         side, away = torch.zeros_like(distance), (-distance).clamp(min=0)
     else:
-        buckets //= 2
-        side, away = (distance > 0) * buckets, distance.abs()
-    exact = buckets // 2
-    ratio = (away.clamp(min=1).float() / exact).log() / math.log(furthest / exact)
-    far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        num_buckets //= 2
+        side, away = (distance > 0) * num_buckets, distance.abs()
+    exact = num_buckets // 2
+    ratio = (away.clamp(min=1).float() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (ratio * (num_buckets - exact)).long()).clamp(max=num_buckets - 1)
     return side + torch.where(away < exact, away, far)
 
 
 @final
-class BucketedPositions(nn.Module):
-    """One table for all layers of an encoder or of a decoder."""
+class T5Bias(nn.Module):
+    """T5 bias shared by all layers of an encoder or decoder."""
 
-    TABLES = ("table",)
+    LOOKUP_PARAMETERS = ("table",)
     adds_values = False
 
-    def __init__(self, *, buckets: int, furthest: int, heads: int, past_only: bool) -> None:
+    def __init__(self, *, num_buckets: int, max_distance: int, num_heads: int, causal: bool) -> None:
         super().__init__()
-        self.buckets = buckets
-        self.furthest = furthest
-        self.past_only = past_only
-        self.table = nn.Parameter(torch.zeros(buckets, heads))
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.causal = causal
+        self.table = nn.Parameter(torch.zeros(num_buckets, num_heads))
 
-    def bias(self, query: MappedQueries, *, keys: int, before: int) -> Float[Tensor, "1 all_heads queries {keys}"]:
-        away = distances(query.shape[2], keys, before=before, device=query.device)
-        rows = bucket(away, buckets=self.buckets, furthest=self.furthest, past_only=self.past_only)
+    def bias(self, query: MappedQueries, *, keys: int, past_length: int) -> Float[Tensor, "1 all_heads queries {keys}"]:
+        away = distances(query.shape[2], keys, past_length=past_length, device=query.device)
+        rows = relative_position_bucket(
+            away, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=self.causal
+        )
         return self.table[rows].permute(2, 0, 1)[None]
 
-    def values(self, weights: Weights, *, before: int) -> Float[Tensor, "rows heads queries value_size"]:
-        raise NotImplementedError("buckets have no vectors of values")
+    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
+        raise NotImplementedError("the T5 bias adds no values")

@@ -1,14 +1,15 @@
-r"""Structural positions (Wang et al., 2019): where words stand in the dependency tree of their sentence.
+r"""Structural positions from dependency trees (Wang et al., 2019).
 
-Absolute: the depth $d_i$ of a word, whose sinusoids join those of its place, $\tanh(W\,[PE(p_i); PE(d_i)])$. Relative:
+Absolute: the depth $d_i$ of a word, whose sinusoidal encoding is combined with that of its position,
+$\tanh(W\,[PE(p_i); PE(d_i)])$. Relative:
 
-$r_{ij} = d_j - d_i$ where one of the words is above the other or both are one, else
+$r_{ij} = d_j - d_i$ if one word is an ancestor of the other, or both are equal, else
 $r_{ij} = \mathrm{sign}(j - i)\,(d_i + d_j)$,
 
-clipped to $[-k, k]$, with a learnt vector for each, which joins the keys as those of Shaw et al. (2018) do. The tokens
-of a word stand where it stands. In the paper the root of a sentence has depth 0; here it has depth 1, and depth 0 is
-that of a root above all, word 0, to which the END of the sentence belongs, so that there may be several roots. Like our
-other distances, relations run from query to key; those of the paper run from key to query.
+clipped to $[-k, k]$, with a learned vector per relation that is added to the keys as in Shaw et al. (2018). All tokens of
+a word share its relations. In the paper the root of a sentence has depth 0. Here it has depth 1, and depth 0 belongs to
+an artificial root, word 0, to which EOS belongs, so that a sentence may have several roots. Relations run from query to
+key, as our other distances do; in the paper they run from key to query.
 """
 
 from typing import final
@@ -17,59 +18,59 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.sinusoidal import sinusoids
+from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.scores import MappedQueries
 from dragoman.shapes import Structure
 from dragoman.typing import Bool, Float, Int
 
 Heads = Int[Tensor, "rows words"]
-"""The word that each word hangs on; that of word 0 is 0."""
+"""Head of each word; the head of word 0 is 0."""
 
 
 def depths(heads: Heads) -> Int[Tensor, "rows words"]:
-    r"""$d_0 = 0$ and $d_w = d_{h_w} + 1$ for the word $h_w$ that $w$ hangs on.
+    r"""$d_0 = 0$ and $d_w = d_{h_w} + 1$ for the head $h_w$ of $w$.
 
-    Every turn knows the way that is twice as long, so that a few do for any tree.
+    Every iteration doubles the path length (pointer jumping).
     """
     away, above = torch.ones_like(heads), heads
     away[:, 0] = 0
-    for _ in range(_turns(heads)):
+    for _ in range(_num_doublings(heads)):
         away, above = away + away.gather(1, above), above.gather(1, above)
     return away
 
 
 def ancestry(heads: Heads) -> Bool[Tensor, "rows words words"]:
-    """Whether the second word is above the first, or is the first."""
+    """True where the second word is an ancestor of the first, or equals it."""
     size, above = heads.shape[1], heads
     found = torch.eye(size, dtype=torch.bool, device=heads.device).expand(heads.shape[0], -1, -1)
-    for _ in range(_turns(heads)):
+    for _ in range(_num_doublings(heads)):
         found = found | found.gather(1, above[:, :, None].expand(-1, -1, size))
         above = above.gather(1, above)
     return found
 
 
 def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
-    r"""$r_{ij}$ above for each pair of words, not yet clipped."""
+    r"""Unclipped relation $r_{ij}$ of each pair of words."""
     depth, above = depths(heads), ancestry(heads)
     own, other = depth[:, :, None], depth[:, None, :]
-    side = distances(heads.shape[1], heads.shape[1], before=0, device=heads.device).sign()
+    side = distances(heads.shape[1], heads.shape[1], past_length=0, device=heads.device).sign()
     return torch.where(above | above.transpose(1, 2), other - own, side * (own + other))
 
 
 def token_depths(structure: Structure) -> Int[Tensor, "rows places"]:
-    """The depth of each token's word."""
+    """Depth of each token's word."""
     return depths(structure.heads).gather(1, structure.words)
 
 
 def token_relations(structure: Structure) -> Int[Tensor, "rows places places"]:
-    """How the words of each pair of tokens stand to each other."""
+    """Relation of the words of each pair of tokens."""
     row = torch.arange(len(structure.words), device=structure.words.device)[:, None, None]
     return tree_relations(structure.heads)[row, structure.words[:, :, None], structure.words[:, None, :]]
 
 
 @final
-class DepthPositions(nn.Module):
-    r"""$\tanh(W\,[PE(p); PE(d)])$: what is known of a place becomes what is known of it and of a depth."""
+class DepthEmbedding(nn.Module):
+    r"""$\tanh(W\,[PE(p); PE(d)])$: combines position and depth."""
 
     def __init__(self, *, size: int, bias: bool) -> None:
         super().__init__()
@@ -78,33 +79,36 @@ class DepthPositions(nn.Module):
     def forward(
         self, positions: Float[Tensor, "#rows places size"], depth: Int[Tensor, "rows places"]
     ) -> Float[Tensor, "rows places size"]:
-        of_depth = sinusoids(depth, positions.shape[-1]).to(self.join.weight.dtype)
+        of_depth = sinusoidal_positions(depth, positions.shape[-1]).to(self.join.weight.dtype)
         joined: Tensor = self.join(torch.cat([positions.expand_as(of_depth).to(of_depth.dtype), of_depth], dim=-1))
         return joined.tanh()
 
 
 @final
-class TreeRelations(nn.Module):
-    """A learnt vector for each relation, shared by the heads of a layer; none is ever held for a pair of tokens."""
+class TreeBias(nn.Module):
+    """Learned vector per relation, shared by the heads of a layer."""
 
-    TABLES = ("of_keys",)
+    LOOKUP_PARAMETERS = ("key_embedding",)
 
-    def __init__(self, *, reach: int, head_size: int, scale: float) -> None:
-        """`scale` is that of the score which they join."""
+    def __init__(self, *, max_distance: int, head_size: int, scale: float) -> None:
+        """Initialize; `scale` is the scale of the attention score."""
         super().__init__()
-        self.reach = reach
+        self.max_distance = max_distance
         self.scale = scale
-        self.of_keys = nn.Parameter(torch.randn(2 * reach + 1, head_size) * head_size**-0.5)
+        self.key_embedding = nn.Parameter(torch.randn(2 * max_distance + 1, head_size) * head_size**-0.5)
 
     def bias(
-        self, query: MappedQueries, relations: Int[Tensor, "rows places keys"], *, before: int
+        self, query: MappedQueries, relations: Int[Tensor, "rows places keys"], *, past_length: int
     ) -> Float[Tensor, "rows heads queries keys"]:
-        """What is added to the scores of these queries, the first of which stands at the place `before`."""
-        scores = query @ self.of_keys.t() * self.scale
-        own = relations[:, before : before + query.shape[2]].clamp(-self.reach, self.reach) + self.reach
+        """Bias added to the scores of these queries; `past_length` keys precede the first one."""
+        scores = query @ self.key_embedding.t() * self.scale
+        own = (
+            relations[:, past_length : past_length + query.shape[2]].clamp(-self.max_distance, self.max_distance)
+            + self.max_distance
+        )
         return scores.gather(-1, own[:, None].expand(-1, scores.shape[1], -1, -1))
 
 
-def _turns(heads: Heads) -> int:
-    """How often a way must be doubled to be as long as the deepest of trees."""
+def _num_doublings(heads: Heads) -> int:
+    """Doublings needed to cover the deepest possible tree."""
     return (heads.shape[1] - 1).bit_length()

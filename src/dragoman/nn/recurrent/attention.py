@@ -10,9 +10,16 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention import CHUNK
-from dragoman.nn.functional import Allowed, Attended, attend, attend_fused, in_chunks, weigh
-from dragoman.nn.kv_cache import KeysValues
+from dragoman.nn.attention import MAX_CHUNK_ELEMENTS
+from dragoman.nn.functional import (
+    AttentionOutput,
+    Mask,
+    fused_attention,
+    map_query_chunks,
+    masked_softmax,
+    reference_attention,
+)
+from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.scores import MappedQueries, Score
 from dragoman.typing import Bool, Float
 
@@ -21,12 +28,12 @@ Context = Float[Tensor, "batch queries value_size"]
 
 
 @dataclass(frozen=True)
-class SourceView:
+class AttentionMemory:
     """What a decoder may look at: one row a sentence, in one head."""
 
-    states: KeysValues
+    states: KVCache
     """As keys, the encoder's states as the score maps them; as values, the states themselves."""
-    allowed: Bool[Tensor, "batch 1 1 source"]
+    mask: Bool[Tensor, "batch 1 1 source"]
     """Which of them are no padding."""
 
 
@@ -39,29 +46,29 @@ class SourceAttention(nn.Module):
         self.score = score
         self.combine = nn.Linear(value_size + size, size, bias=False)
 
-    def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KeysValues:
+    def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KVCache:
         """Mapped once for all steps and beams."""
         values = encoded[:, None]
-        return KeysValues(self.score.keys(values), values)
+        return KVCache(self.score.keys(values), values)
 
-    def forward(self, query: Queries, view: SourceView) -> Queries:
+    def forward(self, query: Queries, view: AttentionMemory) -> Queries:
         r"""$\tilde h_t = \tanh(W_c [c_t; h_t])$."""
         return torch.tanh(self.combine(torch.cat([self.context(query, view), query], dim=2)))
 
-    def weights(self, query: Queries, view: SourceView) -> Float[Tensor, "batch queries source"]:
+    def weights(self, query: Queries, view: AttentionMemory) -> Float[Tensor, "batch queries source"]:
         """$a_{ts}$, zero in the padding."""
         logits = self.score.compare(self.score.queries(query[:, None]), view.states.keys)
-        return weigh(logits, view.allowed).squeeze(1)
+        return masked_softmax(logits, view.mask).squeeze(1)
 
-    def context(self, query: Queries, view: SourceView) -> Context:
+    def context(self, query: Queries, view: AttentionMemory) -> Context:
         r"""$c_t$, which is `weights` times the values."""
         mapped = self.score.queries(query[:, None])
         keys, values = view.states.keys, view.states.values
         if self.score.scale is not None:
-            return attend_fused(mapped, keys, values, allowed=view.allowed, scale=self.score.scale).squeeze(1)
+            return fused_attention(mapped, keys, values, mask=view.mask, scale=self.score.scale).squeeze(1)
 
-        def road(some: MappedQueries, allowed: Allowed | None, _: int) -> Attended:
-            return attend(some, keys, values, allowed=allowed, compare=self.score.compare)
+        def compute(some: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
+            return reference_attention(some, keys, values, mask=mask, compare=self.score.compare)
 
         held = keys.shape[0] * keys.shape[2] * keys.shape[3]
-        return in_chunks(road, mapped, view.allowed, chunk=max(1, CHUNK // held)).squeeze(1)
+        return map_query_chunks(compute, mapped, view.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)

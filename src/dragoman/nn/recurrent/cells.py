@@ -16,11 +16,11 @@ from dragoman.typing import Float
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]
 """Of one layer: the hidden state, and beside it the cell of an LSTM."""
-Cells = tuple[tuple[Float[Tensor, "*rows size"], ...], ...]
+LayerStates = tuple[tuple[Float[Tensor, "*rows size"], ...], ...]
 """Of all layers, the lowest first."""
 
 
-def gates_of(cell: CellName) -> int:
+def num_gates(cell: CellName) -> int:
     """How many maps of the input and the hidden state a cell has, each of its own size."""
     match cell:
         case "lstm":
@@ -31,7 +31,7 @@ def gates_of(cell: CellName) -> int:
             assert_never(cell)
 
 
-def parts_of(cell: CellName) -> int:
+def num_states(cell: CellName) -> int:
     """How many vectors a cell hands from one place to the next."""
     match cell:
         case "lstm":
@@ -88,7 +88,7 @@ class CellWeights(NamedTuple):
         return cls(*(getattr(layer, name + suffix) for name in names))
 
 
-def from_input(
+def project_input(
     cell: CellName, weights: CellWeights, x: Float[Tensor, "*places input_size"]
 ) -> Float[Tensor, "*places gates"]:
     """What the gates take from the inputs of any places, with all biases that can be added now."""
@@ -102,7 +102,7 @@ def from_input(
     return F.linear(x, weights.input, bias)
 
 
-def advance(cell: CellName, weights: CellWeights, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
+def cell_step(cell: CellName, weights: CellWeights, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
     """The state after a place from which the gates have `taken` this."""
     match cell:
         case "lstm":
@@ -115,7 +115,7 @@ def advance(cell: CellName, weights: CellWeights, taken: Float[Tensor, "rows gat
             assert_never(cell)
 
 
-def build_layer(cell: CellName, *, input_size: int, size: int, both_ways: bool) -> nn.LSTM | nn.GRU:
+def build_rnn(cell: CellName, *, input_size: int, size: int, both_ways: bool) -> nn.LSTM | nn.GRU:
     """PyTorch's module for one layer: it holds the weights, and is the fast road over whole sequences."""
     match cell:
         case "lstm":
@@ -126,15 +126,15 @@ def build_layer(cell: CellName, *, input_size: int, size: int, both_ways: bool) 
             assert_never(cell)
 
 
-def each(
-    cells: Cells, change: Callable[[Tensor], Tensor]
+def map_states(
+    cells: LayerStates, change: Callable[[Tensor], Tensor]
 ) -> tuple[tuple[Float[Tensor, "*changed_rows size"], ...], ...]:
     """The states with the rows of every part changed alike."""
     return tuple(tuple(change(part) for part in layer) for layer in cells)
 
 
-def joined(
-    cells: Cells, others: tuple[tuple[Float[Tensor, "*other_rows size"], ...], ...]
+def concat_states(
+    cells: LayerStates, others: tuple[tuple[Float[Tensor, "*other_rows size"], ...], ...]
 ) -> tuple[tuple[Float[Tensor, "*all_rows size"], ...], ...]:
     """The rows of the others after these."""
     pairs = zip(cells, others, strict=True)

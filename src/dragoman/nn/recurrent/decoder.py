@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.recurrent.attention import SourceAttention, SourceView
+from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.cells import (
     CellName,
-    Cells,
     CellState,
     CellWeights,
-    advance,
-    build_layer,
-    from_input,
-    gates_of,
-    parts_of,
+    LayerStates,
+    build_rnn,
+    cell_step,
+    num_gates,
+    num_states,
+    project_input,
 )
 from dragoman.typing import Float
 
@@ -30,7 +30,7 @@ Output = Float[Tensor, "rows size"]
 
 
 @final
-class Bridge(nn.Module):
+class DecoderInit(nn.Module):
     r"""The state in which a decoder's layer begins, from the one in which an encoder's layer ended.
 
     $h_0 = \tanh(W h + b)$ (Bahdanau et al., 2015, appendix A.2.2, there of the backward direction alone), and for the
@@ -40,7 +40,7 @@ class Bridge(nn.Module):
     def __init__(self, *, cell: CellName, encoder_size: int, size: int) -> None:
         super().__init__()
         self.hidden = nn.Linear(encoder_size, size)
-        self.rest = nn.ModuleList([nn.Linear(encoder_size, size) for _ in range(parts_of(cell) - 1)])
+        self.rest = nn.ModuleList([nn.Linear(encoder_size, size) for _ in range(num_states(cell) - 1)])
 
     def forward(self, last: tuple[Float[Tensor, "rows encoder_size"], ...]) -> CellState:
         rest = zip(self.rest, last[1:], strict=True)
@@ -54,7 +54,7 @@ class RecurrentLayer(nn.Module):
     def __init__(self, *, cell: CellName, input_size: int, size: int) -> None:
         super().__init__()
         self.cell: CellName = cell
-        self.layer = build_layer(cell, input_size=input_size, size=size, both_ways=False)
+        self.layer = build_rnn(cell, input_size=input_size, size=size, both_ways=False)
 
     def forward(
         self, x: Float[Tensor, "rows target input_size"], state: CellState
@@ -63,11 +63,11 @@ class RecurrentLayer(nn.Module):
         outputs, _ = self.layer(x, first if self.cell == "lstm" else first[0])
         return outputs
 
-    def from_input(self, x: Float[Tensor, "*places input_size"]) -> Float[Tensor, "*places gates"]:
-        return from_input(self.cell, CellWeights.of(self.layer), x)
+    def project_input(self, x: Float[Tensor, "*places input_size"]) -> Float[Tensor, "*places gates"]:
+        return project_input(self.cell, CellWeights.of(self.layer), x)
 
-    def advance(self, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
-        return advance(self.cell, CellWeights.of(self.layer), taken, state)
+    def step(self, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
+        return cell_step(self.cell, CellWeights.of(self.layer), taken, state)
 
 
 @final
@@ -79,63 +79,70 @@ class RecurrentDecoder(nn.Module):
         *,
         layers: list[RecurrentLayer],
         attention: SourceAttention | None,
-        feeds_input: bool,
+        use_input_feeding: bool,
         layer_dropout: float,
         output_dropout: float,
     ) -> None:
         super().__init__()
         size = layers[0].layer.hidden_size
-        gates = gates_of(layers[0].cell) * size
+        gates = num_gates(layers[0].cell) * size
         self.layers: Sequence[RecurrentLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # it is one, untyped
         self.attention = attention
-        self.feed = nn.Linear(size, gates, bias=False) if feeds_input else None
+        self.input_feeding = nn.Linear(size, gates, bias=False) if use_input_feeding else None
         self.layer_dropout = Dropout(layer_dropout)
         self.output_dropout = Dropout(output_dropout)
 
     def forward(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: Cells, view: SourceView | None
+        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
     ) -> Float[Tensor, "rows target size"]:
         """The outputs at all places, from the states before the first."""
-        return self._at_once(embedded, cells, view) if self.feed is None else self._in_turn(embedded, cells, view)
+        return (
+            self._at_once(embedded, cells, view) if self.input_feeding is None else self._in_turn(embedded, cells, view)
+        )
 
-    def from_embedding(self, embedded: Float[Tensor, "*places embedding_size"]) -> Float[Tensor, "*places gates"]:
+    def project_input(self, embedded: Float[Tensor, "*places embedding_size"]) -> Float[Tensor, "*places gates"]:
         """What the first layer takes from the words themselves; of all places at once where they are known."""
-        return self.layers[0].from_input(embedded)
+        return self.layers[0].project_input(embedded)
 
-    def advance(
-        self, taken: Float[Tensor, "rows gates"], cells: Cells, *, fed: Output | None, view: SourceView | None
-    ) -> tuple[Output, Cells]:
+    def step(
+        self,
+        taken: Float[Tensor, "rows gates"],
+        cells: LayerStates,
+        *,
+        fed: Output | None,
+        view: AttentionMemory | None,
+    ) -> tuple[Output, LayerStates]:
         """The output at the next place, from what is taken from its word, and the states after it.
 
         `fed` is the output of the place before, zeros at the first; only input feeding reads it.
         """
-        if self.feed is not None:
+        if self.input_feeding is not None:
             assert fed is not None, "input feeding needs the output before"
-            taken = torch.addmm(taken, fed, self.feed.weight.t())
+            taken = torch.addmm(taken, fed, self.input_feeding.weight.t())
         states: list[CellState] = []
         for number, layer in enumerate(self.layers):
             if number:
-                taken = layer.from_input(self.layer_dropout(states[-1][0]))
-            states.append(layer.advance(taken, cells[number]))
+                taken = layer.project_input(self.layer_dropout(states[-1][0]))
+            states.append(layer.step(taken, cells[number]))
         output = states[-1][0]
         if self.attention is not None:
             assert view is not None, "attention needs a view of the source"
-            sentences = view.allowed.shape[0]
+            sentences = view.mask.shape[0]
             output = self.attention(output.unflatten(0, (sentences, -1)), view).flatten(0, 1)
         return self.output_dropout(output), tuple(states)
 
     def _in_turn(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: Cells, view: SourceView | None
+        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
     ) -> Float[Tensor, "rows target size"]:
         fed = torch.zeros_like(cells[-1][0])
         outputs = []
-        for taken in self.from_embedding(embedded.transpose(0, 1)).unbind():
-            fed, cells = self.advance(taken, cells, fed=fed, view=view)
+        for taken in self.project_input(embedded.transpose(0, 1)).unbind():
+            fed, cells = self.step(taken, cells, fed=fed, view=view)
             outputs.append(fed)
         return torch.stack(outputs, dim=1)
 
     def _at_once(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: Cells, view: SourceView | None
+        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
     ) -> Float[Tensor, "rows target size"]:
         x = embedded
         for number, layer in enumerate(self.layers):

@@ -13,7 +13,15 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.recurrent.cells import CellName, Cells, CellState, CellWeights, advance, build_layer, from_input
+from dragoman.nn.recurrent.cells import (
+    CellName,
+    CellState,
+    CellWeights,
+    LayerStates,
+    build_rnn,
+    cell_step,
+    project_input,
+)
 from dragoman.shapes import Lengths
 from dragoman.typing import Float
 
@@ -22,12 +30,12 @@ States = Float[Tensor, "batch source size"]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncoderOutput:
     """What an encoder made of its sentences."""
 
     states: Float[Tensor, "batch source size"]
     """The states of the uppermost layer at every place, zeros in the padding."""
-    last: Cells
+    last: LayerStates
     """Where each layer ended: forwards at the last word, backwards at the first, side by side."""
 
 
@@ -38,7 +46,7 @@ class BidirectionalLayer(nn.Module):
     def __init__(self, *, cell: CellName, input_size: int, size: int) -> None:
         super().__init__()
         self.cell: CellName = cell
-        self.layer = build_layer(cell, input_size=input_size, size=size // 2, both_ways=True)
+        self.layer = build_rnn(cell, input_size=input_size, size=size // 2, both_ways=True)
 
     def forward(self, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -48,7 +56,7 @@ class BidirectionalLayer(nn.Module):
         return states, tuple(torch.cat([part[0], part[1]], dim=1) for part in parts)
 
 
-def read_by_steps(layer: BidirectionalLayer, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
+def bidirectional_reference(layer: BidirectionalLayer, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
     """What the layer returns, one place after the other."""
     forwards, at_end = _read(layer, x, lengths, backwards=False)
     backwards, at_beginning = _read(layer, x, lengths, backwards=True)
@@ -61,11 +69,11 @@ def _read(layer: BidirectionalLayer, x: Inputs, lengths: Lengths, *, backwards: 
     weights = CellWeights.of(layer.layer, backwards=backwards)
     zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])
     state: CellState = (zeros, zeros) if layer.cell == "lstm" else (zeros,)
-    taken = from_input(layer.cell, weights, x)
+    taken = project_input(layer.cell, weights, x)
     columns = [zeros] * x.shape[1]
     for place in reversed(range(x.shape[1])) if backwards else range(x.shape[1]):
         real = (place < lengths)[:, None]
-        new = advance(layer.cell, weights, taken[:, place], state)
+        new = cell_step(layer.cell, weights, taken[:, place], state)
         state = tuple(part.where(real, old) for part, old in zip(new, state, strict=True))
         columns[place] = state[0].where(real, zeros)
     return torch.stack(columns, dim=1), state
@@ -80,9 +88,9 @@ class RecurrentEncoder(nn.Module):
         self.layers: Sequence[BidirectionalLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # it is one, untyped
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Inputs, lengths: Lengths) -> Encoded:
+    def forward(self, x: Inputs, lengths: Lengths) -> EncoderOutput:
         lasts = []
         for number, layer in enumerate(self.layers):
             x, last = layer(self.dropout(x) if number else x, lengths)
             lasts.append(last)
-        return Encoded(x, tuple(lasts))
+        return EncoderOutput(x, tuple(lasts))

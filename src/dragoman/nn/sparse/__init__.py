@@ -11,10 +11,10 @@ Each only arranges rows and blocks for the `look` that it is handed, so that eve
 as it does in full attention.
 """
 
-from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, block_mask, random_plan
+from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask, sample_random_blocks
 from dragoman.nn.sparse.factory import KeyHeads, PatternConfig, build_pattern
 from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
-from dragoman.nn.sparse.sliding_window import Window, WindowConfig, band
+from dragoman.nn.sparse.sliding_window import SlidingWindow, SlidingWindowConfig, sliding_window_mask
 
 __all__ = [
     "BigBird",
@@ -23,10 +23,10 @@ __all__ = [
     "Linformer",
     "LinformerConfig",
     "PatternConfig",
-    "Window",
-    "WindowConfig",
-    "band",
-    "block_mask",
+    "SlidingWindow",
+    "SlidingWindowConfig",
+    "bigbird_mask",
     "build_pattern",
-    "random_plan",
+    "sample_random_blocks",
+    "sliding_window_mask",
 ]

@@ -26,53 +26,55 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from dragoman.config import Config
-from dragoman.nn.attention import Look, Reachable
-from dragoman.nn.functional import Attended, Values
+from dragoman.nn.attention import AttentionFunction, KeyMask
+from dragoman.nn.functional import AttentionOutput, Values
 from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float, Int, Shaped
 
-NONE = -1
+NO_BLOCK = -1
 """In a plan: no block."""
 
-Plan = Int[Tensor, "key_heads middle random"]
+RandomBlocks = Int[Tensor, "key_heads middle random"]
 """The random blocks of every block but the first and the last."""
 
-Draw = Callable[[int, int], Plan]
+BlockSampler = Callable[[int, int], RandomBlocks]
 """The plan for a number of blocks and of key heads; a plan for one head serves all."""
 
 Blocks = Float[Tensor, "rows heads blocks block width"]
-Chosen = Int[Tensor, "rows middle key_heads slots"]
+BlockIds = Int[Tensor, "rows middle key_heads slots"]
 
 
 class BigBirdConfig(Config):
     """Global, near and random blocks (Zaheer et al., 2020)."""
 
     kind: Literal["bigbird"] = "bigbird"
-    block: PositiveInt = Field(64, description="places of a block")
-    random: NonNegativeInt = Field(3, description="random blocks that a block sees, beside its neighbours and the ends")
+    block_size: PositiveInt = Field(64, description="places of a block")
+    num_random_blocks: NonNegativeInt = Field(
+        3, description="random blocks that a block sees, beside its neighbours and the ends"
+    )
     seed: NonNegativeInt = Field(0, description="of the random blocks")
 
 
 @lru_cache(maxsize=256)
-def random_plan(blocks: int, heads: int, *, random: int, seed: int) -> Plan:
+def sample_random_blocks(num_blocks: int, num_heads: int, *, num_random_blocks: int, seed: int) -> RandomBlocks:
     """Blocks for each head and each middle block: not its neighbours, not the ends, none twice.
 
     The plan is a pure function of its arguments on every machine. Where fewer blocks than `random` are left to choose
     from, all are taken and the rest is `NONE`. Heads of keys have plans of their own; query heads that share keys share
     the plan.
 
-    >>> random_plan(9, 1, random=2, seed=0)[0, 3].tolist()  # what the middle one of nine blocks sees
+    >>> sample_random_blocks(9, 1, num_random_blocks=2, seed=0)[0, 3].tolist()  # what the middle one of nine blocks sees
     [6, 7]
     """
-    draws = Random(f"{blocks} blocks {seed}")  # noqa: S311  # no secret hangs on it
+    draws = Random(f"{num_blocks} blocks {seed}")  # noqa: S311  # no secret hangs on it
 
     def row(place: int) -> list[int]:
-        far = (*range(1, place - 1), *range(place + 2, blocks - 1))
-        chosen = sorted(far[index] for index in _sample(draws, len(far), min(random, len(far))))
-        return chosen + [NONE] * (random - len(chosen))
+        far = (*range(1, place - 1), *range(place + 2, num_blocks - 1))
+        chosen = sorted(far[index] for index in _sample(draws, len(far), min(num_random_blocks, len(far))))
+        return chosen + [NO_BLOCK] * (num_random_blocks - len(chosen))
 
-    rows = [[row(place) for place in range(1, blocks - 1)] for _ in range(heads)]
-    return torch.tensor(rows, dtype=torch.long).view(heads, max(0, blocks - 2), random)
+    rows = [[row(place) for place in range(1, num_blocks - 1)] for _ in range(num_heads)]
+    return torch.tensor(rows, dtype=torch.long).view(num_heads, max(0, num_blocks - 2), num_random_blocks)
 
 
 def _sample(draws: Random, population: int, number: int) -> set[int]:
@@ -84,10 +86,12 @@ def _sample(draws: Random, population: int, number: int) -> set[int]:
     return chosen
 
 
-def block_mask(places: int, *, block: int, plan: Plan) -> Bool[Tensor, "key_heads {places} {places}"]:
+def bigbird_mask(
+    places: int, *, block_size: int, random_blocks: RandomBlocks
+) -> Bool[Tensor, "key_heads {places} {places}"]:
     """The dense mask that BigBird stands for in a row of so many places.
 
-    >>> block_mask(6, block=1, plan=random_plan(6, 1, random=0, seed=0))[0].int()
+    >>> bigbird_mask(6, block_size=1, random_blocks=sample_random_blocks(6, 1, num_random_blocks=0, seed=0))[0].int()
     tensor([[1, 1, 1, 1, 1, 1],
             [1, 1, 1, 0, 0, 1],
             [1, 1, 1, 1, 0, 1],
@@ -95,13 +99,13 @@ def block_mask(places: int, *, block: int, plan: Plan) -> Bool[Tensor, "key_head
             [1, 0, 0, 1, 1, 1],
             [1, 1, 1, 1, 1, 1]], dtype=torch.int32)
     """
-    blocks = -(-places // block)
+    blocks = -(-places // block_size)
     number = torch.arange(blocks)
     ends = (number == 0) | (number == blocks - 1)
     near = (number[:, None] - number).abs() <= 1
-    seen = (near | ends | ends[:, None]).repeat(plan.shape[0], 1, 1)
-    seen[:, 1:-1] |= (plan[..., None] == number).any(dim=2)
-    block_of = torch.arange(places) // block
+    seen = (near | ends | ends[:, None]).repeat(random_blocks.shape[0], 1, 1)
+    seen[:, 1:-1] |= (random_blocks[..., None] == number).any(dim=2)
+    block_of = torch.arange(places) // block_size
     return seen[:, block_of][:, :, block_of]
 
 
@@ -109,104 +113,106 @@ def block_mask(places: int, *, block: int, plan: Plan) -> Bool[Tensor, "key_head
 class BigBird:
     """Two looks: of the first and last block of each row at everything, and of each other block at what it sees."""
 
-    maximum_length: int | None = None
+    max_length: int | None = None
 
-    def __init__(self, *, block: int, random: int, draw: Draw) -> None:
+    def __init__(self, *, block_size: int, num_random_blocks: int, sampler: BlockSampler) -> None:
         """`draw` must name `random` blocks; one that it names twice counts twice."""
-        self.block = block
-        self.random = random
-        self.draw = draw
+        self.block_size = block_size
+        self.num_random_blocks = num_random_blocks
+        self.sampler = sampler
 
     def __call__(
-        self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
-    ) -> Attended:
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    ) -> AttentionOutput:
         places = key.shape[2]
         assert query.shape[2] == places, "BigBird is for sequences that look at themselves, without a cache"
-        assert allowed is None or allowed.shape[2] == 1, "BigBird hides padding alone, the same for all queries"
-        if places <= (4 + self.random) * self.block:
-            return look(query, key, value, allowed=allowed, causal=False, before=None)
-        counts = self._blocks_of_rows(query, allowed)
-        queries = in_blocks(query, self.block)
+        assert mask is None or mask.shape[2] == 1, "BigBird hides padding alone, the same for all queries"
+        if places <= (4 + self.num_random_blocks) * self.block_size:
+            return attend(query, key, value, mask=mask, causal=False, past_length=None)
+        counts = self._blocks_of_rows(query, mask)
+        queries = split_into_blocks(query, self.block_size)
         last_block = torch.tensor(counts, device=query.device) - 1
-        first, last = self._look_from_ends(look, queries, last_block, key, value, allowed)
-        middle = self._look_from_middle(look, queries, counts, key, value, allowed)
+        first, last = self._attend_from_ends(attend, queries, last_block, key, value, mask)
+        middle = self._attend_from_middle(attend, queries, counts, key, value, mask)
         joined = torch.cat([first, middle, last], dim=2)
         if min(counts) < queries.shape[2]:
             here = torch.arange(queries.shape[2], device=query.device) == last_block[:, None]
             joined = torch.where(here[:, None, :, None, None], last, joined)
         return joined.flatten(2, 3)[:, :, :places]
 
-    def _blocks_of_rows(self, query: MappedQueries, allowed: Reachable | None) -> list[int]:
+    def _blocks_of_rows(self, query: MappedQueries, mask: KeyMask | None) -> list[int]:
         """How many blocks the real places of each row fill, at least one."""
         rows, _, places, _ = query.shape
-        if allowed is None:
-            return [-(-places // self.block)] * rows
-        numbers = torch.arange(1, places + 1, device=allowed.device)
-        lengths = (allowed[:, 0, 0] * numbers).amax(dim=1).expand(rows)
-        return [max(1, -(-length // self.block)) for length in lengths.tolist()]
+        if mask is None:
+            return [-(-places // self.block_size)] * rows
+        numbers = torch.arange(1, places + 1, device=mask.device)
+        lengths = (mask[:, 0, 0] * numbers).amax(dim=1).expand(rows)
+        return [max(1, -(-length // self.block_size)) for length in lengths.tolist()]
 
-    def _look_from_ends(
+    def _attend_from_ends(
         self,
-        look: Look,
+        attend: AttentionFunction,
         queries: Blocks,
         last_block: Int[Tensor, " rows"],
         key: MappedKeys,
         value: Values,
-        allowed: Reachable | None,
+        mask: KeyMask | None,
     ) -> tuple[Float[Tensor, "rows heads 1 block value_size"], Float[Tensor, "rows heads 1 block value_size"]]:
         rows = torch.arange(len(last_block), device=last_block.device)
         ends = torch.cat([queries[:, :, 0], queries[rows, :, last_block]], dim=2)
-        first, last = look(ends, key, value, allowed=allowed, causal=False, before=None).split(self.block, dim=2)
+        first, last = attend(ends, key, value, mask=mask, causal=False, past_length=None).split(self.block_size, dim=2)
         return first[:, :, None], last[:, :, None]
 
-    def _look_from_middle(
+    def _attend_from_middle(
         self,
-        look: Look,
+        attend: AttentionFunction,
         queries: Blocks,
         counts: list[int],
         key: MappedKeys,
         value: Values,
-        allowed: Reachable | None,
+        mask: KeyMask | None,
     ) -> Float[Tensor, "rows heads middle block value_size"]:
         rows, heads, blocks, _, _ = queries.shape
         key_heads = key.shape[1]
         chosen = self._chosen(counts, blocks, key_heads).to(key.device)
-        real = torch.ones(1, 1, 1, key.shape[2], dtype=torch.bool, device=key.device) if allowed is None else allowed
-        real = in_blocks(real.transpose(2, 3).expand(rows, key_heads, -1, -1), self.block)
-        visible = gathered(real, chosen)[..., 0] & (chosen != NONE).repeat_interleave(self.block, dim=3).flatten(0, 1)
-        attended = look(
+        real = torch.ones(1, 1, 1, key.shape[2], dtype=torch.bool, device=key.device) if mask is None else mask
+        real = split_into_blocks(real.transpose(2, 3).expand(rows, key_heads, -1, -1), self.block_size)
+        visible = gather_blocks(real, chosen)[..., 0] & (chosen != NO_BLOCK).repeat_interleave(
+            self.block_size, dim=3
+        ).flatten(0, 1)
+        attended = attend(
             queries[:, :, 1:-1].transpose(1, 2).flatten(0, 1),
-            gathered(in_blocks(key, self.block), chosen),
-            gathered(in_blocks(value, self.block), chosen),
-            allowed=visible[:, :, None].repeat_interleave(heads // key_heads, dim=1),
+            gather_blocks(split_into_blocks(key, self.block_size), chosen),
+            gather_blocks(split_into_blocks(value, self.block_size), chosen),
+            mask=visible[:, :, None].repeat_interleave(heads // key_heads, dim=1),
             causal=False,
-            before=None,
+            past_length=None,
         )
         return attended.unflatten(0, (rows, blocks - 2)).transpose(1, 2)
 
-    def _chosen(self, counts: list[int], blocks: int, key_heads: int) -> Chosen:
+    def _chosen(self, counts: list[int], blocks: int, key_heads: int) -> BlockIds:
         """The blocks that each middle block of each row sees, every one of them once; `NONE` in slots left over."""
-        plans = {count: self.draw(count, key_heads) for count in set(counts)}
+        plans = {count: self.sampler(count, key_heads) for count in set(counts)}
         padded = {
-            count: F.pad(plan, (0, 0, 0, blocks - 2 - plan.shape[1]), value=NONE) for count, plan in plans.items()
+            count: F.pad(plan, (0, 0, 0, blocks - 2 - plan.shape[1]), value=NO_BLOCK) for count, plan in plans.items()
         }
         drawn = torch.stack([padded[count].expand(key_heads, -1, -1) for count in counts]).transpose(1, 2)
         here = torch.arange(1, blocks - 1).expand(len(counts), -1)
         last = (torch.tensor(counts) - 1)[:, None].expand_as(here)
-        left = torch.where(here > 1, here - 1, NONE)  # the first block is there already
-        right = torch.where(here + 1 < last, here + 1, NONE)  # and so is the last
+        left = torch.where(here > 1, here - 1, NO_BLOCK)  # the first block is there already
+        right = torch.where(here + 1 < last, here + 1, NO_BLOCK)  # and so is the last
         fixed = torch.stack([torch.zeros_like(here), last, left, here, right], dim=-1)
         return torch.cat([fixed[:, :, None].expand(-1, -1, key_heads, -1), drawn], dim=-1)
 
 
-def in_blocks(
+def split_into_blocks(
     x: Shaped[Tensor, "rows heads places width"], block: int
 ) -> Shaped[Tensor, "rows heads blocks {block} width"]:
     """Places cut into blocks, the last one filled up with zeros."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block)).unflatten(2, (-1, block))
 
 
-def gathered(
+def gather_blocks(
     x: Shaped[Tensor, "rows heads blocks block width"], chosen: Int[Tensor, "rows middle heads slots"]
 ) -> Shaped[Tensor, "folded heads gathered width"]:
     """The chosen blocks of each row and head one behind the other, for every middle block a row; `NONE` gives any."""

@@ -1,5 +1,5 @@
 r"""Sliding windows: a query sees the keys that are at most $w$ places away (Beltagy et al., 2020, section 3.1), or,
-where the future is hidden, at most $w$ places before it (Jiang et al., 2023, section 2).
+where the future is hidden, at most $w$ places past_length it (Jiang et al., 2023, section 2).
 
 Queries are cut into blocks of about $w$, which with the keys within their reach become rows of one small dense
 attention: $O(nw)$ time and memory, and nothing of size $n^2$ anywhere. The window of Beltagy et al. counts both sides
@@ -14,92 +14,95 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from dragoman.config import Config
-from dragoman.nn.attention import Look, Reachable
-from dragoman.nn.functional import Attended, Values
+from dragoman.nn.attention import AttentionFunction, KeyMask
+from dragoman.nn.functional import AttentionOutput, Values
 from dragoman.nn.masks import distances
 from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float
 
-LEAST_BLOCK = 32
+MIN_BLOCK_SIZE = 32
 """Queries of a block, however small the reach: smaller matrices would save arithmetic and lose time."""
 
 
-class WindowConfig(Config):
+class SlidingWindowConfig(Config):
     """Only places nearby (Beltagy et al., 2020); where the future is hidden, only the latest (Jiang et al., 2023)."""
 
-    kind: Literal["window"] = "window"
-    reach: PositiveInt = Field(
-        128, description="how far a place sees: so many places before it and, unless the future is hidden, after it"
+    kind: Literal["sliding_window"] = "sliding_window"
+    window: PositiveInt = Field(
+        128,
+        description="how far a place sees: so many places past_length it and, unless the future is hidden, after it",
     )
 
 
-def band(
-    queries: int, keys: int, *, before: int, reach: int, causal: bool, device: torch.device | None = None
+def sliding_window_mask(
+    queries: int, keys: int, *, past_length: int, window: int, causal: bool, device: torch.device | None = None
 ) -> Bool[Tensor, "1 1 {queries} {keys}"]:
     r"""The dense mask that a window stands for: $-w \le j - i \le w$, or $-w \le j - i \le 0$ with `causal`.
 
-    `before` keys stand before the place of the first query.
+    `past_length` keys stand past_length the place of the first query.
 
-    >>> band(4, 4, before=0, reach=1, causal=True)[0, 0].int()
+    >>> sliding_window_mask(4, 4, past_length=0, window=1, causal=True)[0, 0].int()
     tensor([[1, 0, 0, 0],
             [1, 1, 0, 0],
             [0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """
-    away = distances(queries, keys, before=before, device=device)
-    return ((away >= -reach) & (away <= (0 if causal else reach)))[None, None]
+    away = distances(queries, keys, past_length=past_length, device=device)
+    return ((away >= -window) & (away <= (0 if causal else window)))[None, None]
 
 
 @final
-class Window:
+class SlidingWindow:
     """Attention within reach; keys that no query reaches, such as the distant past of a cache, are left alone."""
 
-    maximum_length: int | None = None
+    max_length: int | None = None
 
-    def __init__(self, *, reach: int, causal: bool) -> None:
-        self.reach = reach
+    def __init__(self, *, window: int, causal: bool) -> None:
+        self.window = window
         self.causal = causal
 
     def __call__(
-        self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
-    ) -> Attended:
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    ) -> AttentionOutput:
         past = key.shape[2] - query.shape[2]
         assert past >= 0, "a window moves over one sequence: the queries are the last of the keys"
-        forgotten = max(0, past - self.reach)
+        forgotten = max(0, past - self.window)
         key, value = key[:, :, forgotten:], value[:, :, forgotten:]
-        allowed = None if allowed is None else allowed[..., forgotten:]
-        if key.shape[2] <= self.reach + 1:
-            return look(query, key, value, allowed=allowed, causal=self.causal, before=past - forgotten)
-        return self._look_in_blocks(look, query, key, value, allowed)
+        mask = None if mask is None else mask[..., forgotten:]
+        if key.shape[2] <= self.window + 1:
+            return attend(query, key, value, mask=mask, causal=self.causal, past_length=past - forgotten)
+        return self._attend_in_blocks(attend, query, key, value, mask)
 
-    def _look_in_blocks(
-        self, look: Look, query: MappedQueries, key: MappedKeys, value: Values, allowed: Reachable | None
-    ) -> Attended:
-        """Every block looks at the keys from `reach` before its first query to `reach` behind its last."""
+    def _attend_in_blocks(
+        self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
+    ) -> AttentionOutput:
+        """Every block looks at the keys from `reach` past_length its first query to `reach` behind its last."""
         rows, _, queries, _ = query.shape
         keys, device = key.shape[2], key.device
-        ahead = 0 if self.causal else self.reach
-        block = min(max(self.reach, LEAST_BLOCK), queries)
-        span = self.reach + block + ahead
+        ahead = 0 if self.causal else self.window
+        block = min(max(self.window, MIN_BLOCK_SIZE), queries)
+        span = self.window + block + ahead
         missing = -queries % block  # to a whole number of blocks
-        around = (self.reach - (keys - queries), missing + ahead)
-        if allowed is None:
-            allowed = torch.ones(1, 1, 1, keys, dtype=torch.bool, device=device)
-        below = 0 if allowed.shape[2] == 1 else missing
-        visible = diagonal_blocks(F.pad(allowed, (*around, 0, below)), block=block, span=span)
-        near = band(block, span, before=self.reach, reach=self.reach, causal=self.causal, device=device)
-        attended = look(
-            stretches(F.pad(query, (0, 0, 0, missing)), size=block, step=block),
-            stretches(F.pad(key, (0, 0, *around)), size=span, step=block),
-            stretches(F.pad(value, (0, 0, *around)), size=span, step=block),
-            allowed=(visible & near).expand(rows, -1, -1, -1).flatten(0, 1)[:, None],
+        around = (self.window - (keys - queries), missing + ahead)
+        if mask is None:
+            mask = torch.ones(1, 1, 1, keys, dtype=torch.bool, device=device)
+        below = 0 if mask.shape[2] == 1 else missing
+        visible = diagonal_blocks(F.pad(mask, (*around, 0, below)), block=block, span=span)
+        near = sliding_window_mask(
+            block, span, past_length=self.window, window=self.window, causal=self.causal, device=device
+        )
+        attended = attend(
+            overlapping_blocks(F.pad(query, (0, 0, 0, missing)), size=block, step=block),
+            overlapping_blocks(F.pad(key, (0, 0, *around)), size=span, step=block),
+            overlapping_blocks(F.pad(value, (0, 0, *around)), size=span, step=block),
+            mask=(visible & near).expand(rows, -1, -1, -1).flatten(0, 1)[:, None],
             causal=False,
-            before=self.reach,
+            past_length=self.window,
         )
         return attended.unflatten(0, (rows, -1)).transpose(1, 2).flatten(2, 3)[:, :, :queries]
 
 
-def stretches(
+def overlapping_blocks(
     x: Float[Tensor, "rows heads places width"], *, size: int, step: int
 ) -> Float[Tensor, "folded heads {size} width"]:
     """The stretches of `size` places that begin every `step` places, as rows: all of a row, then of the next."""

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dragoman.data.batching.epochs import Epoch, EpochStream, Stream
+from dragoman.data.batching.epochs import BatchStream, Epoch, EpochStream
 from dragoman.errors import DataError
 
 SIZES = [3, 5, 2, 7]
@@ -26,7 +26,7 @@ def test_an_epoch_makes_its_batches_when_they_are_asked_for():
 
 def test_epochs_follow_each_other_and_may_differ_in_length():
     stream = EpochStream(epoch_of)
-    assert isinstance(stream, Stream)
+    assert isinstance(stream, BatchStream)
     assert stream.batches_per_epoch() == 3
     taken = [next(stream) for _ in range(sum(SIZES))]
     assert taken == [batch for number in range(4) for batch in epoch_of(number)]

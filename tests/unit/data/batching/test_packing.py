@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from dragoman.data.batching.epochs import EpochStream
-from dragoman.data.batching.packing import Packed, TextBatch, window_stream, windows_in_order
-from dragoman.data.datasets.documents import DocumentStore, IdPassage
-from dragoman.data.datasets.parallel import Ragged
-from dragoman.data.tokenizers import BEGIN, END, PAD
+from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
+from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from dragoman.training.step import Examples
+from dragoman.training.step import TrainingBatch
 from tests.running import one_epoch, packed, predictions, ragged
 
 TEXTS = [[11, 12, 13], [], [21, 22], [31, 32, 33, 34, 35, 36, 37], [41]] * 5
@@ -25,65 +25,67 @@ def take(stream: EpochStream[TextBatch], count: int) -> list[list[int]]:
 
 
 def test_a_batch_holds_windows_of_the_packed_text():
-    [batch] = windows_in_order(ragged(TEXTS[:3]), context=5, budget=20)
+    [batch] = windows_in_order(ragged(TEXTS[:3]), context_length=5, budget=20)
     assert batch.tokens.tolist() == [
-        [BEGIN, 11, 12, 13, END],
-        [BEGIN, END, BEGIN, 21, 22],
+        [BOS, 11, 12, 13, EOS],
+        [BOS, EOS, BOS, 21, 22],
     ]
-    assert batch.expected.tolist() == [
-        [11, 12, 13, END, BEGIN],
-        [END, BEGIN, 21, 22, END],
+    assert batch.labels.tolist() == [
+        [11, 12, 13, EOS, BOS],
+        [EOS, BOS, 21, 22, EOS],
     ]
-    assert batch.counted.tolist() == [
+    assert batch.loss_mask.tolist() == [
         [True, True, True, True, False],
         [True, False, True, True, True],
     ]
-    assert batch.documents.tolist() == [[0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]
+    assert batch.document_ids.tolist() == [[0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]
     assert batch.rows.tolist() == [0, 5]
     assert batch.lengths.tolist() == [5, 5]
     assert batch.target_count == 8
-    assert batch.several
+    assert batch.has_multiple_documents
     assert len(batch) == 2
 
 
 def test_the_last_window_is_padded():
-    *_, batch = windows_in_order(ragged([[11, 12, 13, 14]]), context=3, budget=6)
-    assert batch.tokens.tolist() == [[BEGIN, 11, 12], [13, 14, PAD]]
-    assert batch.expected.tolist() == [[11, 12, 13], [14, END, PAD]]
-    assert batch.counted.tolist() == [[True] * 3, [True, True, False]]
-    assert batch.documents.tolist() == [[0, 0, 0], [0, 0, -1]]
+    *_, batch = windows_in_order(ragged([[11, 12, 13, 14]]), context_length=3, budget=6)
+    assert batch.tokens.tolist() == [[BOS, 11, 12], [13, 14, PAD]]
+    assert batch.labels.tolist() == [[11, 12, 13], [14, EOS, PAD]]
+    assert batch.loss_mask.tolist() == [[True] * 3, [True, True, False]]
+    assert batch.document_ids.tolist() == [[0, 0, 0], [0, 0, -1]]
     assert batch.lengths.tolist() == [3, 2]
-    assert not batch.several
+    assert not batch.has_multiple_documents
 
 
 def test_windows_of_one_document_are_stretches_of_it():
     text = packed(LONG)
-    for batch in windows_in_order(ragged(LONG), context=64, budget=12 * 64):
+    for batch in windows_in_order(ragged(LONG), context_length=64, budget=12 * 64):
         for row, start in enumerate(batch.rows.tolist()):
             length = int(batch.lengths[row])
             assert batch.tokens[row, :length].tolist() == text[start : start + length]
-            assert batch.expected[row, :length].tolist() == text[start + 1 : start + 1 + length]
+            assert batch.labels[row, :length].tolist() == text[start + 1 : start + 1 + length]
         assert batch.tokens.shape[1] == 64
-        assert not batch.several
+        assert not batch.has_multiple_documents
 
 
 def test_a_batch_is_what_an_update_needs_and_moves_as_a_whole():
-    batch = next(window_stream(ragged(TEXTS), context=7, budget=28, seed=1))
-    assert isinstance(batch, Examples)
+    batch = next(window_stream(ragged(TEXTS), context_length=7, budget=28, seed=1))
+    assert isinstance(batch, TrainingBatch)
     moved = batch.to(torch.device("meta"))
-    assert {tensor.device.type for tensor in (moved.tokens, moved.expected, moved.counted, moved.documents)} == {"meta"}
+    assert {tensor.device.type for tensor in (moved.tokens, moved.labels, moved.loss_mask, moved.document_ids)} == {
+        "meta"
+    }
     assert moved.rows is batch.rows
-    assert {tensor.dtype for tensor in (batch.tokens, batch.expected, batch.documents)} == {torch.int64}
+    assert {tensor.dtype for tensor in (batch.tokens, batch.labels, batch.document_ids)} == {torch.int64}
 
 
 def test_a_batch_has_as_many_windows_as_the_budget_holds():
-    batches = list(windows_in_order(ragged(LONG), context=50, budget=199))
+    batches = list(windows_in_order(ragged(LONG), context_length=50, budget=199))
     assert [len(batch) for batch in batches] == [3] * 7
     assert sum(batch.target_count for batch in batches) == 1001
 
 
 def test_every_epoch_cuts_elsewhere_and_shuffles_anew():
-    stream = window_stream(ragged(LONG), context=50, budget=200, seed=1)
+    stream = window_stream(ragged(LONG), context_length=50, budget=200, seed=1)
     epochs = [[batch.rows.tolist() for batch in one_epoch(stream)] for _ in range(7)]
     offsets = set()
     for epoch in epochs:
@@ -93,57 +95,57 @@ def test_every_epoch_cuts_elsewhere_and_shuffles_anew():
         offsets.add(sorted(starts)[1])
     assert len(offsets) > 4
     assert all(0 < offset <= 50 for offset in offsets)
-    assert epochs[0] == take(window_stream(ragged(LONG), context=50, budget=200, seed=1), 6)
-    assert epochs[0] != take(window_stream(ragged(LONG), context=50, budget=200, seed=2), 6)
+    assert epochs[0] == take(window_stream(ragged(LONG), context_length=50, budget=200, seed=1), 6)
+    assert epochs[0] != take(window_stream(ragged(LONG), context_length=50, budget=200, seed=2), 6)
 
 
 def test_a_stream_goes_on_where_another_stood():
-    whole = take(window_stream(ragged(LONG), context=50, budget=200, seed=1), 30)
+    whole = take(window_stream(ragged(LONG), context_length=50, budget=200, seed=1), 30)
     for taken in (0, 1, 5, 6, 7, 12):
-        stream = window_stream(ragged(LONG), context=50, budget=200, seed=1)
+        stream = window_stream(ragged(LONG), context_length=50, budget=200, seed=1)
         take(stream, taken)
-        other = window_stream(ragged(LONG), context=50, budget=200, seed=1)
+        other = window_stream(ragged(LONG), context_length=50, budget=200, seed=1)
         take(other, 3)
         other.seek(json.loads(json.dumps(stream.position)))
         assert take(other, 8) == whole[taken : taken + 8]
 
 
 def test_a_text_shorter_than_a_window_is_one_window():
-    batch = next(window_stream(ragged([[11]]), context=8, budget=8, seed=1))
+    batch = next(window_stream(ragged([[11]]), context_length=8, budget=8, seed=1))
     assert sorted(place for place, _, _ in predictions(batch)) in ([0, 1], [0], [1])
-    [batch] = windows_in_order(ragged([[11]]), context=8, budget=8)
-    assert predictions(batch) == [(0, BEGIN, 11), (1, 11, END)]
+    [batch] = windows_in_order(ragged([[11]]), context_length=8, budget=8)
+    assert predictions(batch) == [(0, BOS, 11), (1, 11, EOS)]
 
 
 def test_rows_say_where_windows_begin():
-    text = Packed(ragged(TEXTS[:4]))
+    text = PackedText(ragged(TEXTS[:4]))
     assert len(text) == len(packed(TEXTS[:4]))
     assert text.documents_at(np.array([0, 4, 5, 6, 7, 10, 11, 19])).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_a_window_that_may_hold_nothing_to_predict_is_refused():
     with pytest.raises(ValueError, match="context = 1: a window of less than 2 tokens"):
-        window_stream(ragged(TEXTS), context=1, budget=8, seed=1)
+        window_stream(ragged(TEXTS), context_length=1, budget=8, seed=1)
 
 
 def test_a_budget_below_one_window_is_refused():
-    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 99 holds no window of data\.context = 100 tokens"):
-        window_stream(ragged(TEXTS), context=100, budget=99, seed=1)
+    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 99 holds no window of data\.context_length = 100 tokens"):
+        window_stream(ragged(TEXTS), context_length=100, budget=99, seed=1)
 
 
 @pytest.mark.parametrize("texts", [[], [[], []]])
 def test_a_text_without_tokens_is_refused(texts):
     with pytest.raises(DataError, match="no text to make windows of"):
-        window_stream(ragged(texts), context=8, budget=8, seed=1)
+        window_stream(ragged(texts), context_length=8, budget=8, seed=1)
 
 
 def test_windows_are_read_from_the_disk_as_they_are_asked_for(tmp_path):
-    chunks = ([IdPassage(range(1000), n, begins=n % 10 == 0)] for n in range(5000))
+    chunks = ([TokenizedPassage(range(1000), n, is_first=n % 10 == 0)] for n in range(5000))
     texts = DocumentStore.build(tmp_path / "documents", chunks, vocabulary=1000).texts
-    assert isinstance(texts, Ragged)
+    assert isinstance(texts, RaggedArray)
     tracemalloc.start()
     try:
-        stream = window_stream(texts, context=64, budget=4096, seed=1)
+        stream = window_stream(texts, context_length=64, budget=4096, seed=1)
         for _ in range(5):
             next(stream)
         peak = tracemalloc.get_traced_memory()[1]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data.batching.epochs import Epoch, EpochStream
-from dragoman.data.batching.prefetch import Ahead
+from dragoman.data.batching.prefetch import PrefetchingStream
 from dragoman.errors import DataError
 
 SIZES = (3, 1, 5)
@@ -36,7 +36,7 @@ def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int
 )
 def test_ahead_is_the_stream(steps: list[int | None], count: int, epochs: int | None) -> None:
     """Whatever is asked for: the next batch, or to go to the beginning of an epoch."""
-    plain, ahead = stream(), Ahead(stream(), count=count, epochs=epochs)
+    plain, ahead = stream(), PrefetchingStream(stream(), count=count, epochs=epochs)
     for step in steps:
         if step is None:
             assert next(ahead) == next(plain)
@@ -54,7 +54,7 @@ def test_batches_are_made_while_nobody_asks():
     def epoch(number: int) -> Epoch[int]:
         return Epoch([np.array([0])] * 5, lambda index, _: made.set() or index if index == 2 else index)
 
-    ahead = Ahead(EpochStream(epoch), count=2)
+    ahead = PrefetchingStream(EpochStream(epoch), count=2)
     assert next(ahead) == 0
     assert made.wait(timeout=30)
     assert ahead.position == {"epoch": 0, "batch": 1}
@@ -67,7 +67,7 @@ def test_no_batch_of_an_epoch_after_the_last_is_made():
         entered.append(number)
         return Epoch([np.array([0])] * 3, lambda index, _: index)
 
-    ahead = Ahead(EpochStream(epoch), count=4, epochs=2)
+    ahead = PrefetchingStream(EpochStream(epoch), count=4, epochs=2)
     assert [next(ahead) for _ in range(6)] == [0, 1, 2, 0, 1, 2]
     assert ahead.position == {"epoch": 2, "batch": 0}
     ahead.seek(ahead.position)  # waits for the thread
@@ -75,7 +75,7 @@ def test_no_batch_of_an_epoch_after_the_last_is_made():
 
 
 def test_an_error_is_raised_where_its_batch_is_asked_for():
-    ahead = Ahead(stream(broken_at=(0, 2)), count=2)
+    ahead = PrefetchingStream(stream(broken_at=(0, 2)), count=2)
     assert [next(ahead), next(ahead)] == [(0, 0), (0, 1)]
     with pytest.raises(DataError, match="a broken batch"):
         next(ahead)
@@ -83,4 +83,4 @@ def test_an_error_is_raised_where_its_batch_is_asked_for():
 
 def test_a_position_that_there_is_not_is_refused():
     with pytest.raises(DataError, match="none with index 3"):
-        Ahead(stream()).seek({"epoch": 0, "batch": 3})
+        PrefetchingStream(stream()).seek({"epoch": 0, "batch": 3})

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.data.batching.prompts import collate_prompts, prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.tokenizers import BEGIN, END, PAD
+from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
 from tests.running import one_epoch
 
@@ -21,26 +21,26 @@ def test_a_row_is_prompt_begin_continuation(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5, 6], [7, 8, 9]), ([11], [12]), ([], [13]), ([14], [])])
     batch = collate_prompts(store, np.array([1, 0, 2, 3]))
     assert batch.tokens.tolist() == [
-        [11, BEGIN, 12, PAD, PAD, PAD],
-        [5, 6, BEGIN, 7, 8, 9],
-        [BEGIN, 13, PAD, PAD, PAD, PAD],
-        [14, BEGIN, PAD, PAD, PAD, PAD],
+        [11, BOS, 12, PAD, PAD, PAD],
+        [5, 6, BOS, 7, 8, 9],
+        [BOS, 13, PAD, PAD, PAD, PAD],
+        [14, BOS, PAD, PAD, PAD, PAD],
     ]
-    assert batch.expected[0, :3].tolist() == [BEGIN, 12, END]
-    assert batch.expected[1].tolist() == [6, BEGIN, 7, 8, 9, END]
-    assert batch.expected[2, :2].tolist() == [13, END]
-    assert batch.expected[3, :2].tolist() == [BEGIN, END]
-    assert batch.counted.int().tolist() == [
+    assert batch.labels[0, :3].tolist() == [BOS, 12, EOS]
+    assert batch.labels[1].tolist() == [6, BOS, 7, 8, 9, EOS]
+    assert batch.labels[2, :2].tolist() == [13, EOS]
+    assert batch.labels[3, :2].tolist() == [BOS, EOS]
+    assert batch.loss_mask.int().tolist() == [
         [0, 1, 1, 0, 0, 0],
         [0, 0, 1, 1, 1, 1],
         [1, 1, 0, 0, 0, 0],
         [0, 1, 0, 0, 0, 0],
     ]
     assert batch.lengths.tolist() == [3, 6, 2, 2]
-    assert batch.documents[0].tolist() == [0, 0, 0, -1, -1, -1]
+    assert batch.document_ids[0].tolist() == [0, 0, 0, -1, -1, -1]
     assert batch.rows.tolist() == [1, 0, 2, 3]
     assert batch.target_count == 9
-    assert not batch.several
+    assert not batch.has_multiple_documents
 
 
 def test_an_epoch_has_every_pair_once_within_the_budget(store):

@@ -11,14 +11,14 @@ from dragoman.data.batching.token_batches import (
     Batch,
     batches_in_order,
     collate,
-    fill,
+    padding_efficiency,
     pair_stream,
-    plan,
-    plan_in_order,
+    plan_batches,
+    plan_batches_in_order,
 )
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.readers import lines
-from dragoman.data.tokenizers import BEGIN, END, PAD, Bpe, Tokenizer
+from dragoman.data.readers import read_lines
+from dragoman.data.tokenizers import BOS, EOS, PAD, BpeConfig, Tokenizer
 from dragoman.errors import DataError
 
 PAIRS = [([10 + n] * (n * 7 % 11), [20 + n] * (n * 5 % 13)) for n in range(101)]
@@ -36,21 +36,21 @@ def take(stream: EpochStream[Batch], count: int) -> list[list[int]]:
 def test_a_batch_holds_the_symbols_where_they_belong(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5, 6, 7], [8]), ([9], [10, 11]), ([], [])])
     batch = collate(store, np.array([1, 0, 2]))
-    assert batch.source.tolist() == [[9, END, PAD, PAD], [5, 6, 7, END], [END, PAD, PAD, PAD]]
+    assert batch.source.tolist() == [[9, EOS, PAD, PAD], [5, 6, 7, EOS], [EOS, PAD, PAD, PAD]]
     assert batch.source_lengths.tolist() == [2, 4, 1]
-    assert batch.target.tolist() == [[BEGIN, 10, 11], [BEGIN, 8, PAD], [BEGIN, PAD, PAD]]
-    assert batch.expected.tolist() == [[10, 11, END], [8, END, PAD], [END, PAD, PAD]]
+    assert batch.target.tolist() == [[BOS, 10, 11], [BOS, 8, PAD], [BOS, PAD, PAD]]
+    assert batch.labels.tolist() == [[10, 11, EOS], [8, EOS, PAD], [EOS, PAD, PAD]]
     assert batch.target_lengths.tolist() == [3, 2, 1]
     assert batch.rows.tolist() == [1, 0, 2]
     assert len(batch) == 3
-    tensors = (batch.source, batch.source_lengths, batch.target, batch.expected, batch.target_lengths)
+    tensors = (batch.source, batch.source_lengths, batch.target, batch.labels, batch.target_lengths)
     assert {tensor.dtype for tensor in tensors} == {torch.int64}
 
 
 def test_moving_a_batch_keeps_it(store):
     batch = collate(store, np.arange(5))
     moved = batch.to(torch.device("meta"))
-    assert moved.source.device.type == moved.expected.device.type == "meta"
+    assert moved.source.device.type == moved.labels.device.type == "meta"
     assert moved.target.shape == batch.target.shape
     assert moved.rows.tolist() == batch.rows.tolist()
 
@@ -130,17 +130,17 @@ def test_validation_batches_are_in_order_of_length_and_say_where_rows_belong(sto
     for batch in batches:
         for row, source in zip(batch.rows, batch.source.tolist(), strict=True):
             ids = PAIRS[row][0]
-            assert source[: len(ids) + 1] == [*ids, END]
+            assert source[: len(ids) + 1] == [*ids, EOS]
 
 
 def test_in_order_a_long_example_is_alone():
-    batches = plan_in_order(np.array([5, 500, 5]), np.array([5, 5, 5]), budget=20)
+    batches = plan_batches_in_order(np.array([5, 500, 5]), np.array([5, 5, 5]), budget=20)
     assert [rows.tolist() for rows in batches] == [[0, 2], [1]]
 
 
 def test_fill_counts_padding():
     source, target = np.array([1, 3, 0]), np.array([2, 2, 1])
-    found = fill([np.array([0, 1]), np.array([2])], source, target)
+    found = padding_efficiency([np.array([0, 1]), np.array([2])], source, target)
     assert found.source == pytest.approx((2 + 4 + 1) / (2 * 4 + 1))
     assert found.target == 1.0
 
@@ -149,17 +149,17 @@ def test_half_a_million_examples_are_planned_in_seconds():
     generator = np.random.default_rng(0)
     source = generator.poisson(25, 500_000).astype(np.int32)
     target = np.maximum(0, source + generator.integers(-5, 6, len(source))).astype(np.int32)
-    batches = plan(source, target, budget=16_384, seed=1, epoch=0)
+    batches = plan_batches(source, target, budget=16_384, seed=1, epoch=0)
     assert np.array_equal(np.sort(np.concatenate(batches)), np.arange(500_000))
-    found = fill(batches, source, target)
+    found = padding_efficiency(batches, source, target)
     assert min(found.source, found.target) > 0.97
 
 
 @pytest.fixture(scope="module")
 def multi30k(shared_data, tmp_path_factory) -> TokenStore:
     folder = shared_data / "multi30k"
-    texts = [[text for _, text in lines(folder / f"train.{language}.gz")] for language in ("en", "de")]
-    tokenizer = Tokenizer.train(lambda: zip(*texts, strict=True), Bpe(vocabulary=8000))
+    texts = [[text for _, text in read_lines(folder / f"train.{language}.gz")] for language in ("en", "de")]
+    tokenizer = Tokenizer.train(lambda: zip(*texts, strict=True), BpeConfig(vocab_size=8000))
     pairs = zip(tokenizer.source.encode_batch(texts[0]), tokenizer.target.encode_batch(texts[1]), strict=True)
     return TokenStore.build(tmp_path_factory.mktemp("multi30k") / "tokens", pairs)
 
@@ -167,6 +167,6 @@ def multi30k(shared_data, tmp_path_factory) -> TokenStore:
 @pytest.mark.parametrize(("budget", "least_source"), [(1024, 0.95), (4096, 0.9), (16_384, 0.7)])
 def test_hardly_anything_is_padding_on_multi30k(multi30k, budget, least_source):
     lengths = multi30k.source_lengths, multi30k.target_lengths
-    filled = fill(plan(*lengths, budget=budget, seed=1, epoch=0), *lengths)
+    filled = padding_efficiency(plan_batches(*lengths, budget=budget, seed=1, epoch=0), *lengths)
     assert filled.target >= 0.95
     assert filled.source >= least_source

@@ -5,14 +5,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dragoman.data.datasets.documents import DocumentStore, IdPassage
+from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
 from dragoman.errors import DataError
 
 CHUNKS = [
-    [IdPassage([5, 7], 1, begins=True), IdPassage([11], 2, begins=False), IdPassage([13], 5, begins=True)],
-    [IdPassage([17, 19, 65535], 6, begins=False)],
+    [
+        TokenizedPassage([5, 7], 1, is_first=True),
+        TokenizedPassage([11], 2, is_first=False),
+        TokenizedPassage([13], 5, is_first=True),
+    ],
+    [TokenizedPassage([17, 19, 65535], 6, is_first=False)],
     [],
-    [IdPassage([], 8, begins=True), IdPassage([23], 9, begins=True)],
+    [TokenizedPassage([], 8, is_first=True), TokenizedPassage([23], 9, is_first=True)],
 ]
 DOCUMENTS = [[5, 7, 11], [13, 17, 19, 65535], [], [23]]
 
@@ -37,12 +41,12 @@ def test_an_empty_store_is_a_store(tmp_path):
 
 
 def test_how_documents_are_cut_into_passages_leaves_no_trace(tmp_path):
-    whole = [[IdPassage(ids, line, begins=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
+    whole = [[TokenizedPassage(ids, line, is_first=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
     first, second = (
         DocumentStore.build(tmp_path / str(number), chunks) for number, chunks in enumerate([CHUNKS, whole])
     )
     assert first.fingerprint == second.fingerprint
-    other = DocumentStore.build(tmp_path / "other", [*CHUNKS, [IdPassage([29], 9, begins=False)]])
+    other = DocumentStore.build(tmp_path / "other", [*CHUNKS, [TokenizedPassage([29], 9, is_first=False)]])
     assert other.fingerprint != first.fingerprint
 
 
@@ -66,7 +70,7 @@ def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
 def test_memory_does_not_grow_with_the_document(tmp_path):
     def peak(size: int) -> int:
         ids = list(range(1000))
-        chunks = ([IdPassage(ids, 1, begins=n == 0)] for n in range(size))
+        chunks = ([TokenizedPassage(ids, 1, is_first=n == 0)] for n in range(size))
         tracemalloc.start()
         try:
             assert len(DocumentStore.build(tmp_path / str(size), chunks, vocabulary=1000)) == 1

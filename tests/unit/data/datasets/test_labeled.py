@@ -7,33 +7,39 @@ import pytest
 import torch
 
 from dragoman.config import parse
-from dragoman.data.batching.in_memory import batches_once, example_stream
-from dragoman.data.datasets.labeled import LabelledData, LabelledIds, Labels, between_symbols, read_labelled_parts
-from dragoman.data.readers import Labelled
-from dragoman.data.tokenizers import BEGIN, END, PAD, Side, Tokenizer, Words
+from dragoman.data.batching.in_memory import example_stream, examples_in_order
+from dragoman.data.datasets.labeled import (
+    LabeledDataConfig,
+    LabeledDataset,
+    Labels,
+    read_labeled_splits,
+    wrap_in_bos_eos,
+)
+from dragoman.data.readers import LabeledText
+from dragoman.data.tokenizers import BOS, EOS, PAD, LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.errors import ConfigError, DataError
 
 TEXTS = ["one", "one two", "one two three", "three two one two", "two"]
-EXAMPLES = [Labelled(text, "ba"[n % 2], n + 1) for n, text in enumerate(TEXTS * 5)]
+EXAMPLES = [LabeledText(text, "ba"[n % 2], n + 1) for n, text in enumerate(TEXTS * 5)]
 LABELS = Labels(("a", "b"))
 
 
 @pytest.fixture(scope="module")
-def side() -> Side:
-    return Tokenizer.train(lambda: [(text, text) for text in TEXTS], Words()).source
+def side() -> LanguageTokenizer:
+    return Tokenizer.train(lambda: [(text, text) for text in TEXTS], WordConfig()).source
 
 
 def test_labels_are_learnt_sorted():
-    labels = Labels.learn(["b", "a", "b", "c"])
+    labels = Labels.collect(["b", "a", "b", "c"])
     assert labels == Labels(("a", "b", "c"))
     assert len(labels) == 3
-    assert [labels.find(name) for name in "abcd"] == [0, 1, 2, None]
+    assert [labels.id_of(name) for name in "abcd"] == [0, 1, 2, None]
 
 
 @pytest.mark.parametrize(("given", "message"), [([], "has no label"), (["a", "a"], "has the label 'a' alone")])
 def test_fewer_than_two_labels_are_refused(given, message):
     with pytest.raises(DataError, match=message):
-        Labels.learn(given)
+        Labels.collect(given)
 
 
 def test_labels_are_kept_in_a_file(tmp_path):
@@ -49,9 +55,9 @@ def test_labels_are_kept_in_a_file(tmp_path):
         (None, "cannot be read"),
         ('{"labels": ', "damaged labels; copy the file again"),
         ("[]", "damaged labels"),
-        ('{"format": "dragoman.labels", "version": 1}', "damaged labels"),
-        ('{"format": "x", "version": 1, "labels": []}', "not the labels of a run"),
-        ('{"format": "dragoman.labels", "version": 1, "labels": [1, 2]}', "not the labels of a run"),
+        ('{"format": "dragoman.labels", "format_version": 1}', "damaged labels"),
+        ('{"format": "x", "format_version": 1, "labels": []}', "not the labels of a run"),
+        ('{"format": "dragoman.labels", "format_version": 1, "labels": [1, 2]}', "not the labels of a run"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):
@@ -66,40 +72,40 @@ def test_other_files_are_refused(tmp_path, content, message):
     ("longest", "expected"), [(5, [2, 7, 8, 9, 3]), (4, [2, 7, 8, 3]), (3, [2, 7, 3]), (99, [2, 7, 8, 9, 3])]
 )
 def test_what_is_too_long_loses_its_end_and_no_symbol(longest, expected):
-    assert (BEGIN, END) == (2, 3)
-    assert between_symbols([7, 8, 9], longest=longest) == expected
+    assert (BOS, EOS) == (2, 3)
+    assert wrap_in_bos_eos([7, 8, 9], max_length=longest) == expected
 
 
 def test_a_batch_holds_texts_between_symbols(side):
-    ids = LabelledIds.build(EXAMPLES[:3], side.encode_batch, LABELS, longest=4)
+    ids = LabeledDataset.build(EXAMPLES[:3], side.encode_batch, LABELS, max_length=4)
     one, two = side.encode("one two")
     batch = ids.collate(np.array([2, 0]))
-    assert batch.tokens.tolist() == [[BEGIN, one, two, END], [BEGIN, one, END, PAD]]
+    assert batch.tokens.tolist() == [[BOS, one, two, EOS], [BOS, one, EOS, PAD]]
     assert batch.lengths.tolist() == [4, 3]
     assert batch.labels.tolist() == [1, 1]
     assert batch.rows.tolist() == [2, 0]
     assert len(batch) == batch.target_count == 2
-    assert (ids.cut, ids.unknown, ids.lines) == (1, 0, (1, 2, 3))
+    assert (ids.num_truncated, ids.num_unknown, ids.lines) == (1, 0, (1, 2, 3))
     assert {one.dtype for one in (batch.tokens, batch.lengths, batch.labels)} == {torch.int64}
     assert batch.to(torch.device("meta")).labels.device.type == "meta"
 
 
 def test_texts_of_labels_never_learnt_are_left_out_and_counted(side):
-    ids = LabelledIds.build(
-        [*EXAMPLES[:2], Labelled("one", "z", 9), EXAMPLES[3]], side.encode_batch, LABELS, longest=99
+    ids = LabeledDataset.build(
+        [*EXAMPLES[:2], LabeledText("one", "z", 9), EXAMPLES[3]], side.encode_batch, LABELS, max_length=99
     )
-    assert (len(ids), ids.unknown, ids.lines) == (3, 1, (1, 2, 4))
+    assert (len(ids), ids.num_unknown, ids.lines) == (3, 1, (1, 2, 4))
 
 
 def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
-    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
+    ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
     stream = example_stream(ids, budget=19, seed=1)
     epoch = [next(stream) for _ in range(stream.batches_per_epoch())]
     assert sorted(row for batch in epoch for row in batch.rows) == list(range(25))
     assert all(batch.tokens.numel() <= 19 for batch in epoch)
     for batch in epoch:
         for row, tokens, label in zip(batch.rows, batch.tokens.tolist(), batch.labels.tolist(), strict=True):
-            expected = [BEGIN, *side.encode(EXAMPLES[row].text), END]
+            expected = [BOS, *side.encode(EXAMPLES[row].text), EOS]
             assert tokens == expected + [PAD] * (len(tokens) - len(expected))
             assert LABELS.names[label] == EXAMPLES[row].label
     other = example_stream(ids, budget=19, seed=1)
@@ -111,11 +117,11 @@ def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
 def test_a_stream_may_take_its_texts_anew_each_epoch(side):
     """As BPE dropout does: what an epoch holds follows from its number alone, wherever the stream comes from."""
 
-    def spelt(epoch: int) -> LabelledIds:
+    def spelt(epoch: int) -> LabeledDataset:
         def encode(texts):
             return [ids * (1 + (row + epoch) % 2) for row, ids in enumerate(side.encode_batch(texts))]
 
-        return LabelledIds.build(EXAMPLES, encode, LABELS, longest=99)
+        return LabeledDataset.build(EXAMPLES, encode, LABELS, max_length=99)
 
     stream = example_stream(spelt, budget=31, seed=1)
     epochs = []
@@ -132,41 +138,41 @@ def test_a_stream_may_take_its_texts_anew_each_epoch(side):
 
 
 def test_all_texts_come_once_by_length(side):
-    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
-    batches = list(batches_once(ids, budget=19))
+    ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
+    batches = list(examples_in_order(ids, budget=19))
     lengths = [length for batch in batches for length in batch.lengths.tolist()]
     assert lengths == sorted(lengths)
     assert sorted(row for batch in batches for row in batch.rows) == list(range(25))
-    assert [len(batch) for batch in batches_once(ids, budget=1)] == [1] * 25
+    assert [len(batch) for batch in examples_in_order(ids, budget=1)] == [1] * 25
 
 
 def test_what_no_batch_can_be_made_of_is_refused(side):
-    ids = LabelledIds.build(EXAMPLES, side.encode_batch, LABELS, longest=99)
+    ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
     with pytest.raises(DataError, match=r"example 3: its 6 tokens exceed the budget of 5 a batch"):
         example_stream(ids, budget=5, seed=1)
     with pytest.raises(DataError, match="no example"):
-        example_stream(LabelledIds.build([], side.encode_batch, LABELS, longest=99), budget=5, seed=1)
+        example_stream(LabeledDataset.build([], side.encode_batch, LABELS, max_length=99), budget=5, seed=1)
 
 
 def test_the_settings_lead_to_the_files(tmp_path):
     (tmp_path / "train").write_text("".join(f"A:x text {n}\n" for n in range(29)), encoding="utf-8")
-    train = {"path": str(tmp_path / "train"), "kind": "lines", "label_until": ":"}
-    parts = read_labelled_parts(parse(LabelledData, {"train": train, "held_out": 5}), seed=1)
+    train = {"path": str(tmp_path / "train"), "kind": "lines", "label_separator": ":"}
+    parts = read_labeled_splits(parse(LabeledDataConfig, {"train": train, "valid_size": 5}), seed=1)
     assert (len(parts.train), len(parts.valid), parts.test) == (24, 5, None)
     assert {one.label for one in parts.train} == {"A"}
-    with pytest.raises(ConfigError, match="held_out has no effect beside valid"):
-        parse(LabelledData, {"train": train, "valid": train, "held_out": 5})
+    with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
+        parse(LabeledDataConfig, {"train": train, "valid": train, "valid_size": 5})
 
 
 def test_sst_2_becomes_batches(shared_data):
     folder = shared_data / "classification"
     files = {"train": "train", "valid": "dev", "test": "test"}
     tree = {part: {"kind": "lines", "path": str(folder / f"stsa.binary.{name}.gz")} for part, name in files.items()}
-    parts = read_labelled_parts(parse(LabelledData, tree), seed=1)
+    parts = read_labeled_splits(parse(LabeledDataConfig, tree), seed=1)
     assert (len(parts.valid), len(parts.test)) == (872, 1821)
     assert 6900 < len(parts.train) <= 6920  # a few sentences stand in the test text too
-    side = Tokenizer.train(lambda: [(one.text, one.text) for one in parts.train[:500]], Words()).source
-    labels = Labels.learn(one.label for one in parts.train)
-    ids = LabelledIds.build(parts.train, side.encode_batch, labels, longest=256)
-    assert (len(ids), ids.cut, ids.unknown) == (len(parts.train), 0, 0)
-    assert sum(len(batch) for batch in batches_once(ids, budget=4096)) == len(ids)
+    side = Tokenizer.train(lambda: [(one.text, one.text) for one in parts.train[:500]], WordConfig()).source
+    labels = Labels.collect(one.label for one in parts.train)
+    ids = LabeledDataset.build(parts.train, side.encode_batch, labels, max_length=256)
+    assert (len(ids), ids.num_truncated, ids.num_unknown) == (len(parts.train), 0, 0)
+    assert sum(len(batch) for batch in examples_in_order(ids, budget=4096)) == len(ids)

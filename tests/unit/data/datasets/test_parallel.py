@@ -110,7 +110,7 @@ def test_a_header_of_another_store_version_or_nothing_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"not that of dragoman\.texts"):
         TextStore.open(folder)
     header = json.loads((folder / "header.json").read_text())
-    (folder / "header.json").write_text(json.dumps(header | {"version": 0}))
+    (folder / "header.json").write_text(json.dumps(header | {"format_version": 0}))
     with pytest.raises(DataError, match="version 1"):
         TokenStore.open(folder)
     (folder / "header.json").write_text("{")

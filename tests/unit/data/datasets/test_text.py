@@ -7,22 +7,22 @@ import pytest
 from dragoman.config import parse
 from dragoman.data.datasets import text as module
 from dragoman.data.datasets.documents import DocumentStore
-from dragoman.data.datasets.text import Documents, PreparedText, TextData, prepare_text, segment_text
-from dragoman.data.readers import JsonTexts, Text
-from dragoman.data.tokenizers import Bpe, Characters, Tokenizer
+from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.readers import TextFile, TextJsonl
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
 from dragoman.errors import ConfigError, DataError
 
 
-def text_file(folder, content: str, name: str = "a.txt", **choices) -> Text:
+def text_file(folder, content: str, name: str = "a.txt", **choices) -> TextFile:
     (folder / name).write_text(content, encoding="utf-8", newline="")
-    return Text(path=folder / name, **choices)
+    return TextFile(path=folder / name, **choices)
 
 
-def whole(documents: Documents) -> str:
+def whole(documents: DocumentRange) -> str:
     return "".join(documents.texts())
 
 
-def lines(documents: Documents) -> list[int]:
+def lines(documents: DocumentRange) -> list[int]:
     return [passage.line for passage in documents.passages()]
 
 
@@ -34,25 +34,25 @@ def tokens(store: DocumentStore, tokenizer: Tokenizer) -> list[str]:
 def test_the_end_of_a_file_is_held_out_by_its_characters(tmp_path, share, cut):
     text = "".join(f"line {n:03}\n" for n in range(11)) + "\n"
     assert len(text) == 100
-    prepared = prepare_text(TextData(train=text_file(tmp_path, text), held_out=share))
+    prepared = prepare_text(TextDataConfig(train=text_file(tmp_path, text), valid_size=share))
     assert (whole(prepared.train), whole(prepared.valid)) == (text[:cut], text[cut:])
     assert prepared.test is None
-    assert [passage.begins for passage in prepared.valid.passages()] == [True]
+    assert [passage.is_first for passage in prepared.valid.passages()] == [True]
     assert lines(prepared.valid) == [cut // 9 + 1]
 
 
 def test_something_must_be_left_to_learn_from(tmp_path):
     with pytest.raises(DataError, match=r"no document is left to learn from when those in the last 0\.999 of its"):
-        prepare_text(TextData(train=text_file(tmp_path, "line\n"), held_out=0.999))
+        prepare_text(TextDataConfig(train=text_file(tmp_path, "line\n"), valid_size=0.999))
 
 
 def test_the_cut_may_be_in_any_passage(tmp_path):
     text = "".join(f"line {n:07}\n" for n in range(30_000))
-    prepared = prepare_text(TextData(train=text_file(tmp_path, text), held_out=0.5))
+    prepared = prepare_text(TextDataConfig(train=text_file(tmp_path, text), valid_size=0.5))
     assert whole(prepared.train) + whole(prepared.valid) == text
     assert len(whole(prepared.valid)) == len(text) / 2
     for part in (prepared.train, prepared.valid):
-        first, *others = [passage.begins for passage in part.passages()]
+        first, *others = [passage.is_first for passage in part.passages()]
         assert first
         assert len(others) > 1
         assert not any(others)
@@ -62,7 +62,7 @@ def test_the_cut_may_be_in_any_passage(tmp_path):
 def test_documents_belong_where_they_begin(tmp_path):
     texts = ["a" * 40, "b" * 29, "c" * 11, "d" * 7, "e" * 13]
     corpus = text_file(tmp_path, "\n\n".join(texts) + "\n", documents="blank_line")
-    prepared = prepare_text(TextData(train=corpus, held_out=0.25))
+    prepared = prepare_text(TextDataConfig(train=corpus, valid_size=0.25))
     assert list(prepared.train.texts()) == texts[:3]
     assert list(prepared.valid.texts()) == texts[3:]
     assert lines(prepared.valid) == [7, 9]
@@ -70,20 +70,20 @@ def test_documents_belong_where_they_begin(tmp_path):
 
 def test_objects_are_documents(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "dog {n}"}}\n' for n in range(10)))
-    prepared = prepare_text(TextData(train=JsonTexts(path=tmp_path / "a.jsonl"), held_out=0.2))
+    prepared = prepare_text(TextDataConfig(train=TextJsonl(path=tmp_path / "a.jsonl"), valid_size=0.2))
     assert list(prepared.valid.texts()) == ["dog 8", "dog 9"]
 
 
 def test_given_parts_are_whole_and_fingerprinted(tmp_path):
     parts = {name: text_file(tmp_path, f"{name}\n", f"{name}.txt") for name in ("train", "valid", "test")}
-    prepared = prepare_text(TextData(**parts))
+    prepared = prepare_text(TextDataConfig(**parts))
     assert [whole(part) for part in (prepared.train, prepared.valid, prepared.test)] == ["train\n", "valid\n", "test\n"]
     assert set(prepared.fingerprints) == {str(path) for path in tmp_path.iterdir()}
     assert {len(digest) for digest in prepared.fingerprints.values()} == {64}
 
 
 def test_repairs_are_noted_and_blank_lines_are_not(tmp_path):
-    prepared = prepare_text(TextData(train=text_file(tmp_path, "one\r\n\r\ntwo\n" * 9)))
+    prepared = prepare_text(TextDataConfig(train=text_file(tmp_path, "one\r\n\r\ntwo\n" * 9)))
     [note] = prepared.notes
     assert "18 x Windows line end" in note
 
@@ -92,19 +92,19 @@ def test_repairs_are_noted_and_blank_lines_are_not(tmp_path):
 @pytest.mark.parametrize("documents", ["file", "line"])
 def test_a_corpus_without_text_is_refused(tmp_path, content, documents):
     with pytest.raises(DataError, match=r"a\.txt: the corpus holds no text; give another file"):
-        prepare_text(TextData(train=text_file(tmp_path, content, documents=documents)))
+        prepare_text(TextDataConfig(train=text_file(tmp_path, content, documents=documents)))
 
 
 def test_a_single_document_cannot_be_held_out_from_itself(tmp_path):
     corpus = text_file(tmp_path, "one\ntwo\n", documents="blank_line")
     with pytest.raises(DataError, match=r"no document is left to hold out .* give data\.valid, or give more text"):
-        prepare_text(TextData(train=corpus))
+        prepare_text(TextDataConfig(train=corpus))
 
 
 def test_held_out_beside_valid_would_have_no_effect_and_is_refused():
     corpus = {"kind": "text", "path": "a"}
-    with pytest.raises(ConfigError, match="held_out has no effect beside valid"):
-        parse(TextData, {"train": corpus, "valid": corpus, "held_out": 0.5})
+    with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
+        parse(TextDataConfig, {"train": corpus, "valid": corpus, "valid_size": 0.5})
 
 
 # Ids
@@ -113,13 +113,13 @@ def test_held_out_beside_valid_would_have_no_effect_and_is_refused():
 @pytest.fixture
 def prepared(tmp_path) -> PreparedText:
     text = "\n\n".join(f"The dog plays {n}.\n  It  barks.\n\tIt sleeps {n}." for n in range(3000)) + "\n"
-    return prepare_text(TextData(train=text_file(tmp_path, text, documents="blank_line")))
+    return prepare_text(TextDataConfig(train=text_file(tmp_path, text, documents="blank_line")))
 
 
 @pytest.mark.parametrize("whitespace", ["keep", "collapse"])
 def test_the_ids_are_those_of_the_texts(prepared, tmp_path, whitespace):
-    tokenizer = Tokenizer.train_on_texts(prepared.train.texts, Bpe(vocabulary=300, whitespace=whitespace))
-    store = segment_text(prepared.train, tokenizer, tmp_path / "cache")
+    tokenizer = Tokenizer.train_on_texts(prepared.train.texts, BpeConfig(vocab_size=300, whitespace=whitespace))
+    store = tokenize_documents(prepared.train, tokenizer, tmp_path / "cache")
     texts = list(prepared.train.texts())
     assert [store.texts.row(n).tolist() for n in range(len(store))] == tokenizer.source.encode_batch(texts)
     assert store.origins.tolist() == [1 + 4 * n for n in range(len(texts))]
@@ -128,51 +128,51 @@ def test_the_ids_are_those_of_the_texts(prepared, tmp_path, whitespace):
 @pytest.mark.parametrize("whitespace", ["keep", "collapse"])
 def test_a_file_of_many_passages_is_one_row(tmp_path, whitespace):
     text = "".join(f"line {n:07}\n" for n in range(60_000))
-    documents = prepare_text(TextData(train=text_file(tmp_path, text))).train
-    tokenizer = Tokenizer.train_on_texts(documents.texts, Characters(byte_fallback=False, whitespace=whitespace))
-    store = segment_text(documents, tokenizer, tmp_path / "cache")
-    assert tokens(store, tokenizer) == [tokenizer.source.normalise(text[: int(0.9 * len(text))])]
+    documents = prepare_text(TextDataConfig(train=text_file(tmp_path, text))).train
+    tokenizer = Tokenizer.train_on_texts(documents.texts, CharacterConfig(byte_fallback=False, whitespace=whitespace))
+    store = tokenize_documents(documents, tokenizer, tmp_path / "cache")
+    assert tokens(store, tokenizer) == [tokenizer.source.normalize(text[: int(0.9 * len(text))])]
 
 
 def test_they_are_stored_once_and_again_when_damaged(prepared, tmp_path, monkeypatch):
-    tokenizer = Tokenizer.train_on_texts(prepared.valid.texts, Characters(whitespace="keep"))
+    tokenizer = Tokenizer.train_on_texts(prepared.valid.texts, CharacterConfig(whitespace="keep"))
     cache = tmp_path / "cache"
-    store = segment_text(prepared.valid, tokenizer, cache)
+    store = tokenize_documents(prepared.valid, tokenizer, cache)
     built = tokens(store, tokenizer)
     assert built == list(prepared.valid.texts())
     with monkeypatch.context() as patch:
         patch.setattr(module, "_segmented", None)  # not called a second time
-        assert tokens(segment_text(prepared.valid, tokenizer, cache), tokenizer) == built
+        assert tokens(tokenize_documents(prepared.valid, tokenizer, cache), tokenizer) == built
     (store.folder / "texts.values").write_bytes(b"")
-    assert tokens(segment_text(prepared.valid, tokenizer, cache), tokenizer) == built
+    assert tokens(tokenize_documents(prepared.valid, tokenizer, cache), tokenizer) == built
     assert len(list(cache.glob("[!.]*"))) == 1
 
 
 def test_another_part_file_reading_or_tokenizer_has_another_store(prepared, tmp_path):
-    kinds = (Characters(whitespace="keep"), Characters())
+    kinds = (CharacterConfig(whitespace="keep"), CharacterConfig())
     first, second = (Tokenizer.train_on_texts(prepared.valid.texts, kind) for kind in kinds)
     by_line = prepared.valid.corpus.model_copy(update={"documents": "line"})
     other = text_file(tmp_path, "A cat.\n\nA dog.\n" * 20, "b.txt", documents="blank_line")
     stores = [
-        segment_text(prepared.valid, first, tmp_path),
-        segment_text(prepared.valid, second, tmp_path),
-        segment_text(prepared.train, first, tmp_path),
-        segment_text(Documents(by_line, prepared.valid.file), first, tmp_path),
-        segment_text(prepare_text(TextData(train=other)).valid, first, tmp_path),
+        tokenize_documents(prepared.valid, first, tmp_path),
+        tokenize_documents(prepared.valid, second, tmp_path),
+        tokenize_documents(prepared.train, first, tmp_path),
+        tokenize_documents(DocumentRange(by_line, prepared.valid.file_hash), first, tmp_path),
+        tokenize_documents(prepare_text(TextDataConfig(train=other)).valid, first, tmp_path),
     ]
     assert len({store.folder for store in stores}) == 5
     (tmp_path / "c.txt").write_bytes((tmp_path / "a.txt").read_bytes())
-    moved = TextData(train=prepared.valid.corpus.model_copy(update={"path": tmp_path / "c.txt"}))
-    assert segment_text(prepare_text(moved).valid, first, tmp_path).folder == stores[0].folder
+    moved = TextDataConfig(train=prepared.valid.corpus.model_copy(update={"path": tmp_path / "c.txt"}))
+    assert tokenize_documents(prepare_text(moved).valid, first, tmp_path).folder == stores[0].folder
 
 
 def test_tiny_shakespeare_is_split_as_nano_gpt_does(shared_data, tmp_path):
     path = shared_data / "lm" / "tinyshakespeare.txt.gz"
-    prepared = prepare_text(TextData(train=Text(path=path), context=64))
+    prepared = prepare_text(TextDataConfig(train=TextFile(path=path), context_length=64))
     text = gzip.decompress(path.read_bytes()).decode()
-    tokenizer = Tokenizer.train_on_texts(prepared.train.texts, Characters(byte_fallback=False, whitespace="keep"))
+    tokenizer = Tokenizer.train_on_texts(prepared.train.texts, CharacterConfig(byte_fallback=False, whitespace="keep"))
     assert len(tokenizer.source) == 4 + 65
     for part, expected in ((prepared.train, text[: int(0.9 * len(text))]), (prepared.valid, text[1_003_854:])):
-        store = segment_text(part, tokenizer, tmp_path)
+        store = tokenize_documents(part, tokenizer, tmp_path)
         assert store.tokens == len(expected)
         assert tokens(store, tokenizer) == [expected]

@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 from dragoman.data.batching.token_batches import batches_in_order, collate, pair_stream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.trees import SourceTrees, TreeStore, of_pieces, prepare_trees, structure_of, word_starts
-from dragoman.data.preprocessing.tokenize import segment, segment_anew
+from dragoman.data.datasets.trees import (
+    SourceTrees,
+    TreeStore,
+    prepare_trees,
+    split_tree,
+    tree_features,
+    word_start_mask,
+)
+from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
 from dragoman.data.readers import Example
-from dragoman.data.readers.conllu import fault_of
-from dragoman.data.tokenizers import END, Bpe, Characters, Tokenizer, Unigram, Words
+from dragoman.data.readers.conllu import find_tree_error
+from dragoman.data.tokenizers import EOS, BpeConfig, CharacterConfig, Tokenizer, UnigramConfig, WordConfig
 from dragoman.errors import DataError
 from tests.trees import Heads, Parsed, conllu, forests
 from tests.trees import structure_of as by_hand
@@ -27,7 +34,7 @@ SENTENCES: list[tuple[str, Heads]] = [
     ("猫 sleep ▁ now", (2, 0, 2, 3)),
 ]
 LINES = ["two dogs sleep.", "", "dogs", "a man's dog barks loudly", "  two\tdogs ", " ", "猫 sleep ▁ now"]
-NO_LIMIT = {"longest_source": 1000, "longest_target": 1000}
+NO_LIMIT = {"max_source_length": 1000, "max_target_length": 1000}
 
 
 def learn(settings) -> Tokenizer:
@@ -35,13 +42,13 @@ def learn(settings) -> Tokenizer:
     return Tokenizer.train(lambda: [(text, text) for text in texts * 3], settings)
 
 
-BPE = Bpe(vocabulary=300)
+BPE = BpeConfig(vocab_size=300)
 TELLING = [
     BPE,
-    Bpe(vocabulary=40, byte_fallback=False),
-    Bpe(vocabulary=300, split_punctuation=False, casing="lower"),
-    Unigram(vocabulary=300),
-    Unigram(vocabulary=50, byte_fallback=False, normalisation="none"),
+    BpeConfig(vocab_size=40, byte_fallback=False),
+    BpeConfig(vocab_size=300, split_punctuation=False, casing="lower"),
+    UnigramConfig(vocab_size=300),
+    UnigramConfig(vocab_size=50, byte_fallback=False, normalization="none"),
 ]
 
 
@@ -107,10 +114,10 @@ def test_trees_of_another_text_are_not_stored(files, tmp_path):
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-@pytest.mark.parametrize("settings", TELLING, ids=lambda one: f"{one.kind}-{one.vocabulary}")
+@pytest.mark.parametrize("settings", TELLING, ids=lambda one: f"{one.kind}-{one.vocab_size}")
 def test_a_tokenizer_tells_where_words_begin(settings):
     side = learn(settings).source
-    starts = word_starts(side)
+    starts = word_start_mask(side)
     for text, heads in SENTENCES:
         assert starts[side.encode(text)].sum() == len(heads)
         assert [len(side.encode(word)) for word in text.split()] == sizes(side, text)
@@ -118,23 +125,23 @@ def test_a_tokenizer_tells_where_words_begin(settings):
 
 def sizes(side, text: str) -> list[int]:
     """Tokens from each token that begins a word to the next."""
-    begins = [*word_starts(side)[side.encode(text)].nonzero()[0].tolist(), len(side.encode(text))]
+    begins = [*word_start_mask(side)[side.encode(text)].nonzero()[0].tolist(), len(side.encode(text))]
     return np.diff(begins).tolist()
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        Characters(),
-        Words(),
-        Bpe(vocabulary=300, whitespace="keep"),
-        Bpe(vocabulary=300, normalisation="nfkc"),
+        CharacterConfig(),
+        WordConfig(),
+        BpeConfig(vocab_size=300, whitespace="keep"),
+        BpeConfig(vocab_size=300, normalization="nfkc"),
     ],
-    ids=lambda one: f"{one.kind}-{one.whitespace}-{one.normalisation}",
+    ids=lambda one: f"{one.kind}-{one.whitespace}-{one.normalization}",
 )
 def test_a_tokenizer_that_does_not_tell_is_refused(settings):
     with pytest.raises(DataError, match="does not tell where the words of a tree begin; train one of kind bpe or"):
-        word_starts(learn(settings).source)
+        word_start_mask(learn(settings).source)
 
 
 def expected(side, text: str, heads: Heads) -> Parsed:
@@ -147,7 +154,7 @@ def same(structure, other) -> bool:
 
 def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
     tokenizer = learn(BPE)
-    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     beside = SourceTrees(trees, texts, tokenizer.source)
     assert [beside.heads(row) for row in range(len(texts))] == [heads for _, heads in SENTENCES[::-1]]
     for batch in batches_in_order(store, budget=40, trees=beside):
@@ -156,41 +163,43 @@ def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
         assert [ids[: len(row.ids)] for ids, row in zip(batch.source.tolist(), rows, strict=True)] == [
             list(row.ids) for row in rows
         ]
-        assert same(batch.structure, by_hand(rows))
-        moved = batch.to(torch.device("meta")).structure
+        assert same(batch.source_features, by_hand(rows))
+        moved = batch.to(torch.device("meta")).source_features
         assert moved.words.device.type == moved.heads.device.type == "meta"
 
 
 def test_without_trees_a_batch_has_none(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5], [6])])
     batch = collate(store, np.array([0]))
-    assert batch.structure is None
-    assert batch.to(torch.device("cpu")).structure is None
+    assert batch.source_features is None
+    assert batch.to(torch.device("cpu")).source_features is None
 
 
 def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp_path):
     tokenizer = learn(BPE)
-    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     beside = SourceTrees(trees, texts, tokenizer.source)
 
     def anew(epoch: int) -> TokenStore:
         chances = {"probability": 0.7, "seed": 1, "epoch": epoch}
-        return segment_anew(store, texts, tokenizer, tmp_path / "cache", **chances)
+        return retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", **chances)
 
     stream = pair_stream(anew, budget=1000, seed=1, trees=beside)
     seen = set()
     for _ in range(3):
         batch = next(stream)
-        for ids, words, row in zip(batch.source.tolist(), batch.structure.words.tolist(), batch.rows, strict=True):
+        for ids, words, row in zip(
+            batch.source.tolist(), batch.source_features.words.tolist(), batch.rows, strict=True
+        ):
             text, heads = SENTENCES[::-1][int(store.origins[row])]
-            end = ids.index(END)
+            end = ids.index(EOS)
             seen.add(tuple(ids[:end]))
             assert words[end:] == [0] * (len(words) - end)
             spelt = [
                 tokenizer.source.decode(np.array(ids[:end])[np.array(words[:end]) == n])
                 for n in sorted(set(words) - {0})
             ]
-            assert spelt == [tokenizer.source.normalise(word) for word in text.split()]
+            assert spelt == [tokenizer.source.normalize(word) for word in text.split()]
             assert len(spelt) == len(heads)
     assert len(seen) > len(SENTENCES)
 
@@ -198,28 +207,28 @@ def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp
 def test_ids_and_trees_of_a_caller_are_put_together(tmp_path):
     side = learn(BPE).source
     rows = [expected(side, text, heads) for text, heads in [*SENTENCES, ("", ())]]
-    found = structure_of([row.ids for row in rows], [row.heads for row in rows], word_starts(side))
+    found = tree_features([row.ids for row in rows], [row.heads for row in rows], word_start_mask(side))
     assert same(found, by_hand(rows))
-    alone = structure_of([()], [()], word_starts(side))
+    alone = tree_features([()], [()], word_start_mask(side))
     assert (alone.words.tolist(), alone.heads.tolist()) == ([[0]], [[0]])
 
 
 def test_tokens_of_other_words_than_the_trees_are_a_mistake():
     side = learn(BPE).source
     with pytest.raises(AssertionError):
-        structure_of([side.encode("two dogs")], [(0,)], word_starts(side))
+        tree_features([side.encode("two dogs")], [(0,)], word_start_mask(side))
 
 
 def test_what_hangs_on_another_piece_is_a_root():
     heads = (2, 0, 2, 5, 3)
-    assert of_pieces(heads, "a b c d e", ["a b", "c", "d e"]) == [(2, 0), (0,), (2, 0)]
-    assert of_pieces(heads, "a b c d e", ["a b c", "d e"]) == [(2, 0, 2), (2, 0)]
-    assert of_pieces((), " ", [" "]) == [()]
+    assert split_tree(heads, "a b c d e", ["a b", "c", "d e"]) == [(2, 0), (0,), (2, 0)]
+    assert split_tree(heads, "a b c d e", ["a b c", "d e"]) == [(2, 0, 2), (2, 0)]
+    assert split_tree((), " ", [" "]) == [()]
 
 
 def test_the_parts_of_a_word_that_is_cut_hang_where_it_hangs():
-    assert of_pieces((2, 3, 0), "ab cdef gh", ["ab cd", "ef gh"]) == [(2, 0), (2, 0)]
-    assert of_pieces((0,), "abcdef", ["ab", "cd", "ef"]) == [(0,), (0,), (0,)]
+    assert split_tree((2, 3, 0), "ab cdef gh", ["ab cd", "ef gh"]) == [(2, 0), (2, 0)]
+    assert split_tree((0,), "abcdef", ["ab", "cd", "ef"]) == [(0,), (0,), (0,)]
 
 
 @given(forests(most=9), st.data())
@@ -229,8 +238,8 @@ def test_the_trees_of_pieces_are_trees(heads: Heads, data: st.DataObject) -> Non
     text = " ".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=3)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    found = of_pieces(heads, text, pieces)
+    found = split_tree(heads, text, pieces)
     assert [len(tree) for tree in found] == [len(piece.split()) for piece in pieces]
-    assert [fault_of(tree) for tree in found] == [None] * len(pieces)
+    assert [find_tree_error(tree) for tree in found] == [None] * len(pieces)
     if len(pieces) == 1:
         assert found == [heads]

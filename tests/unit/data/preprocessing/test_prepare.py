@@ -5,10 +5,10 @@ import gzip
 import pytest
 
 from dragoman.config import parse
-from dragoman.data.cleaning import Cleaning
-from dragoman.data.config import DataSettings
+from dragoman.data.cleaning import CleaningConfig
+from dragoman.data.config import DataConfig
 from dragoman.data.preprocessing import prepare as prepare_module
-from dragoman.data.preprocessing.prepare import prepare
+from dragoman.data.preprocessing.prepare import prepare_data
 from dragoman.data.readers import ParallelFiles
 from dragoman.errors import ConfigError, DataError
 
@@ -25,28 +25,28 @@ def numbered(start: int, stop: int) -> list[tuple[str, str]]:
 
 
 def test_validation_and_test_text_are_kept_out_of_training(tmp_path):
-    settings = DataSettings(
+    settings = DataConfig(
         train=corpus(tmp_path, "train", numbered(0, 50)),
         valid=corpus(tmp_path, "valid", [*numbered(45, 60), ("", "x")]),
         test=corpus(tmp_path, "test", [("DOG 7", "Hund 7"), ("", "")]),
     )
-    prepared = prepare(settings, tmp_path / "cache", seed=1)
+    prepared = prepare_data(settings, tmp_path / "cache", seed=1)
     assert list(prepared.train) == [pair for pair in numbered(0, 45) if pair[0] != "dog 7"]
     assert list(prepared.valid) == numbered(45, 60)
     assert list(prepared.test) == [("DOG 7", "Hund 7"), ("", "")]
-    assert prepared.report.leaks == 6
+    assert prepared.report.num_leaks == 6
     assert any(note.endswith("source stands in the validation or test text: 6, removed") for note in prepared.notes)
     assert any(note.endswith("pairs with an empty side left out of validation: 1") for note in prepared.notes)
     assert set(prepared.fingerprints) == {str(path) for path in tmp_path.iterdir() if path.is_file()}
 
 
 def test_a_leak_that_is_kept_is_still_reported(tmp_path):
-    settings = DataSettings(
+    settings = DataConfig(
         train=corpus(tmp_path, "train", numbered(0, 50)),
         valid=corpus(tmp_path, "valid", numbered(45, 60)),
-        cleaning=Cleaning(leaks=False),
+        cleaning=CleaningConfig(remove_leaks=False),
     )
-    prepared = prepare(settings, tmp_path / "cache", seed=1)
+    prepared = prepare_data(settings, tmp_path / "cache", seed=1)
     assert len(prepared.train) == 50
     [note] = prepared.notes
     assert "text: 5, kept" in note
@@ -54,46 +54,46 @@ def test_a_leak_that_is_kept_is_still_reported(tmp_path):
 
 @pytest.mark.parametrize(("chosen", "size"), [(None, 5), (11, 11)])
 def test_without_validation_text_a_part_is_held_out(tmp_path, chosen, size):
-    settings = DataSettings(train=corpus(tmp_path, "train", numbered(0, 101)), held_out=chosen)
-    prepared = prepare(settings, tmp_path / "cache", seed=1)
+    settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 101)), valid_size=chosen)
+    prepared = prepare_data(settings, tmp_path / "cache", seed=1)
     assert len(prepared.valid) == size
     assert prepared.test is None
     assert sorted([*prepared.train, *prepared.valid]) == sorted(numbered(0, 101))
-    assert list(prepare(settings, tmp_path / "cache", seed=2).valid) != list(prepared.valid)
+    assert list(prepare_data(settings, tmp_path / "cache", seed=2).valid) != list(prepared.valid)
     for index in (0, 50):
         line = prepared.train.line(index)
         assert prepared.train.pair(index) == (f"dog {line - 1}", f"Hund {line - 1}")
 
 
 def test_the_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
-    settings = DataSettings(train=corpus(tmp_path, "train", [*numbered(0, 101), ("", "x")]))
-    first = prepare(settings, tmp_path / "cache", seed=1)
+    settings = DataConfig(train=corpus(tmp_path, "train", [*numbered(0, 101), ("", "x")]))
+    first = prepare_data(settings, tmp_path / "cache", seed=1)
     with monkeypatch.context() as patch:
         patch.setattr(prepare_module, "_build", None)
         # The limits count tokens, so that other limits need no other texts.
-        again = prepare(settings.model_copy(update={"longest_source": 7}), tmp_path / "cache", seed=1)
+        again = prepare_data(settings.model_copy(update={"max_source_length": 7}), tmp_path / "cache", seed=1)
     assert (again.report, again.notes) == (first.report, first.notes)
     assert list(again.train) == list(first.train)
     corpus(tmp_path, "train", numbered(0, 97))
-    assert len(prepare(settings, tmp_path / "cache", seed=1).train) < len(first.train)
+    assert len(prepare_data(settings, tmp_path / "cache", seed=1).train) < len(first.train)
 
 
 def test_a_damaged_cache_is_built_again(tmp_path):
-    settings = DataSettings(train=corpus(tmp_path, "train", numbered(0, 101)))
-    first = prepare(settings, tmp_path / "cache", seed=1)
+    settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 101)))
+    first = prepare_data(settings, tmp_path / "cache", seed=1)
     pairs = list(first.train)
     (first.train.folder / "source.values").write_bytes(b"")
-    assert list(prepare(settings, tmp_path / "cache", seed=1).train) == pairs
+    assert list(prepare_data(settings, tmp_path / "cache", seed=1).train) == pairs
     (first.train.folder.parent / "summary.json").write_text("[]")
-    assert list(prepare(settings, tmp_path / "cache", seed=1).train) == pairs
+    assert list(prepare_data(settings, tmp_path / "cache", seed=1).train) == pairs
     assert len(list((tmp_path / "cache").glob("[!.]*"))) == 1
 
 
 def test_repairs_are_noted(tmp_path):
-    settings = DataSettings(train=corpus(tmp_path, "train", numbered(0, 20)))
+    settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 20)))
     path = tmp_path / "train.en"
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    prepared = prepare(settings, tmp_path / "cache", seed=1)
+    prepared = prepare_data(settings, tmp_path / "cache", seed=1)
     assert [note.split(": ", 1)[1].split(" (")[0] for note in prepared.notes] == [
         "20 x Windows line end",
         "1 x byte order mark removed",
@@ -108,28 +108,26 @@ def test_repairs_are_noted(tmp_path):
         ([("dog", "Hund")], {}, "1 of 1 examples are left after cleaning; training needs at least 8"),
         ([("dog", "Hund")] * 50, {}, r"1 of 50 examples are left after cleaning \(49 duplicate\)"),
         ([("word " * 100_000, "Wort")], {}, r"0 of 1 .*\(1 too long\)"),
-        (numbered(0, 20), {"held_out": 15}, "15 sources held out of 20 examples leave 5 to learn from"),
+        (numbered(0, 20), {"valid_size": 15}, "15 sources held out of 20 examples leave 5 to learn from"),
     ],
 )
 def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, pairs, choices, message):
-    settings = DataSettings(train=corpus(tmp_path, "train", pairs), **choices)
+    settings = DataConfig(train=corpus(tmp_path, "train", pairs), **choices)
     with pytest.raises(DataError, match=message):
-        prepare(settings, tmp_path / "cache", seed=1)
+        prepare_data(settings, tmp_path / "cache", seed=1)
     assert list((tmp_path / "cache").glob("[!.]*")) == []
 
 
 def test_an_empty_validation_corpus_is_refused(tmp_path):
-    settings = DataSettings(
-        train=corpus(tmp_path, "train", numbered(0, 20)), valid=corpus(tmp_path, "valid", [("", "")])
-    )
+    settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 20)), valid=corpus(tmp_path, "valid", [("", "")]))
     with pytest.raises(DataError, match=r"valid\.en .*: the validation corpus holds no pair of texts; give another"):
-        prepare(settings, tmp_path / "cache", seed=1)
+        prepare_data(settings, tmp_path / "cache", seed=1)
 
 
 def test_held_out_beside_valid_would_have_no_effect_and_is_refused():
     files = {"kind": "files", "source": "a", "target": "b"}
-    with pytest.raises(ConfigError, match="held_out has no effect beside valid"):
-        parse(DataSettings, {"train": files, "valid": files, "held_out": 5})
+    with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
+        parse(DataConfig, {"train": files, "valid": files, "valid_size": 5})
 
 
 def test_multi30k_has_one_leak(shared_data, tmp_path):
@@ -137,8 +135,8 @@ def test_multi30k_has_one_leak(shared_data, tmp_path):
         folder = shared_data / "multi30k"
         return ParallelFiles(source=folder / f"{name}.en.gz", target=folder / f"{name}.de.gz")
 
-    settings = DataSettings(train=part("train"), valid=part("val"), test=part("test_2016_flickr"))
-    prepared = prepare(settings, tmp_path, seed=1)
+    settings = DataConfig(train=part("train"), valid=part("val"), test=part("test_2016_flickr"))
+    prepared = prepare_data(settings, tmp_path, seed=1)
     assert (len(prepared.train), len(prepared.valid), len(prepared.test)) == (28_996, 1014, 1000)
-    assert prepared.report.leaks == 1
-    assert prepared.report.findings["duplicate"].count == 3
+    assert prepared.report.num_leaks == 1
+    assert prepared.report.rules["duplicate"].count == 3

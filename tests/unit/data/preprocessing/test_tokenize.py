@@ -4,13 +4,13 @@ import pytest
 
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing import tokenize
-from dragoman.data.preprocessing.tokenize import segment, segment_anew
+from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
 from dragoman.data.readers import Example
-from dragoman.data.tokenizers import Bpe, Tokenizer
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
 
 WORDS = ["banana", "bandana", "ananas", "band", "anna", "nab", "naan"]
 EXAMPLES = [Example(" ".join(WORDS[n % 7 :]), " ".join(WORDS[: n % 5 + 1]), n + 1) for n in range(101)]
-NO_LIMIT = {"longest_source": 10_000, "longest_target": 10_000}
+NO_LIMIT = {"max_source_length": 10_000, "max_target_length": 10_000}
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def texts(tmp_path) -> TextStore:
 
 @pytest.fixture
 def tokenizer(texts) -> Tokenizer:
-    return Tokenizer.train(texts.pairs, Bpe(vocabulary=300, shared=False, dropout=0.3))
+    return Tokenizer.train(texts.pairs, BpeConfig(vocab_size=300, shared=False, dropout=0.3))
 
 
 def pairs(store: TokenStore) -> list[tuple[list[int], list[int]]]:
@@ -28,7 +28,7 @@ def pairs(store: TokenStore) -> list[tuple[list[int], list[int]]]:
 
 
 def test_the_ids_are_those_of_the_tokenizer(texts, tokenizer, tmp_path):
-    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     assert pairs(store) == [
         (tokenizer.source.encode(one.source), tokenizer.target.encode(one.target)) for one in EXAMPLES
     ]
@@ -37,29 +37,29 @@ def test_the_ids_are_those_of_the_tokenizer(texts, tokenizer, tmp_path):
 
 def test_they_are_stored_once_and_again_when_damaged(texts, tokenizer, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    store = segment(texts, tokenizer, cache, **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
     built = pairs(store)
     with monkeypatch.context() as patch:
         patch.setattr(tokenize, "_columns", None)  # not called a second time
-        assert pairs(segment(texts, tokenizer, cache, **NO_LIMIT)) == built
+        assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
     (store.folder / "target.values").write_bytes(b"")
-    assert pairs(segment(texts, tokenizer, cache, **NO_LIMIT)) == built
+    assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
 
 
 def test_another_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
-    other_tokenizer = Tokenizer.train(texts.pairs, Bpe(vocabulary=280))
+    other_tokenizer = Tokenizer.train(texts.pairs, BpeConfig(vocab_size=280))
     other_texts = TextStore.build(tmp_path / "others", EXAMPLES[1:])
-    segment(texts, tokenizer, cache, **NO_LIMIT)
-    segment(texts, other_tokenizer, cache, **NO_LIMIT)
-    segment(other_texts, tokenizer, cache, **NO_LIMIT)
-    segment(texts, tokenizer, cache, longest_source=9, longest_target=9)
+    tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
+    tokenize_texts(texts, other_tokenizer, cache, **NO_LIMIT)
+    tokenize_texts(other_texts, tokenizer, cache, **NO_LIMIT)
+    tokenize_texts(texts, tokenizer, cache, max_source_length=9, max_target_length=9)
     assert len(list(cache.glob("tokens-*"))) == 4
 
 
 def test_pairs_over_the_limits_are_left_out(texts, tokenizer, tmp_path):
-    whole = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
-    store = segment(texts, tokenizer, tmp_path / "cache", longest_source=5, longest_target=3)
+    whole = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", max_source_length=5, max_target_length=3)
     fits = (whole.source_lengths <= 5) & (whole.target_lengths <= 3)
     assert 0 < fits.sum() < 101
     assert store.origins.tolist() == fits.nonzero()[0].tolist()
@@ -68,10 +68,10 @@ def test_pairs_over_the_limits_are_left_out(texts, tokenizer, tmp_path):
 
 def test_each_epoch_is_segmented_anew_and_always_the_same_way(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
-    store = segment(texts, tokenizer, cache, **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
 
     def epoch(number: int, seed: int = 1, cache=cache):
-        anew = segment_anew(store, texts, tokenizer, cache, probability=0.3, seed=seed, epoch=number)
+        anew = retokenize_epoch(store, texts, tokenizer, cache, probability=0.3, seed=seed, epoch=number)
         for index, (source, target) in enumerate(pairs(anew)):
             assert tokenizer.source.decode(source) == EXAMPLES[index].source
             assert tokenizer.target.decode(target) == EXAMPLES[index].target
@@ -85,9 +85,9 @@ def test_each_epoch_is_segmented_anew_and_always_the_same_way(texts, tokenizer, 
 
 
 def test_the_first_and_the_latest_epoch_stay_on_the_disk(texts, tokenizer, tmp_path):
-    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     folders = [
-        segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=epoch).folder
+        retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=epoch).folder
         for epoch in (0, 1, 2)
     ]
     seen = [path for path in (tmp_path / "cache").iterdir() if not path.name.startswith(".")]  # a lock may stay
@@ -96,10 +96,10 @@ def test_the_first_and_the_latest_epoch_stay_on_the_disk(texts, tokenizer, tmp_p
 
 def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer, tmp_path, monkeypatch):
     """It counts the batches of the first epoch, and goes to the one in which it stood."""
-    store = segment(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
 
     def epoch(number: int) -> TokenStore:
-        return segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=number)
+        return retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=number)
 
     before = [pairs(epoch(number)) for number in (0, 1, 2)]
     monkeypatch.setattr(tokenize, "_anew", None)
@@ -107,8 +107,8 @@ def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer
 
 
 def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
-    store = segment(texts, tokenizer, tmp_path / "cache", longest_source=7, longest_target=5)
-    anew = segment_anew(store, texts, tokenizer, tmp_path / "cache", probability=0.5, seed=1, epoch=0)
+    store = tokenize_texts(texts, tokenizer, tmp_path / "cache", max_source_length=7, max_target_length=5)
+    anew = retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.5, seed=1, epoch=0)
     assert anew.origins.tolist() == store.origins.tolist()
     assert anew.source_lengths.max() <= 7
     assert anew.target_lengths.max() <= 5
@@ -117,8 +117,10 @@ def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
 
 def test_other_limits_have_another_store_of_every_epoch(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
-    long, short = (segment(texts, tokenizer, cache, longest_source=most, longest_target=most) for most in (150, 120))
+    long, short = (
+        tokenize_texts(texts, tokenizer, cache, max_source_length=most, max_target_length=most) for most in (150, 120)
+    )
     assert pairs(long) == pairs(short), "no pair is left out in any"
     for store, most in ((long, 150), (short, 120)):
-        found = pairs(segment_anew(store, texts, tokenizer, cache, seed=1, epoch=0, probability=0.9))
+        found = pairs(retokenize_epoch(store, texts, tokenizer, cache, seed=1, epoch=0, probability=0.9))
         assert max(len(side) for pair in found for side in pair) <= most

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.readers.conllu import Tree, fault_of, read_trees, trees_beside
+from dragoman.data.readers.conllu import DependencyTree, find_tree_error, read_heads, read_trees
 from dragoman.errors import DataError
 from tests.trees import Heads, conllu, depth, forests, way_up
 
@@ -25,7 +25,10 @@ def write(folder: Path, content: str) -> Path:
 
 def test_sentences_are_read_with_their_lines(tmp_path):
     content = "# one\n# text = a\n" + row(1, 2) + row(2, 0) + "\n\n# two\n" + row(1, 0)
-    assert list(read_trees(write(tmp_path, content))) == [Tree((2, 0), (True, True), 3), Tree((0,), (True,), 8)]
+    assert list(read_trees(write(tmp_path, content))) == [
+        DependencyTree((2, 0), (True, True), 3),
+        DependencyTree((0,), (True,), 8),
+    ]
     assert list(read_trees(write(tmp_path, "# nothing\n\n"))) == []
 
 
@@ -34,30 +37,30 @@ def test_ranges_and_empty_nodes_are_no_words(tmp_path):
     content += row("4-5", "_", misc="Gloss=x|SpaceAfter=No") + row(4, 2) + row(5, 4) + row(6, 2)
     [tree] = read_trees(write(tmp_path, content))
     assert tree.heads == (2, 0, 2, 2, 4, 2)
-    assert tree.spaced == (False, True, False, False, False, True)
+    assert tree.space_after == (False, True, False, False, False, True)
 
 
 def test_a_text_may_have_spaces_between_all_words_or_be_as_it_was_written():
     """`du pain.`, whose first word is the two words de and le, and whose point stands without a space."""
-    tree = Tree(heads=(3, 3, 0, 3), spaced=(False, True, False, True), line=1)
-    assert tree.over(4) == (3, 3, 0, 3)
-    assert tree.over(2) == (2, 0)
-    assert tree.over(3) is None
+    tree = DependencyTree(heads=(3, 3, 0, 3), space_after=(False, True, False, True), line=1)
+    assert tree.heads_for(4) == (3, 3, 0, 3)
+    assert tree.heads_for(2) == (2, 0)
+    assert tree.heads_for(3) is None
 
 
 def test_words_written_as_one_hang_where_the_highest_hangs():
-    tree = Tree(heads=(2, 4, 2, 0, 4), spaced=(True, False, True, False, True), line=1)
+    tree = DependencyTree(heads=(2, 4, 2, 0, 4), space_after=(True, False, True, False, True), line=1)
     # 2 and 3 are one word and hang, as 2 does, on 4, which is one with 5
-    assert tree.over(3) == (2, 3, 0)
+    assert tree.heads_for(3) == (2, 3, 0)
 
 
 @given(st.data(), forests(most=9))
 def test_words_written_as_one_are_a_tree_again(data: st.DataObject, heads: Heads) -> None:
     spaced = tuple(data.draw(st.booleans()) for _ in heads[1:]) + ((True,) if heads else ())
-    tree = Tree(heads, spaced, 1)
-    joined = tree.over(tree.written)
+    tree = DependencyTree(heads, spaced, 1)
+    joined = tree.heads_for(tree.num_surface_words)
     assert joined is not None
-    assert fault_of(joined) is None
+    assert find_tree_error(joined) is None
     groups = [0, *(1 + sum(spaced[:word]) for word in range(len(heads)))]
     for group in set(groups[1:]):
         members = [word for word in range(1, len(heads) + 1) if groups[word] == group]
@@ -97,7 +100,7 @@ def test_what_is_no_tree_is_refused_with_its_line(tmp_path, content, message):
 
 @given(forests(most=9))
 def test_no_fault_is_found_in_a_tree(heads: Heads) -> None:
-    assert fault_of(heads) is None
+    assert find_tree_error(heads) is None
 
 
 @given(forests(most=9), st.data())
@@ -108,19 +111,19 @@ def test_a_head_turned_downwards_is_found(heads: Heads, data: st.DataObject) -> 
     below = [other for other in range(1, len(heads) + 1) if word in way_up(heads, other)]
     turned = list(heads)
     turned[word - 1] = data.draw(st.sampled_from(below))
-    fault = fault_of(turned)
+    fault = find_tree_error(turned)
     assert fault is not None
     assert fault.word in below or 0 not in turned
 
 
 def test_a_long_circle_is_found_at_once():
     words = 100_000
-    assert fault_of([0, *range(3, words + 1), 2]).word == 2
+    assert find_tree_error([0, *range(3, words + 1), 2]).word == 2
 
 
 def test_each_line_with_words_has_its_tree(tmp_path):
     path = write(tmp_path, conllu([("two dogs", (2, 0)), ("sleep", (0,))]))
-    assert list(trees_beside(["two dogs", " ", "", "sleep"], path, name="a.en")) == [(2, 0), (), (), (0,)]
+    assert list(read_heads(["two dogs", " ", "", "sleep"], path, name="a.en")) == [(2, 0), (), (), (0,)]
 
 
 @pytest.mark.parametrize(
@@ -134,17 +137,17 @@ def test_each_line_with_words_has_its_tree(tmp_path):
 def test_trees_of_another_text_are_refused(tmp_path, texts, message):
     path = write(tmp_path, conllu([("two dogs", (2, 0)), ("sleep", (0,))]))
     with pytest.raises(DataError, match=message):
-        list(trees_beside(texts, path, name="a.en"))
+        list(read_heads(texts, path, name="a.en"))
 
 
 def test_how_many_words_are_written_is_said_where_it_differs(tmp_path):
     path = write(tmp_path, row(1, 0, misc="SpaceAfter=No") + row(2, 1) + row(3, 1))
     with pytest.raises(DataError, match=r"a tree of 3 words \(2 as they are written\), but a\.en:1 has 4"):
-        list(trees_beside(["a b c d"], path, name="a.en"))
+        list(read_heads(["a b c d"], path, name="a.en"))
 
 
 def test_reading_goes_no_further_than_asked(tmp_path):
-    reading = trees_beside(["a", "b"], write(tmp_path, row(1, 0) + "\nbroken\n"), name="a.en")
+    reading = read_heads(["a", "b"], write(tmp_path, row(1, 0) + "\nbroken\n"), name="a.en")
     assert next(reading) == (0,)
     with pytest.raises(DataError, match=r"a\.conllu:3"):
         next(reading)

@@ -8,21 +8,21 @@ import pytest
 
 from dragoman.config import Config, parse
 from dragoman.data.readers import (
-    Corpus,
     Example,
-    JsonLines,
+    ParallelCorpus,
     ParallelFiles,
-    Repairs,
-    Table,
-    name_of,
-    paths_of,
-    read,
+    ParallelJsonl,
+    ParallelTsv,
+    ReadWarnings,
+    corpus_name,
+    corpus_paths,
+    read_corpus,
 )
 from dragoman.errors import ConfigError, DataError
 
 
 class Holder(Config):
-    corpus: Corpus
+    corpus: ParallelCorpus
 
 
 def files(folder, source: str, target: str) -> ParallelFiles:
@@ -31,32 +31,32 @@ def files(folder, source: str, target: str) -> ParallelFiles:
     return ParallelFiles(source=folder / "a.en", target=folder / "a.de")
 
 
-def table(folder, content: str, **choices) -> Table:
+def table(folder, content: str, **choices) -> ParallelTsv:
     (folder / "a.tsv").write_text(content, encoding="utf-8", newline="")
-    return Table(path=folder / "a.tsv", **choices)
+    return ParallelTsv(path=folder / "a.tsv", **choices)
 
 
-def objects(folder, *rows: str, **choices) -> JsonLines:
+def objects(folder, *rows: str, **choices) -> ParallelJsonl:
     (folder / "a.jsonl").write_text("".join(row + "\n" for row in rows), encoding="utf-8", newline="")
-    return JsonLines(path=folder / "a.jsonl", **choices)
+    return ParallelJsonl(path=folder / "a.jsonl", **choices)
 
 
 def test_two_files_are_read_line_by_line(tmp_path):
-    assert list(read(files(tmp_path, "dog\ncat\n", "Hund\nKatze"))) == [
+    assert list(read_corpus(files(tmp_path, "dog\ncat\n", "Hund\nKatze"))) == [
         Example("dog", "Hund", 1),
         Example("cat", "Katze", 2),
     ]
 
 
 def test_blank_lines_are_passed_on_and_counted(tmp_path):
-    repairs = Repairs()
-    assert list(read(files(tmp_path, "dog\n\n", "Hund\nKatze\n"), repairs))[1] == Example("", "Katze", 2)
+    repairs = ReadWarnings()
+    assert list(read_corpus(files(tmp_path, "dog\n\n", "Hund\nKatze\n"), repairs))[1] == Example("", "Katze", 2)
     assert repairs.count("blank") == 1
 
 
 def test_a_source_may_be_sentences_and_a_target_several_texts(tmp_path):
     rows = ['{"source": ["One.", "Two."], "target": ["eins", "zwei"]}', '{"source": "a", "target": []}']
-    assert list(read(objects(tmp_path, *rows))) == [
+    assert list(read_corpus(objects(tmp_path, *rows))) == [
         Example("One. Two.", "eins", 1),
         Example("One. Two.", "zwei", 1),
         Example("a", "", 2),
@@ -69,19 +69,19 @@ def test_a_source_may_be_sentences_and_a_target_several_texts(tmp_path):
 )
 def test_files_of_different_lengths_are_refused(tmp_path, source, target, message):
     with pytest.raises(DataError, match=message):
-        list(read(files(tmp_path, source, target)))
+        list(read_corpus(files(tmp_path, source, target)))
 
 
 def test_a_table_is_read_by_its_columns(tmp_path):
     corpus = table(
         tmp_path, 'id\tde\ten\n7\tHund\t"dog\n\n8\tKatze\tcat\tx\n', source_column=3, target_column=2, header=True
     )
-    assert list(read(corpus)) == [Example('"dog', "Hund", 2), Example("", "", 3), Example("cat", "Katze", 4)]
+    assert list(read_corpus(corpus)) == [Example('"dog', "Hund", 2), Example("", "", 3), Example("cat", "Katze", 4)]
 
 
 def test_a_row_with_too_few_columns_is_refused_with_its_line(tmp_path):
     with pytest.raises(DataError, match=r"a\.tsv:2: 1 column where column 2 is needed; separate the columns by tabs"):
-        list(read(table(tmp_path, "dog\tHund\ncat Katze\n")))
+        list(read_corpus(table(tmp_path, "dog\tHund\ncat Katze\n")))
 
 
 def test_a_table_needs_two_different_columns():
@@ -92,7 +92,7 @@ def test_a_table_needs_two_different_columns():
 def test_json_lines_are_read_by_their_fields(tmp_path):
     rows = [json.dumps({"en": "dog\u2028x", "de": "Hünd", "n": 1}), "", json.dumps({"de": "b", "en": "a"})]
     corpus = objects(tmp_path, *rows, source_field="en", target_field="de")
-    assert list(read(corpus)) == [Example("dog\u2028x", "Hünd", 1), Example("", "", 2), Example("a", "b", 3)]
+    assert list(read_corpus(corpus)) == [Example("dog\u2028x", "Hünd", 1), Example("", "", 2), Example("a", "b", 3)]
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_json_lines_are_read_by_their_fields(tmp_path):
 )
 def test_a_faulty_json_line_is_refused_with_its_line(tmp_path, row, message):
     with pytest.raises(DataError, match=rf"a\.jsonl:2: .*{message}"):
-        list(read(objects(tmp_path, '{"source": "a", "target": "b"}', row)))
+        list(read_corpus(objects(tmp_path, '{"source": "a", "target": "b"}', row)))
 
 
 def test_the_kind_of_a_corpus_is_chosen_in_configuration(tmp_path):
     chosen = parse(Holder, {"corpus": {"kind": "jsonl", "path": "x.jsonl"}}).corpus
-    assert isinstance(chosen, JsonLines)
-    assert [str(path) for path in paths_of(chosen)] == ["x.jsonl"]
-    assert name_of(parse(Holder, {"corpus": {"kind": "files", "source": "a", "target": "b"}}).corpus) == "a and b"
+    assert isinstance(chosen, ParallelJsonl)
+    assert [str(path) for path in corpus_paths(chosen)] == ["x.jsonl"]
+    assert corpus_name(parse(Holder, {"corpus": {"kind": "files", "source": "a", "target": "b"}}).corpus) == "a and b"
 
 
 def test_reading_takes_constant_memory(tmp_path):
     line = "x" * 1000 + "\n"
     corpus = files(tmp_path, line * 20_000, line * 20_000)  # 20 MB on each side
-    reading = read(corpus)
+    reading = read_corpus(corpus)
     tracemalloc.start()
     try:
         count = sum(1 for _ in islice(reading, 20_000))
@@ -136,8 +136,8 @@ def test_reading_takes_constant_memory(tmp_path):
 
 def test_multi30k_is_read_whole(shared_data):
     folder = shared_data / "multi30k"
-    repairs = Repairs()
-    examples = list(read(ParallelFiles(source=folder / "val.en.gz", target=folder / "val.de.gz"), repairs))
+    repairs = ReadWarnings()
+    examples = list(read_corpus(ParallelFiles(source=folder / "val.en.gz", target=folder / "val.de.gz"), repairs))
     assert len(examples) == 1014
     assert examples[0].source == "A group of men are loading cotton onto a truck"
-    assert repairs.sentences() == []
+    assert repairs.messages() == []

@@ -6,54 +6,57 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import Labelled, LabelledCorpus, Repairs, read_labelled
-from dragoman.data.readers.labeled import LabelledJsonLines, LabelledLines, LabelledTable
+from dragoman.data.readers import LabeledCorpus, LabeledText, ReadWarnings, read_labeled
+from dragoman.data.readers.labeled import LabeledJsonl, LabeledLines, LabeledTsv
 from dragoman.errors import ConfigError, DataError
 
 
 class Holder(Config):
-    corpus: LabelledCorpus
+    corpus: LabeledCorpus
 
 
-def lines(folder, content: str | bytes, **choices) -> LabelledLines:
+def lines(folder, content: str | bytes, **choices) -> LabeledLines:
     (folder / "a.txt").write_bytes(content if isinstance(content, bytes) else content.encode())
-    return LabelledLines(path=folder / "a.txt", **choices)
+    return LabeledLines(path=folder / "a.txt", **choices)
 
 
-def table(folder, content: str, **choices) -> LabelledTable:
+def table(folder, content: str, **choices) -> LabeledTsv:
     (folder / "a.tsv").write_bytes(content.encode())
-    return LabelledTable(path=folder / "a.tsv", **choices)
+    return LabeledTsv(path=folder / "a.tsv", **choices)
 
 
-def objects(folder, *rows: str, **choices) -> LabelledJsonLines:
+def objects(folder, *rows: str, **choices) -> LabeledJsonl:
     (folder / "a.jsonl").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-    return LabelledJsonLines(path=folder / "a.jsonl", **choices)
+    return LabeledJsonl(path=folder / "a.jsonl", **choices)
 
 
 def test_a_line_is_a_label_a_space_and_a_text(tmp_path):
-    repairs = Repairs()
+    repairs = ReadWarnings()
     corpus = lines(tmp_path, "1 a good film\n\n  0  a\tbad  one \r\n")
-    assert list(read_labelled(corpus, repairs)) == [Labelled("a good film", "1", 1), Labelled("a\tbad  one", "0", 3)]
+    assert list(read_labeled(corpus, repairs)) == [
+        LabeledText("a good film", "1", 1),
+        LabeledText("a\tbad  one", "0", 3),
+    ]
     assert (repairs.count("blank"), repairs.count("crlf")) == (1, 1)
 
 
 def test_a_label_may_end_at_a_colon(tmp_path):
     content = "LOC:city Where is it : here ?\nNUM How many ?\n"
-    assert list(read_labelled(lines(tmp_path, content, label_until=":"))) == [
-        Labelled("Where is it : here ?", "LOC", 1),
-        Labelled("How many ?", "NUM", 2),
+    assert list(read_labeled(lines(tmp_path, content, label_separator=":"))) == [
+        LabeledText("Where is it : here ?", "LOC", 1),
+        LabeledText("How many ?", "NUM", 2),
     ]
-    assert next(read_labelled(lines(tmp_path, content))).label == "LOC:city"
+    assert next(read_labeled(lines(tmp_path, content))).label == "LOC:city"
 
 
 def test_latin_1_is_read_when_asked_for(tmp_path):
     content = "4 a sister\u00adcity of K\xf6ln \x85 \xa0\n0 x\n".encode("latin-1")
-    assert [one.text for one in read_labelled(lines(tmp_path, content, encoding="latin-1"))] == [
+    assert [one.text for one in read_labeled(lines(tmp_path, content, encoding="latin-1"))] == [
         "a sister\u00adcity of Köln",  # what Unicode takes for white space at the end is none of the text
         "x",
     ]
     with pytest.raises(DataError, match=r"a\.txt:1: not UTF-8"):
-        list(read_labelled(lines(tmp_path, content)))
+        list(read_labeled(lines(tmp_path, content)))
 
 
 @pytest.mark.parametrize(
@@ -66,14 +69,14 @@ def test_latin_1_is_read_when_asked_for(tmp_path):
 )
 def test_a_faulty_line_is_refused(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
-        list(read_labelled(lines(tmp_path, content, label_until=":")))
+        list(read_labeled(lines(tmp_path, content, label_separator=":")))
 
 
 def test_a_table_is_read_by_its_columns(tmp_path):
     corpus = table(
         tmp_path, "id\tlabel\ttext\n7\tgood \ta film\n\n8\tbad\t\n", label_column=2, text_column=3, header=True
     )
-    assert list(read_labelled(corpus)) == [Labelled("a film", "good", 2), Labelled("", "bad", 4)]
+    assert list(read_labeled(corpus)) == [LabeledText("a film", "good", 2), LabeledText("", "bad", 4)]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +88,13 @@ def test_a_table_is_read_by_its_columns(tmp_path):
 )
 def test_a_faulty_row_is_refused(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
-        list(read_labelled(table(tmp_path, content)))
+        list(read_labeled(table(tmp_path, content)))
 
 
 def test_objects_are_read_by_their_fields(tmp_path):
     rows = [json.dumps({"sentence": "a\nb", "class": 1}), " ", json.dumps({"sentence": "ü", "class": "x"})]
     corpus = objects(tmp_path, *rows, text_field="sentence", label_field="class")
-    assert list(read_labelled(corpus)) == [Labelled("a\nb", "1", 1), Labelled("ü", "x", 3)]
+    assert list(read_labeled(corpus)) == [LabeledText("a\nb", "1", 1), LabeledText("ü", "x", 3)]
 
 
 @pytest.mark.parametrize(
@@ -111,11 +114,11 @@ def test_objects_are_read_by_their_fields(tmp_path):
 )
 def test_a_faulty_object_is_refused(tmp_path, row, message):
     with pytest.raises(DataError, match=rf"a\.jsonl:2: .*{message}"):
-        list(read_labelled(objects(tmp_path, '{"text": "a", "label": "b"}', row)))
+        list(read_labeled(objects(tmp_path, '{"text": "a", "label": "b"}', row)))
 
 
 def test_the_kind_is_chosen_in_configuration():
-    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, LabelledJsonLines)
+    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, LabeledJsonl)
     with pytest.raises(ConfigError, match="both 2; they must differ"):
         parse(Holder, {"corpus": {"kind": "tsv", "path": "x", "text_column": 2}})
     with pytest.raises(ConfigError, match="encoding = 'utf-16'"):
@@ -133,11 +136,11 @@ def test_the_kind_is_chosen_in_configuration():
     ],
 )
 def test_real_corpora_are_read_whole(shared_data, name, encoding, count, labels):
-    repairs = Repairs()
+    repairs = ReadWarnings()
     path = shared_data / "classification" / f"{name}.gz"
-    found = list(read_labelled(LabelledLines(path=path, encoding=encoding), repairs))
+    found = list(read_labeled(LabeledLines(path=path, encoding=encoding), repairs))
     assert len(found) == count
     assert {one.label for one in found} == set(labels)
-    assert repairs.sentences() == []
+    assert repairs.messages() == []
     raw = gzip.decompress(path.read_bytes()).decode(encoding).split("\n")
     assert [f"{one.label} {one.text}" for one in found] == [line.strip() for line in raw if line]

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import Located, Question, QuestionCorpus, Repairs, read_questions
-from dragoman.data.readers.qa import QuestionLines, Skipped, SquadFile
+from dragoman.data.readers import AnswerSpan, Question, QuestionCorpus, ReadWarnings, read_questions
+from dragoman.data.readers.qa import QuestionJsonl, SkippedAnswers, SquadFile
 from dragoman.errors import ConfigError, DataError
 
 CONTEXT = "Zwei Hunde 👩‍👧 spielen im Schnee."
@@ -32,30 +32,32 @@ def squad(folder, *articles: dict, **choices) -> SquadFile:
     return SquadFile(path=path, **choices)
 
 
-def objects(folder, *rows: object, **choices) -> QuestionLines:
+def objects(folder, *rows: object, **choices) -> QuestionJsonl:
     (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return QuestionLines(path=folder / "a.jsonl", **choices)
+    return QuestionJsonl(path=folder / "a.jsonl", **choices)
 
 
 def test_answers_stand_at_their_characters(tmp_path):
     start = CONTEXT.index("spielen")
     [found] = read_questions(squad(tmp_path, article(asked(("Hunde", 5), ("spielen", start)))))
     place = f"{tmp_path}/dev.json.gz: data[0].paragraphs[0].qas[0]"
-    assert found == Question("q1", "Wer spielt?", CONTEXT, (Located("Hunde", 5), Located("spielen", start)), place)
-    assert found.accepted == ("Hunde", "spielen")
+    assert found == Question(
+        "q1", "Wer spielt?", CONTEXT, (AnswerSpan("Hunde", 5), AnswerSpan("spielen", start)), place
+    )
+    assert found.accepted_answers == ("Hunde", "spielen")
 
 
 def test_version_2_has_questions_without_an_answer(tmp_path):
     plausible = {"plausible_answers": [{"text": "Hunde", "answer_start": 5}]}
     rows = [asked(is_impossible=True, **plausible), asked(("Hunde", 5), is_impossible=False), asked()]
-    assert [one.accepted for one in read_questions(squad(tmp_path, article(*rows)))] == [(), ("Hunde",), ()]
+    assert [one.accepted_answers for one in read_questions(squad(tmp_path, article(*rows)))] == [(), ("Hunde",), ()]
 
 
 def test_a_file_is_split_by_its_articles(tmp_path):
     articles = [article(asked(name=f"q{n}")) for n in range(5)]
 
     def names(*chosen: int) -> list[str]:
-        return [one.name for one in read_questions(squad(tmp_path, *articles, articles=chosen or None))]
+        return [one.id for one in read_questions(squad(tmp_path, *articles, articles=chosen or None))]
 
     assert names() == ["q0", "q1", "q2", "q3", "q4"]
     assert (names(1, 3), names(4, 4), names(5, 5)) == (["q0", "q1", "q2"], ["q3"], ["q4"])
@@ -70,14 +72,14 @@ def test_an_answer_that_is_not_at_its_offset_is_refused_or_skipped(tmp_path, tex
     rows = [asked(("Hunde", 5)), asked(("Hunde", 5), (text, start), name="q2"), asked((text, start), name="q3")]
     with pytest.raises(DataError, match=rf"data\[0\].paragraphs\[0\].qas\[1\] \(id q2\): the answer '{text}' does not"):
         list(read_questions(squad(tmp_path, article(*rows))))
-    skipped = Skipped()
+    skipped = SkippedAnswers()
     found = read_questions(squad(tmp_path, article(*rows), mismatch="skip"), skipped=skipped)
-    assert [(one.name, one.accepted) for one in found] == [("q1", ("Hunde",)), ("q2", ("Hunde",))]
+    assert [(one.id, one.accepted_answers) for one in found] == [("q1", ("Hunde",)), ("q2", ("Hunde",))]
     assert skipped.count == 2
-    [sentence] = skipped.sentences()
+    [sentence] = skipped.messages()
     assert sentence.startswith("2 answers that do not stand at their offsets were skipped (first: ")
     assert sentence.endswith("data[0].paragraphs[0].qas[1])")
-    assert Skipped().sentences() == []
+    assert SkippedAnswers().messages() == []
 
 
 @pytest.mark.parametrize(
@@ -129,9 +131,12 @@ def test_objects_are_those_of_the_hub(tmp_path):
         {"id": "x", "question": "Wer?", "context": CONTEXT, "answers": answers},
         {"question": "Wann?", "context": CONTEXT, "answers": none},
     ]
-    found = list(read_questions(objects(tmp_path, *rows), Repairs()))
-    assert [(one.name, one.question, one.accepted) for one in found] == [("x", "Wer?", ("Hunde",)), ("2", "Wann?", ())]
-    assert found[1].place == f"{tmp_path}/a.jsonl:2"
+    found = list(read_questions(objects(tmp_path, *rows), ReadWarnings()))
+    assert [(one.id, one.question, one.accepted_answers) for one in found] == [
+        ("x", "Wer?", ("Hunde",)),
+        ("2", "Wann?", ()),
+    ]
+    assert found[1].location == f"{tmp_path}/a.jsonl:2"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_squad_is_read_whole(shared_data):
     path = shared_data / "qa" / "squad" / "dev-v1.1.json.gz"
     found = list(read_questions(SquadFile(path=path)))
     assert len(found) == 10_570
-    assert len({one.name for one in found}) == 10_570
+    assert len({one.id for one in found}) == 10_570
     assert all(one.answers for one in found)
     parts = [[1, 40], [41, 44], [45, 48]]
     split = [list(read_questions(SquadFile(path=path, articles=part))) for part in parts]

@@ -8,18 +8,28 @@ import pyarrow.parquet
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import Corpus, Example, JsonLines, ParallelFiles, Parquet, Repairs, Table, name_of, paths_of
-from dragoman.data.readers import read as read_corpus
-from dragoman.data.readers.shards import paired, shards
+from dragoman.data.readers import (
+    Example,
+    ParallelCorpus,
+    ParallelFiles,
+    ParallelJsonl,
+    ParallelParquet,
+    ParallelTsv,
+    ReadWarnings,
+    corpus_name,
+    corpus_paths,
+)
+from dragoman.data.readers import read_corpus as read_corpus
+from dragoman.data.readers.shards import pair_files, resolve_files
 from dragoman.errors import ConfigError, DataError, MissingExtraError
-from dragoman.runs.config import in_folder
+from dragoman.runs.config import resolve_corpus_paths
 
 
 class Holder(Config):
-    corpus: Corpus
+    corpus: ParallelCorpus
 
 
-def read(corpus, repairs: Repairs | None = None) -> list[Example]:
+def read(corpus, repairs: ReadWarnings | None = None) -> list[Example]:
     return list(read_corpus(corpus, repairs))
 
 
@@ -38,37 +48,39 @@ def folder(tmp_path):
 
 
 def test_a_pattern_is_the_files_that_match_in_the_order_of_their_names(folder):
-    assert [path.name for path in shards(folder / "train.*.en")] == ["train.0.en", "train.1.en"]
+    assert [path.name for path in resolve_files(folder / "train.*.en")] == ["train.0.en", "train.1.en"]
     corpus = ParallelFiles(source=folder / "train.*.en", target=folder / "train.?.de")
     assert read(corpus) == PAIRS
-    assert [path.name for path in paths_of(corpus)] == ["train.0.en", "train.1.en", "train.0.de", "train.1.de"]
-    assert name_of(corpus) == f"{folder}/train.*.en and {folder}/train.?.de"
+    assert [path.name for path in corpus_paths(corpus)] == ["train.0.en", "train.1.en", "train.0.de", "train.1.de"]
+    assert corpus_name(corpus) == f"{folder}/train.*.en and {folder}/train.?.de"
 
 
 def test_a_list_is_read_in_its_order(folder):
     tree = {"kind": "files", "source": ["train.1.en", "train.0.en"], "target": ["train.1.de", "train.0.de"]}
-    placed = in_folder({"data": {"train": tree}}, folder)["data"]["train"]
+    placed = resolve_corpus_paths({"data": {"train": tree}}, folder)["data"]["train"]
     corpus = parse(Holder, {"corpus": placed}).corpus
     assert read(corpus) == [Example("mouse", "Maus", 1), Example("dog", "Hund", 2), Example("cat", "Katze", 3)]
-    assert name_of(corpus) == (f"{folder}/train.1.en and 1 further files and {folder}/train.1.de and 1 further files")
+    assert corpus_name(corpus) == (
+        f"{folder}/train.1.en and 1 further files and {folder}/train.1.de and 1 further files"
+    )
 
 
 def test_a_pattern_reaches_into_folders(tmp_path):
     for part in ("a", "b/c"):
         (tmp_path / part).mkdir(parents=True)
         written(tmp_path / part, x_en=f"{part} en\n", x_de=f"{part} de\n")
-    pairs = paired(tmp_path / "**/x.en", tmp_path / "**/x.de")
+    pairs = pair_files(tmp_path / "**/x.en", tmp_path / "**/x.de")
     assert [one.parent.name for one, _ in pairs] == [other.parent.name for _, other in pairs] == ["a", "c"]
 
 
 def test_a_file_whose_name_is_a_pattern_is_meant_itself(tmp_path):
     (tmp_path / "a[1].en").write_text("dog\n")
-    assert shards(tmp_path / "a[1].en") == (tmp_path / "a[1].en",)
+    assert resolve_files(tmp_path / "a[1].en") == (tmp_path / "a[1].en",)
 
 
 def test_files_that_do_not_belong_together_are_refused(folder):
     with pytest.raises(DataError, match="no file matches; check the path"):
-        shards(folder / "valid.*.en")
+        resolve_files(folder / "valid.*.en")
     written(folder, train_2_en="x\n")
     with pytest.raises(DataError, match=r"3 files, but .* is 2 files; .*train\.2\.en has none"):
         read(ParallelFiles(source=folder / "train.*.en", target=folder / "train.*.de"))
@@ -94,13 +106,16 @@ def test_an_empty_list_and_trees_of_several_files_are_refused(folder):
 
 def test_tables_and_objects_in_shards_count_their_lines_on(tmp_path):
     written(tmp_path, a_0="en\tde\ndog\tHund\n", a_1="en\tde\ncat\tKatze\n")
-    assert read(Table(path=tmp_path / "a.*", header=True)) == [Example("dog", "Hund", 2), Example("cat", "Katze", 4)]
+    assert read(ParallelTsv(path=tmp_path / "a.*", header=True)) == [
+        Example("dog", "Hund", 2),
+        Example("cat", "Katze", 4),
+    ]
     rows = [json.dumps({"source": one.source, "target": one.target}) + "\n" for one in PAIRS]
     written(tmp_path, b_0="".join(rows[:2]), b_1=rows[2])
-    assert read(JsonLines(path=(tmp_path / "b.0", tmp_path / "b.1"))) == PAIRS
+    assert read(ParallelJsonl(path=(tmp_path / "b.0", tmp_path / "b.1"))) == PAIRS
     written(tmp_path, b_1='{"source": "a"}\n')
     with pytest.raises(DataError, match=r"b\.1:1: no field 'target'"):
-        read(JsonLines(path=tmp_path / "b.*"))
+        read(ParallelJsonl(path=tmp_path / "b.*"))
 
 
 # Parquet
@@ -114,7 +129,7 @@ def test_parquet_is_read_by_its_columns_and_in_shards(tmp_path):
     rows = [{"id": n, "source": one.source, "target": one.target} for n, one in enumerate(PAIRS)]
     parquet(tmp_path, "a.0", rows[:2], row_group_size=1)
     parquet(tmp_path, "a.1", rows[2:], use_dictionary=True)
-    assert read(Parquet(path=tmp_path / "a.*")) == PAIRS
+    assert read(ParallelParquet(path=tmp_path / "a.*")) == PAIRS
 
 
 def test_a_column_inside_another_is_named_with_a_dot(tmp_path):
@@ -128,8 +143,8 @@ COLUMNS = {"source_column": "translation.en", "target_column": "translation.de"}
 
 def test_a_missing_value_is_an_empty_text(tmp_path):
     parquet(tmp_path, "a", [{"source": "dog", "target": None}, {"source": "cat", "target": "Katze"}])
-    repairs = Repairs()
-    assert read(Parquet(path=tmp_path / "a"), repairs) == [Example("dog", "", 1), Example("cat", "Katze", 2)]
+    repairs = ReadWarnings()
+    assert read(ParallelParquet(path=tmp_path / "a"), repairs) == [Example("dog", "", 1), Example("cat", "Katze", 2)]
     assert repairs.count("blank") == 1
 
 
@@ -144,7 +159,7 @@ def test_a_missing_value_is_an_empty_text(tmp_path):
 def test_faulty_parquet_is_refused(tmp_path, rows, message):
     parquet(tmp_path, "a.parquet", rows)
     with pytest.raises(DataError, match=rf"a\.parquet.*{re.escape(message)}"):
-        read(Parquet(path=tmp_path / "a.parquet"))
+        read(ParallelParquet(path=tmp_path / "a.parquet"))
 
 
 def test_what_is_no_parquet_is_refused(tmp_path, monkeypatch):
@@ -153,12 +168,12 @@ def test_what_is_no_parquet_is_refused(tmp_path, monkeypatch):
     for damaged in (b"", b"PAR1", content[:-20], b"dog\tHund\n"):
         (tmp_path / "b").write_bytes(damaged)
         with pytest.raises(DataError, match=r"/b: no Parquet file, or a damaged one"):
-            read(Parquet(path=tmp_path / "b"))
+            read(ParallelParquet(path=tmp_path / "b"))
     with pytest.raises(DataError, match=r"nowhere: cannot be read"):
-        read(Parquet(path=tmp_path / "nowhere"))
+        read(ParallelParquet(path=tmp_path / "nowhere"))
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"dragoman\[parquet\]"):
-        read(Parquet(path=tmp_path / "a"))
+        read(ParallelParquet(path=tmp_path / "a"))
 
 
 def test_reading_parquet_takes_constant_memory(tmp_path):
@@ -169,7 +184,7 @@ def test_reading_parquet_takes_constant_memory(tmp_path):
             writer.write_table(pyarrow.table({"source": texts, "target": texts}, schema=schema))
     pool = pyarrow.default_memory_pool()
     before, peak, count = pool.bytes_allocated(), 0, 0
-    for _ in read_corpus(Parquet(path=tmp_path / "a")):
+    for _ in read_corpus(ParallelParquet(path=tmp_path / "a")):
         count += 1
         peak = max(peak, pool.bytes_allocated() - before)
     assert count == 20_000

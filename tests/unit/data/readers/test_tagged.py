@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import Tagged, TaggedCorpus, read_tagged
-from dragoman.data.readers.tagged import TaggedColumns, TaggedJsonLines
+from dragoman.data.readers import TaggedCorpus, TaggedSentence, read_tagged
+from dragoman.data.readers.tagged import TaggedColumns, TaggedJsonl
 from dragoman.errors import DataError
 
 
@@ -17,29 +17,29 @@ def columns(folder, content: str, **choices) -> TaggedColumns:
     return TaggedColumns(path=folder / "a.conll", **choices)
 
 
-def objects(folder, *rows: str, **choices) -> TaggedJsonLines:
+def objects(folder, *rows: str, **choices) -> TaggedJsonl:
     (folder / "a.jsonl").write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-    return TaggedJsonLines(path=folder / "a.jsonl", **choices)
+    return TaggedJsonl(path=folder / "a.jsonl", **choices)
 
 
 def test_blank_lines_separate_sentences(tmp_path):
     content = "\nTwo NUM\ndogs\tNOUN\n\n \nplay  VERB"
     assert list(read_tagged(columns(tmp_path, content))) == [
-        Tagged(("Two", "dogs"), ("NUM", "NOUN"), 2),
-        Tagged(("play",), ("VERB",), 6),
+        TaggedSentence(("Two", "dogs"), ("NUM", "NOUN"), 2),
+        TaggedSentence(("play",), ("VERB",), 6),
     ]
     assert list(read_tagged(columns(tmp_path, ""))) == []
 
 
 def test_conll_2003_is_read_by_its_first_and_last_column(tmp_path):
     content = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
-    assert list(read_tagged(columns(tmp_path, content))) == [Tagged(("EU", "rejects"), ("B-ORG", "O"), 3)]
+    assert list(read_tagged(columns(tmp_path, content))) == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O"), 3)]
 
 
 def test_conll_u_is_read_by_its_columns_and_tabs(tmp_path):
     content = "# text = in New York\n1\tin\tin\tADP\n2\tNew York\t_\tPROPN\n\n# x\n"
     corpus = columns(tmp_path, content, word_column=2, label_column=4, comment="#")
-    assert list(read_tagged(corpus)) == [Tagged(("in", "New York"), ("ADP", "PROPN"), 2)]
+    assert list(read_tagged(corpus)) == [TaggedSentence(("in", "New York"), ("ADP", "PROPN"), 2)]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_faulty_line_is_refused(tmp_path, content, choices, message):
 def test_objects_hold_two_lists(tmp_path):
     rows = ['{"tokens": ["Two", "dogs"], "tags": ["NUM", "NOUN"]}', "", '{"tokens": [], "tags": []}']
     corpus = objects(tmp_path, *rows, words_field="tokens", labels_field="tags")
-    assert list(read_tagged(corpus)) == [Tagged(("Two", "dogs"), ("NUM", "NOUN"), 1)]
+    assert list(read_tagged(corpus)) == [TaggedSentence(("Two", "dogs"), ("NUM", "NOUN"), 1)]
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_a_faulty_object_is_refused(tmp_path, row, message):
 
 def test_the_kind_is_chosen_in_configuration():
     assert isinstance(parse(Holder, {"corpus": {"kind": "columns", "path": "x"}}).corpus, TaggedColumns)
-    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, TaggedJsonLines)
+    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, TaggedJsonl)

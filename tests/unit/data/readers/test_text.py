@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import JsonTexts, Passage, Repairs, Text, TextCorpus, read_texts
-from dragoman.data.readers.labeled import LabelledLines, LabelledTable
-from dragoman.data.readers.text import PASSAGE
+from dragoman.data.readers import Passage, ReadWarnings, TextCorpus, TextFile, TextJsonl, read_texts
+from dragoman.data.readers.labeled import LabeledLines, LabeledTsv
+from dragoman.data.readers.text import PASSAGE_SIZE
 from dragoman.errors import ConfigError, DataError
 
 TEXT = "\n = A dog = \n\n It plays .\n\tIt barks .\n \n\nA cat .\n"
@@ -20,18 +20,18 @@ class Holder(Config):
     corpus: TextCorpus
 
 
-def text_file(folder, content: str, **choices) -> Text:
+def text_file(folder, content: str, **choices) -> TextFile:
     (folder / "a.txt").write_text(content, encoding="utf-8", newline="")
-    return Text(path=folder / "a.txt", **choices)
+    return TextFile(path=folder / "a.txt", **choices)
 
 
-def objects(folder, *rows: str, **choices) -> JsonTexts:
+def objects(folder, *rows: str, **choices) -> TextJsonl:
     (folder / "a.jsonl").write_text("".join(row + "\n" for row in rows), encoding="utf-8", newline="")
-    return JsonTexts(path=folder / "a.jsonl", **choices)
+    return TextJsonl(path=folder / "a.jsonl", **choices)
 
 
 def test_a_file_is_one_document_with_all_its_white_space(tmp_path):
-    assert list(read_texts(text_file(tmp_path, TEXT))) == [Passage(TEXT, 1, begins=True)]
+    assert list(read_texts(text_file(tmp_path, TEXT))) == [Passage(TEXT, 1, is_first=True)]
 
 
 def test_a_last_line_without_its_line_feed_gets_one(tmp_path):
@@ -41,9 +41,9 @@ def test_a_last_line_without_its_line_feed_gets_one(tmp_path):
 
 def test_blank_lines_are_between_documents(tmp_path):
     assert list(read_texts(text_file(tmp_path, TEXT, documents="blank_line"))) == [
-        Passage(" = A dog = ", 2, begins=True),
-        Passage(" It plays .\n\tIt barks .", 4, begins=True),
-        Passage("A cat .", 8, begins=True),
+        Passage(" = A dog = ", 2, is_first=True),
+        Passage(" It plays .\n\tIt barks .", 4, is_first=True),
+        Passage("A cat .", 8, is_first=True),
     ]
 
 
@@ -51,16 +51,16 @@ def test_every_line_is_a_document_unless_it_is_blank(tmp_path):
     found = list(read_texts(text_file(tmp_path, TEXT, documents="line")))
     assert [passage.text for passage in found] == [" = A dog = ", " It plays .", "\tIt barks .", "A cat ."]
     assert [passage.line for passage in found] == [2, 4, 5, 8]
-    assert all(passage.begins for passage in found)
+    assert all(passage.is_first for passage in found)
 
 
 def test_every_object_is_a_document_unless_it_is_blank(tmp_path):
     rows = [{"body": "a\r\n\r\nb\n", "n": 1}, {"body": " \n"}, {"body": "c\u2028d"}]
-    repairs = Repairs()
+    repairs = ReadWarnings()
     corpus = objects(tmp_path, json.dumps(rows[0]), "", json.dumps(rows[1]), json.dumps(rows[2]), text_field="body")
     assert list(read_texts(corpus, repairs)) == [
-        Passage("a\n\nb\n", 1, begins=True),
-        Passage("c\u2028d", 4, begins=True),
+        Passage("a\n\nb\n", 1, is_first=True),
+        Passage("c\u2028d", 4, is_first=True),
     ]
     assert repairs.count("crlf") == 1
 
@@ -70,10 +70,10 @@ def test_a_long_document_comes_in_passages_that_may_be_read_apart(tmp_path, docu
     lines = [f"{'  ' * (n % 3)}line {n * n}" if n % 5 else "  ...  " for n in range(20_000)]
     found = list(read_texts(text_file(tmp_path, "\n".join(lines) + "\n", documents=documents)))
     assert "".join(passage.text for passage in found) == "\n".join(lines) + ("\n" if documents == "file" else "")
-    assert [passage.begins for passage in found] == [True] + [False] * (len(found) - 1)
+    assert [passage.is_first for passage in found] == [True] + [False] * (len(found) - 1)
     assert 4 < len(found) < 10
     for passage, following in pairwise(found):
-        assert PASSAGE <= len(passage.text) < PASSAGE + 100
+        assert PASSAGE_SIZE <= len(passage.text) < PASSAGE_SIZE + 100
         assert passage.text.endswith("\n")
         assert following.line == passage.line + passage.text.count("\n")
         assert "line" in following.text.split("\n")[0]
@@ -83,19 +83,19 @@ def test_a_long_object_comes_in_passages_of_one_line_number(tmp_path):
     text = "\n".join(f"line {n * n}" for n in range(20_000))
     found = list(read_texts(objects(tmp_path, json.dumps({"text": "short"}), json.dumps({"text": text}))))
     assert "".join(passage.text for passage in found[1:]) == text
-    assert [(passage.line, passage.begins) for passage in found[:3]] == [(1, True), (2, True), (2, False)]
+    assert [(passage.line, passage.is_first) for passage in found[:3]] == [(1, True), (2, True), (2, False)]
 
 
 def test_no_passage_is_blank(tmp_path):
-    found = list(read_texts(text_file(tmp_path, "\n" * (2 * PASSAGE) + "a\n" * PASSAGE)))
+    found = list(read_texts(text_file(tmp_path, "\n" * (2 * PASSAGE_SIZE) + "a\n" * PASSAGE_SIZE)))
     assert len(found) == 2
-    assert found[0].text.startswith("\n" * (2 * PASSAGE) + "a\n")
+    assert found[0].text.startswith("\n" * (2 * PASSAGE_SIZE) + "a\n")
 
 
 def test_compressed_text_is_read_and_mended(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\r\ntwo\r\n"))
-    repairs = Repairs()
-    [passage] = read_texts(Text(path=tmp_path / "a.txt.gz"), repairs)
+    repairs = ReadWarnings()
+    [passage] = read_texts(TextFile(path=tmp_path / "a.txt.gz"), repairs)
     assert passage.text == "one\n\ntwo\n"
     assert (repairs.count("bom"), repairs.count("crlf")) == (1, 3)
 
@@ -103,10 +103,10 @@ def test_compressed_text_is_read_and_mended(tmp_path):
 def test_of_labelled_texts_each_is_a_document_without_its_label(tmp_path):
     (tmp_path / "a.txt").write_text("1 a warm film\n\n0 dull\n")
     (tmp_path / "a.tsv").write_text("text\tlabel\na warm film\tgood\n \tbad\n")
-    both = [Passage("a warm film", 1, begins=True), Passage("dull", 3, begins=True)]
-    assert list(read_texts(LabelledLines(path=tmp_path / "a.txt"))) == both
-    table = LabelledTable(path=tmp_path / "a.tsv", header=True)
-    assert list(read_texts(table)) == [Passage("a warm film", 2, begins=True)]
+    both = [Passage("a warm film", 1, is_first=True), Passage("dull", 3, is_first=True)]
+    assert list(read_texts(LabeledLines(path=tmp_path / "a.txt"))) == both
+    table = LabeledTsv(path=tmp_path / "a.tsv", header=True)
+    assert list(read_texts(table)) == [Passage("a warm film", 2, is_first=True)]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_a_faulty_object_is_refused_with_its_line(tmp_path, row, message):
 def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path):
     (tmp_path / "a.txt").write_bytes("gut\nschön\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.txt:2: not UTF-8"):
-        list(read_texts(Text(path=tmp_path / "a.txt")))
+        list(read_texts(TextFile(path=tmp_path / "a.txt")))
 
 
 def test_the_kind_is_chosen_in_configuration():
     assert parse(Holder, {"corpus": {"kind": "text", "path": "a", "documents": "line"}}).corpus.documents == "line"
-    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "a"}}).corpus, JsonTexts)
+    assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "a"}}).corpus, TextJsonl)
     assert isinstance(
-        parse(Holder, {"corpus": {"kind": "lines", "path": "a", "encoding": "latin-1"}}).corpus, LabelledLines
+        parse(Holder, {"corpus": {"kind": "lines", "path": "a", "encoding": "latin-1"}}).corpus, LabeledLines
     )
     with pytest.raises(ConfigError, match=r"corpus\.documents"):
         parse(Holder, {"corpus": {"kind": "text", "path": "a", "documents": "page"}})
@@ -153,7 +153,7 @@ def test_reading_takes_constant_memory(tmp_path):
 
 def test_tiny_shakespeare_is_read_whole(shared_data):
     path = shared_data / "lm" / "tinyshakespeare.txt.gz"
-    text = "".join(passage.text for passage in read_texts(Text(path=path)))
+    text = "".join(passage.text for passage in read_texts(TextFile(path=path)))
     assert len(text) == 1_115_394
     assert text == gzip.decompress(path.read_bytes()).decode()
-    assert len(list(read_texts(Text(path=path, documents="blank_line")))) > 7000
+    assert len(list(read_texts(TextFile(path=path, documents="blank_line")))) > 7000

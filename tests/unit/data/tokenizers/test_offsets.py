@@ -2,65 +2,74 @@
 
 import pytest
 
-from dragoman.data.tokenizers import UNKNOWN, Bpe, Characters, Preparation, Side, Tokenizer, Unigram, Words
-from dragoman.data.tokenizers.offsets import trace
+from dragoman.data.tokenizers import (
+    UNK,
+    BpeConfig,
+    CharacterConfig,
+    LanguageTokenizer,
+    TextNormalizer,
+    Tokenizer,
+    UnigramConfig,
+    WordConfig,
+)
+from dragoman.data.tokenizers.offsets import normalize_with_offsets
 
 PAIRS = [("Two dogs play in the snow .", "The dogs, the café and the play. 12 ﬁne"), ("σοφός Σοφία", "e\u0301")] * 4
 
 
-def side(kind=Bpe, **choices) -> Side:
+def side(kind=BpeConfig, **choices) -> LanguageTokenizer:
     return Tokenizer.train(lambda: PAIRS, kind(**choices)).source
 
 
-def cut(one: Side, text: str) -> list[tuple[str, str]]:
+def cut(one: LanguageTokenizer, text: str) -> list[tuple[str, str]]:
     """Each token beside the part of the text that it stands for."""
     ids, spans = one.encode_with_offsets(text)
     assert ids == one.encode(text)
-    return list(zip(one.tokens(ids), [text[start:end] for start, end in spans], strict=True))
+    return list(zip(one.ids_to_tokens(ids), [text[start:end] for start, end in spans], strict=True))
 
 
 def test_words_stand_where_they_were_written():
-    one = side(vocabulary=450)
+    one = side(vocab_size=450)
     assert cut(one, "  The\u00a0 dogs,\tplay") == [("▁The", "The"), ("▁dogs", "dogs"), (",", ","), ("▁play", "play")]
 
 
 def test_lowered_and_composed_characters_stand_for_what_was_written():
-    one = side(vocabulary=450, casing="lower", normalisation="nfkc")
+    one = side(vocab_size=450, casing="lower", normalization="nfkc")
     text = "THE CAFE\u0301 ﬁne"
     assert cut(one, text) == [("▁the", "THE"), ("▁café", "CAFE\u0301"), ("▁fine", "ﬁne")]
 
 
 def test_bytes_have_the_span_of_their_character():
-    one = side(vocabulary=400)
+    one = side(vocab_size=400)
     _, spans = one.encode_with_offsets(" 日本")
     assert spans == [(1, 1), *[(1, 2)] * 3, *[(2, 3)] * 3]  # the space before the first word stands for nothing
 
 
-@pytest.mark.parametrize("kind", [Bpe, Unigram])
+@pytest.mark.parametrize("kind", [BpeConfig, UnigramConfig])
 def test_without_bytes_unknown_characters_have_their_own(kind):
-    one = side(kind, vocabulary=120, byte_fallback=False)
+    one = side(kind, vocab_size=120, byte_fallback=False)
     ids, spans = one.encode_with_offsets("dog 日本 .")
-    unknown = [span for index, span in zip(ids, spans, strict=True) if index == UNKNOWN]
+    unknown = [span for index, span in zip(ids, spans, strict=True) if index == UNK]
     assert (unknown[0][0], unknown[-1][1]) == (4, 6)
 
 
 def test_unknown_words_have_their_own():
-    assert cut(side(Words), "Two  zebras play") == [("▁Two", "Two"), ("<unknown>", "zebras"), ("▁play", "play")]
+    assert cut(side(WordConfig), "Two  zebras play") == [("▁Two", "Two"), ("<unk>", "zebras"), ("▁play", "play")]
 
 
 def test_a_space_that_is_a_token_stands_for_all_white_space_there():
-    one = side(Characters)
+    one = side(CharacterConfig)
     assert cut(one, " to \n p") == [("t", "t"), ("o", "o"), ("▁", " \n "), ("p", "p")]
 
 
 def test_white_space_that_is_kept_stands_where_it_was():
-    one = side(Characters, whitespace="keep")
+    one = side(CharacterConfig, whitespace="keep")
     assert "".join(part for _, part in cut(one, " the  dog ")) == " the  dog "
     assert [part for _, part in cut(one, " a \n▁")] == [" ", "a", " ", "\n", "▁"]
 
 
 def test_an_empty_text_has_no_token():
-    for one in (side(vocabulary=400), side(Characters)):
+    for one in (side(vocab_size=400), side(CharacterConfig)):
         assert one.encode_with_offsets("") == one.encode_with_offsets(" \n") == ([], [])
 
 
@@ -72,16 +81,16 @@ def test_an_empty_text_has_no_token():
         ("q\u0323\u0301", {}, "q\u0323\u0301", [(0, 1), (1, 2), (2, 3)]),  # these were in order
         ("\u1112\u1161\u11ab가", {}, "한가", [(0, 3), (3, 4)]),  # a Hangul syllable of three letters
         ("\u09c7\u09be", {}, "\u09cb", [(0, 2)]),  # two vowel signs that compose, neither of them a mark that moves
-        ("ﬁ½", {"normalisation": "nfkc"}, "fi1⁄2", [(0, 1)] * 2 + [(1, 2)] * 3),
+        ("ﬁ½", {"normalization": "nfkc"}, "fi1⁄2", [(0, 1)] * 2 + [(1, 2)] * 3),
         ("İΑΣ", {"casing": "lower"}, "i\u0307ας", [(0, 1), (0, 1), (1, 2), (2, 3)]),
         ("a \u2003b", {}, "a b", [(0, 1), (1, 3), (3, 4)]),
         ("▁\ud800", {}, "_\ufffd", [(0, 1), (1, 2)]),
         ("▁ ", {"whitespace": "keep"}, "▁ ", [(0, 1), (1, 2)]),
-        ("a´", {"normalisation": "nfkc"}, "a \u0301", [(0, 1), (1, 2), (1, 2)]),
+        ("a´", {"normalization": "nfkc"}, "a \u0301", [(0, 1), (1, 2), (1, 2)]),
     ],
 )
 def test_normalising_is_followed_character_by_character(text, choices, expected, spans):
-    preparation = Preparation(**choices)
-    traced = trace(text, preparation)
+    preparation = TextNormalizer(**choices)
+    traced = normalize_with_offsets(text, preparation)
     assert (traced.text, traced.spans) == (expected, spans)
-    assert preparation.normalise(text) == expected
+    assert preparation.normalize(text) == expected

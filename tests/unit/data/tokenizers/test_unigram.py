@@ -1,69 +1,48 @@
-"""Learning a unigram model: against counting by hand, and on real words."""
+"""Unigram models trained by SentencePiece."""
 
-import itertools
-import math
-
-import numpy as np
 import pytest
 
-from dragoman.data.readers import lines
-from dragoman.data.tokenizers import Bpe, Tokenizer, Unigram
-from dragoman.data.tokenizers.unigram import Lattice, learn_unigram
+from dragoman.data.readers import read_lines
+from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
+from dragoman.data.tokenizers.trainers import unigram_scores
+
+UNITS = ["▁banana"] * 7 + ["▁bandana"] * 5 + ["▁band"] * 11 + ["▁nab"] * 3 + ["▁ananas"] * 2
 
 
-def segmentations(word: str) -> list[list[str]]:
-    """All ways to cut a word, one by one."""
-    cuts = itertools.product([False, True], repeat=len(word) - 1)
-    ways = []
-    for choice in cuts:
-        places = [0, *(place + 1 for place, cut in enumerate(choice) if cut), len(word)]
-        ways.append([word[start:end] for start, end in itertools.pairwise(places)])
-    return ways
+def test_scores_descend_and_repeat():
+    scores = unigram_scores(lambda: UNITS, vocab_size=10)
+    assert 7 <= len(scores) <= 10
+    assert "▁band" in scores
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert scores == unigram_scores(lambda: UNITS, vocab_size=10)
 
 
-def test_expected_counts_are_those_of_all_segmentations():
-    words, weights = ["abab", "ba", "aab", "b"], np.array([3.0, 2.0, 5.0, 1.0])
-    inventory = ["a", "b", "ab", "ba", "aba"]
-    probability = dict(zip(inventory, [0.3, 0.2, 0.25, 0.15, 0.1], strict=True))
-    expected = dict.fromkeys(inventory, 0.0)
-    for word, weight in zip(words, weights, strict=True):
-        ways = [way for way in segmentations(word) if all(piece in probability for piece in way)]
-        shares = [math.prod(probability[piece] for piece in way) for way in ways]
-        for way, share in zip(ways, shares, strict=True):
-            for piece in way:
-                expected[piece] += weight * share / sum(shares)
-    found = Lattice(words, inventory).expected_counts(np.log([probability[piece] for piece in inventory]), weights)
-    assert found == pytest.approx(list(expected.values()))
+def test_frequent_characters_are_tokens():
+    assert set("▁band") <= set(unigram_scores(lambda: [*UNITS, "▁x"], vocab_size=14))
 
 
-def test_the_best_way_without_a_piece_is_the_best_of_its_cuts():
-    inventory = ["a", "b", "ab", "ba", "aba"]
-    scores = np.log([0.3, 0.2, 0.25, 0.15, 0.1])
-    found = Lattice(inventory, inventory).best_without_itself(scores)
-    expected = [-math.inf, -math.inf, math.log(0.06), math.log(0.06), math.log(0.25 * 0.3)]
-    assert found == pytest.approx(expected)
+def test_rare_characters_leave_room_for_tokens():
+    rare = [f"▁{chr(0x4E00 + index)}" for index in range(50)]
+    scores = unigram_scores(lambda: UNITS + rare, vocab_size=14)
+    assert sum(len(token) == 1 for token in scores) <= 7 < len(scores)
 
 
-def test_probabilities_sum_to_one_and_the_size_is_kept():
-    counts = {"▁banana": 7, "▁bandana": 5, "▁band": 11, "▁nab": 3, "▁ananas": 2}
-    learnt = learn_unigram(counts, pieces=13)
-    assert len(learnt) == 13
-    assert sum(math.exp(score) for score in learnt.values()) == pytest.approx(1.0)
-    assert list(learnt.values()) == sorted(learnt.values(), reverse=True)
-    assert "▁band" in learnt
+@pytest.mark.parametrize("unit", ["▁\n\n", "\t▁", "▁▁▁", " a", "\r\n"])
+def test_kept_white_space_is_learned(unit: str):
+    scores = unigram_scores(lambda: [unit] * 9 + ["▁ab"] * 3, vocab_size=20)
+    assert set(unit) <= set(scores)
 
 
-def test_all_characters_stay_where_there_is_room_for_them():
-    counts = {"▁banana": 7, "▁bandana": 5, "▁x": 1}
-    assert set("▁bandx") <= set(learn_unigram(counts, pieces=14))
+def test_no_text_gives_no_tokens():
+    assert unigram_scores(list, vocab_size=5) == {}
 
 
-def test_it_needs_fewer_pieces_than_byte_pair_encoding_on_real_text(shared_data):
-    texts = [text for _, text in lines(shared_data / "multi30k" / "val.de.gz")]
+def test_unigram_needs_fewer_tokens_than_bpe(shared_data):
+    texts = [text for _, text in read_lines(shared_data / "multi30k" / "val.de.gz")]
 
-    def pieces(settings) -> int:
-        side = Tokenizer.train(lambda: [(text, text) for text in texts], settings).source
-        assert len(side) == 1500
-        return sum(map(len, side.encode_batch(texts)))
+    def num_tokens(config) -> int:
+        language = Tokenizer.train_on_texts(lambda: texts, config).source
+        assert 1400 < len(language) <= 1500
+        return sum(map(len, language.encode_batch(texts)))
 
-    assert pieces(Unigram(vocabulary=1500)) < pieces(Bpe(vocabulary=1500))
+    assert num_tokens(UnigramConfig(vocab_size=1500)) < num_tokens(BpeConfig(vocab_size=1500))

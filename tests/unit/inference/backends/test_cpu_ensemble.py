@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dragoman.errors import RunError
-from dragoman.inference.backends.cpu_ensemble import CompiledTogether, largest, mean_probability
+from dragoman.inference.backends.ensemble import CpuEnsemble, mean_probability, top_k_sorted
 
 FEW = st.integers(-2, 2).map(np.float32)
 """So few values that many are equal."""
@@ -19,7 +19,7 @@ rows = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(2, 9))
 @given(rows.flatmap(lambda shape: st.tuples(arrays(np.float32, shape, elements=FEW), st.integers(1, shape[-1]))))
 def test_the_largest_are_found_and_the_first_of_equals(drawn):
     numbers, count = drawn
-    found, places = largest(numbers, count)
+    found, places = top_k_sorted(numbers, count)
     for row, best, theirs in zip(
         numbers.reshape(-1, numbers.shape[-1]), found.reshape(-1, count), places.reshape(-1, count), strict=True
     ):
@@ -42,7 +42,7 @@ def test_the_mean_of_distributions_however_far_apart_logits_are(several):
 class Stub:
     """A network that answers with the same logits whatever it is asked."""
 
-    maximum_length = None
+    max_length = None
 
     def __init__(self, *logits: float) -> None:
         self._logits = np.array([[logits]], dtype=np.float32)
@@ -50,18 +50,18 @@ class Stub:
     def encode(self, sources, trees):
         return "memory"
 
-    def start(self, memory, *, beam):
+    def start(self, memory, *, beam_size):
         return "state"
 
     def step(self, tokens, memory, state):
         return self._logits, state
 
 
-def asked(*networks: Stub, candidates=None, **options):
-    together = CompiledTogether(networks)
-    memory = together.encode([[4]], candidates=candidates)
-    log_probs, tokens, _ = together.best(
-        np.zeros((1, 1), dtype=np.int32), memory, together.start(memory, beam=1), **options
+def asked(*networks: Stub, shortlists=None, **options):
+    together = CpuEnsemble(networks)
+    memory = together.encode([[4]], shortlists=shortlists)
+    log_probs, tokens, _ = together.top_k(
+        np.zeros((1, 1), dtype=np.int32), memory, together.start(memory, beam_size=1), **options
     )
     return dict(zip(tokens[0, 0].tolist(), np.exp(log_probs[0, 0]).tolist(), strict=True))
 
@@ -70,15 +70,15 @@ ONE, OTHER = Stub(*map(math.log, (0.7, 0.2, 0.1))), Stub(*map(math.log, (0.1, 0.
 
 
 def test_a_symbol_is_as_probable_as_both_find_it_in_the_mean():
-    assert asked(ONE, OTHER, width=5) == pytest.approx({0: 0.4, 1: 0.4, 2: 0.2})
-    assert asked(ONE, OTHER, width=1, forbidden=[0]) == pytest.approx({1: 0.4})
+    assert asked(ONE, OTHER, k=5) == pytest.approx({0: 0.4, 1: 0.4, 2: 0.2})
+    assert asked(ONE, OTHER, k=1, suppress_tokens=[0]) == pytest.approx({1: 0.4})
 
 
-def test_candidates_share_the_probability_among_them():
-    found = asked(ONE, OTHER, width=2, candidates=[np.array([1, 2])])
+def test_shortlists_share_the_probability_among_them():
+    found = asked(ONE, OTHER, k=2, shortlists=[np.array([1, 2])])
     assert found == pytest.approx({1: 2 / 3, 2: 1 / 3})
 
 
 def test_what_is_no_number_is_refused():
     with pytest.raises(RunError, match="not finite numbers"):
-        asked(ONE, Stub(0.0, math.inf, 0.0), width=1)
+        asked(ONE, Stub(0.0, math.inf, 0.0), k=1)

@@ -1,0 +1,74 @@
+// Loaded model: encoding, prefill and decoding steps. Calls from several threads run one after another.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "model/beam_state.hpp"
+#include "model/decoder.hpp"
+#include "model/encoder.hpp"
+#include "model/scheduler.hpp"
+#include "model/top_k.hpp"
+
+namespace dragoman {
+
+class Model {
+public:
+    /// Throw std::invalid_argument if configuration and weights do not match.
+    Model(const ModelConfig& config, Weights& weights, ComputeType compute_type, int num_threads,
+          const std::optional<std::string>& instruction_set);
+
+    /// Encode sources, or prefill the cache with prompts except their last tokens.
+    Memory encode(const IdMatrix& ids, const std::vector<std::int64_t>& lengths);
+    /// Encode sources with a shortlist each, which restricts `top_k`.
+    Memory encode_with_shortlists(const IdMatrix& ids, const std::vector<std::int64_t>& lengths,
+                                  const ShortlistTokens& shortlists);
+    State start(const Memory& memory, std::size_t beam_size) const;
+    /// Compute the logits of the next tokens, one row per hypothesis.
+    State step(const IdMatrix& tokens, const Memory& memory, const State& state, MatrixView<float> logits);
+    /// Compute the k best next tokens and their log-probabilities; throw std::domain_error if a logit is not finite.
+    State top_k(const IdMatrix& tokens, const Memory& memory, const State& state,
+                const std::vector<std::int64_t>& suppress_tokens, MatrixView<float> log_probs,
+                MatrixView<std::int32_t> ids);
+
+    const ModelConfig& config() const { return config_; }
+    const char* instruction_set() const { return kernels_.name; }
+    int num_threads() const { return scheduler_->num_threads(); }
+    std::size_t cache_bytes() const { return cache_->bytes(); }
+    std::size_t num_cache_entries() const { return cache_->num_entries(); }
+
+private:
+    std::vector<std::shared_ptr<EncodedSource>> encode_sources(const IdMatrix& ids,
+                                                               const std::vector<std::size_t>& lengths);
+    void encode_chunk(Executor& executor, const IdMatrix& ids, const std::vector<EncodedSource*>& sources,
+                      const Chunk& chunk);
+    State prefill(const IdMatrix& ids, const std::vector<std::size_t>& prompt_lengths);
+    void prefill_chunk(Executor& executor, const IdMatrix& ids, const std::vector<std::size_t>& lengths,
+                       const std::vector<std::int32_t>& entries, const Chunk& chunk);
+    std::vector<std::int32_t> append_entries(std::vector<std::int32_t>& ends, const std::vector<std::size_t>& lengths);
+
+    /// Run one decoding step; `finish(executor, input, first_row)` computes the outputs of each chunk.
+    template <class Finish>
+    State decode_step(const IdMatrix& tokens, const Memory& memory, const State& state, const Finish& finish);
+    DecoderInput decoder_input(const IdMatrix& tokens, const Memory& memory, const State& next,
+                               const Chunk& chunk) const;
+    TopKSearch top_k_search(Executor& executor, const DecoderInput& input, const std::vector<std::int32_t>& suppressed,
+                            std::size_t k) const;
+    void check_step(const IdMatrix& tokens, const Memory& memory, const State& state) const;
+    std::vector<std::int32_t> checked_suppressed(const std::vector<std::int64_t>& suppress_tokens, std::size_t k) const;
+
+    const ModelConfig config_;
+    const ComputeType compute_type_;
+    const KernelTable kernels_;
+    const HeadLayout heads_;
+    std::shared_ptr<KvCachePool> cache_;
+    Linear output_projection_;
+    std::optional<Encoder> encoder_;
+    std::optional<Decoder> decoder_;
+    std::optional<Scheduler> scheduler_;
+    std::mutex mutex_;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,48 @@
+// Architecture of a model, read by the Python side from a configuration.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/kernel_table.hpp"
+
+namespace dragoman {
+
+enum class ComputeType { int8, bfloat16, float32 };
+
+enum class PositionKind { none, sinusoidal, learned, rotary, alibi, t5_bias };
+
+/// Heads that pruning kept, by layer; empty if no layer was pruned.
+using KeptHeads = std::vector<std::vector<std::size_t>>;
+
+struct ModelConfig {
+    bool decoder_only = false;
+    std::size_t d_model = 0, num_heads = 0, num_kv_heads = 0, d_ff = 0;
+    std::size_t encoder_layers = 0, decoder_layers = 0;
+    std::size_t source_vocabulary = 0, target_vocabulary = 0;
+    Activation activation = Activation::relu;
+    bool gated = false, rms_norm = false, pre_norm = true, bias = true;
+    bool scale_embedding = true, norm_embedding = false;
+    PositionKind positions = PositionKind::sinusoidal;
+    /// Length of a table of learned positions; buckets and maximal distance of a T5 bias.
+    std::size_t max_positions = 0, num_buckets = 0, max_distance = 0;
+    double rotary_base = 10000.0;
+    /// Factors of the attention scores.
+    float encoder_scale = 1.0f, decoder_scale = 1.0f, cross_scale = 1.0f;
+    KeptHeads encoder_kept_heads, decoder_kept_heads, cross_kept_heads;
+    /// Whether source and target share an embedding, and the target embedding is the output projection too.
+    bool tie_source_embedding = true, tie_output_projection = true;
+
+    std::size_t head_dim() const { return d_model / num_heads; }
+    /// Head size, padded to whole vectors.
+    std::size_t head_width() const { return round_up(head_dim(), simd_width); }
+    /// Query heads that share one head of keys and values (Ainslie et al., 2023).
+    std::size_t queries_per_kv_head() const { return num_heads / num_kv_heads; }
+    /// Heads of keys and values in all layers of a stack.
+    std::size_t total_kv_heads(const KeptHeads& kept, std::size_t layers) const;
+
+    /// Throw std::invalid_argument if sizes contradict each other.
+    void validate() const;
+};
+
+}  // namespace dragoman

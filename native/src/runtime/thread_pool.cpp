@@ -1,0 +1,125 @@
+#include "runtime/thread_pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace dragoman {
+
+namespace {
+
+/// Polls of a barrier before sleeping. The first `pause_polls` keep the core, some tens of microseconds, longer than
+/// any operation of a small step. The rest yield it, for longer than a search takes between two steps.
+constexpr int pause_polls = 4000, total_polls = 5000;
+
+inline void cpu_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void Barrier::wait() {
+    std::uint32_t generation = generation_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
+        arrived_.store(0, std::memory_order_relaxed);
+        // Sequentially consistent with `sleepers_`: a sleeper sees the new generation, or this thread sees the sleeper.
+        generation_.store(generation + 1, std::memory_order_seq_cst);
+        if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+            std::lock_guard<std::mutex> lock(mutex_);
+            wake_.notify_all();
+        }
+        return;
+    }
+    for (int poll = 0; poll < total_polls; poll++) {
+        if (generation_.load(std::memory_order_acquire) != generation) return;
+        if (poll < pause_polls) {
+            cpu_pause();
+        } else {
+            std::this_thread::yield();
+        }
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    wake_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != generation; });
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+ThreadPool::ThreadPool(int size) : process_id_(static_cast<int>(getpid())) {
+    std::lock_guard<std::mutex> lock(startup_mutex_);
+    threads_.reserve(static_cast<std::size_t>(size - 1));
+    try {
+        for (int index = 1; index < size; index++) {
+            threads_.emplace_back([this, index] { worker_loop(index); });
+        }
+    } catch (const std::system_error&) {
+        // The threads that exist do all the work; results do not depend on their number.
+    }
+    size_ = static_cast<int>(threads_.size()) + 1;
+    barriers_ = std::make_unique<Barriers>(size_);
+}
+
+ThreadPool::~ThreadPool() {
+    if (static_cast<int>(getpid()) == process_id_) {
+        task_ = nullptr;
+        if (size_ > 1) barriers_->start.wait();
+        for (std::thread& thread : threads_) thread.join();
+        return;
+    }
+    // A forked process has no worker threads to join, and destroying a barrier would wait for its sleepers.
+    for (std::thread& thread : threads_) thread.detach();
+    static_cast<void>(barriers_.release());
+}
+
+void ThreadPool::run(const Task& task) {
+    Worker first(0, size_, barriers_->within);
+    if (size_ == 1) return task(first);
+    if (static_cast<int>(getpid()) != process_id_) {
+        throw std::runtime_error(
+            "this model was loaded before the process was forked, and a fork does not copy threads; "
+            "load the model again in the new process");
+    }
+    task_ = &task;
+    barriers_->start.wait();
+    task(first);
+    barriers_->end.wait();
+}
+
+void ThreadPool::worker_loop(int index) {
+    {
+        std::lock_guard<std::mutex> lock(startup_mutex_);
+    }  // until the constructor knows the number of workers
+    Worker worker(index, size_, barriers_->within);
+    for (;;) {
+        barriers_->start.wait();
+        if (task_ == nullptr) return;
+        (*task_)(worker);
+        barriers_->end.wait();
+    }
+}
+
+int available_cores() {
+    int cores = static_cast<int>(std::thread::hardware_concurrency());
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) cores = CPU_COUNT(&allowed);
+    // A container may show all cores but throttle their use, which stalls every barrier.
+    std::ifstream limit("/sys/fs/cgroup/cpu.max");
+    double quota = 0, period = 0;
+    if (limit >> quota >> period && period > 0) cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
+#endif
+    return std::max(1, cores);
+}
+
+}  // namespace dragoman

@@ -1,0 +1,91 @@
+// Thread pool whose workers run a whole decoding step together. Barriers separate the operations of a step, which is
+// cheaper than a fork and join for each operation.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dragoman {
+
+/// Barrier that spins first, because an operation takes microseconds, and then sleeps.
+class Barrier {
+public:
+    explicit Barrier(int count) : count_(count) {}
+
+    /// Block until all `count` threads have called `wait`.
+    void wait();
+
+private:
+    const int count_;
+    alignas(64) std::atomic<int> arrived_{0};
+    alignas(64) std::atomic<std::uint32_t> generation_{0};
+    std::atomic<int> sleepers_{0};
+    std::mutex mutex_;
+    std::condition_variable wake_;
+};
+
+class ThreadPool {
+public:
+    /// One of the threads that run a task.
+    class Worker {
+    public:
+        Worker(int index, int count, Barrier& barrier) : index(index), count(count), barrier_(barrier) {}
+
+        const int index, count;
+
+        /// Block until all workers have reached this point.
+        void wait() const { barrier_.wait(); }
+
+        struct Range {
+            std::size_t first, last;
+        };
+        /// Contiguous share of `items` work items, the last one excluded.
+        Range partition(std::size_t items) const {
+            return {items * static_cast<std::size_t>(index) / static_cast<std::size_t>(count),
+                    items * static_cast<std::size_t>(index + 1) / static_cast<std::size_t>(count)};
+        }
+
+    private:
+        Barrier& barrier_;
+    };
+
+    using Task = std::function<void(const Worker&)>;
+
+    /// Start `size - 1` threads, or fewer if the system refuses; the caller of `run` is the first worker.
+    explicit ThreadPool(int size);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int size() const { return size_; }
+
+    /// Run the task on every worker, and return when all have finished. The task must not throw.
+    void run(const Task& task);
+
+private:
+    void worker_loop(int index);
+
+    struct Barriers {
+        explicit Barriers(int count) : start(count), within(count), end(count) {}
+        Barrier start, within, end;
+    };
+
+    int size_ = 1;
+    const int process_id_;
+    std::mutex startup_mutex_;
+    std::unique_ptr<Barriers> barriers_;
+    const Task* task_ = nullptr;
+    std::vector<std::thread> threads_;
+};
+
+/// Number of cores available to this process, within the CPU quota of its container.
+int available_cores();
+
+}  // namespace dragoman

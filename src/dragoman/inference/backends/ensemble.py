@@ -1,0 +1,154 @@
+"""Ensemble of models in the CPU library: averages their token probabilities as `models.ensemble` does."""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+
+from dragoman.data.readers.conllu import Heads
+from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.inference.backends.cpu_backend import LogitsBackend, log_normalizers, score_by_logits
+from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.models.ensemble_state import EnsembleMemory, EnsembleState
+from dragoman.models.search_protocols import TopK, non_finite_logits_error
+from dragoman.typing import Float, Int
+
+SENTENCES_PER_BLOCK = 16
+"""Sentences whose logits are averaged together: intermediate results stay in a cache."""
+
+
+@final
+@dataclass(frozen=True)
+class CpuEnsembleMemory:
+    """Memories of all members, and the shortlist of each sentence."""
+
+    members: EnsembleMemory
+    shortlists: tuple[Int[np.ndarray, "_"], ...] | None
+
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        kept = None if self.shortlists is None else tuple(self.shortlists[row] for row in rows)
+        return type(self)(self.members.select(rows), kept)
+
+    def concat(self, other: Self) -> Self:
+        both = None if self.shortlists is None or other.shortlists is None else self.shortlists + other.shortlists
+        return type(self)(self.members.concat(other.members), both)
+
+
+@final
+class CpuEnsemble:
+    """Ensemble of CPU models with one vocabulary; implements `Seq2SeqBackend`, with log-probabilities as logits."""
+
+    device = "cpu"
+    structural = False
+    continuous_batching = True
+
+    def __init__(self, models: Sequence[LogitsBackend]) -> None:
+        self.models = tuple(models)
+        known = [model.max_length for model in models if model.max_length is not None]
+        self.max_length: int | None = min(known, default=None)
+
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def encode(
+        self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> CpuEnsembleMemory:
+        members = EnsembleMemory(tuple(model.encode(sources, trees) for model in self.models))
+        return CpuEnsembleMemory(members, None if shortlists is None else tuple(shortlists))
+
+    def start(self, memory: CpuEnsembleMemory, *, beam_size: int) -> EnsembleState:
+        pairs = zip(self.models, memory.members.parts, strict=True)
+        return EnsembleState(tuple(model.start(part, beam_size=beam_size) for model, part in pairs))
+
+    def step(
+        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState
+    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], EnsembleState]:
+        """Return the log-probabilities of all tokens and the next state."""
+        logits, after = self._logits(tokens, memory, state)
+        return mean_probability(logits), after
+
+    def top_k(
+        self,
+        tokens: Int[np.ndarray, "batch beam"],
+        memory: CpuEnsembleMemory,
+        state: EnsembleState,
+        *,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+    ) -> TopK[EnsembleState]:
+        logits, after = self._logits(tokens, memory, state)
+        found = []
+        for begin in range(0, len(tokens), SENTENCES_PER_BLOCK):
+            block = slice(begin, begin + SENTENCES_PER_BLOCK)
+            shortlists = None if memory.shortlists is None else memory.shortlists[block]
+            log_probs = _log_probs([one[block] for one in logits], shortlists)
+            log_probs[..., list(suppress_tokens)] = -math.inf
+            found.append(top_k_sorted(log_probs, min(k, log_probs.shape[-1])))
+        best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
+        return best, ids, after
+
+    def score(
+        self,
+        sources: Sequence[Ids],
+        outputs: Sequence[Ids],
+        *,
+        penalty: LengthPenalty,
+        trees: Sequence[Heads] = (),
+    ) -> list[Hypothesis]:
+        return score_by_logits(self, sources, outputs, penalty=penalty, trees=trees)
+
+    def _logits(
+        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState
+    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], EnsembleState]:
+        """Return the logits of each model."""
+        parts = zip(self.models, memory.members.parts, state.parts, strict=True)
+        logits, after = zip(*(model.step(tokens, its, own) for model, its, own in parts), strict=True)
+        return list(logits), EnsembleState(after)
+
+
+def mean_probability(
+    logits: Sequence[Float[np.ndarray, "*rows vocabulary"]],
+) -> Float[np.ndarray, "*rows vocabulary"]:
+    """Return the logarithm of the mean of the distributions with these logits."""
+    log_probs = [one - log_normalizers(one)[..., None] for one in logits]
+    most: np.ndarray = np.maximum.reduce(log_probs)
+    return most + np.log(sum(np.exp(one - most) for one in log_probs) / np.float32(len(logits)))
+
+
+def top_k_sorted(
+    numbers: Float[np.ndarray, "*rows places"], count: int
+) -> tuple[Float[np.ndarray, "*rows count"], Int[np.ndarray, "*rows count"]]:
+    """Return the `count` largest numbers of each row with their indices, largest first; ties keep the lower index."""
+    indices = np.argpartition(numbers, -count, axis=-1)[..., -count:]
+    found = np.take_along_axis(numbers, indices, axis=-1)
+    if (np.count_nonzero(numbers >= found.min(axis=-1, keepdims=True), axis=-1) > count).any():
+        # The partition takes any of the ties at its border.
+        indices = np.argsort(-numbers, axis=-1, kind="stable")[..., :count]
+        found = np.take_along_axis(numbers, indices, axis=-1)
+    order = np.lexsort((indices, -found), axis=-1)
+    return np.take_along_axis(found, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
+
+
+def _log_probs(
+    logits: Sequence[Float[np.ndarray, "batch beam vocabulary"]], shortlists: Shortlists | None
+) -> Float[np.ndarray, "batch beam vocabulary"]:
+    """Return the log-probabilities of the ensemble. Raises RunError where logits are not finite."""
+    with np.errstate(invalid="ignore"):
+        log_probs = mean_probability(logits)
+    if np.isnan(log_probs).any():
+        raise non_finite_logits_error()
+    return log_probs if shortlists is None else _renormalize(log_probs, shortlists)
+
+
+def _renormalize(
+    log_probs: Float[np.ndarray, "batch beam vocabulary"], shortlists: Shortlists
+) -> Float[np.ndarray, "batch beam vocabulary"]:
+    """Restrict each sentence to its shortlist, whose probabilities then sum to one."""
+    restricted = np.full_like(log_probs, -math.inf)
+    for row, known, tokens in zip(restricted, log_probs, shortlists, strict=True):
+        row[:, tokens] = known[:, tokens] - log_normalizers(known[:, tokens])[..., None]
+    return restricted

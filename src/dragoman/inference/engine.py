@@ -1,0 +1,205 @@
+"""Engine: one thread that decodes the requests of any number of callers in one running batch."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, final
+
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.inference.backends.protocol import Seq2SeqBackend
+from dragoman.inference.scheduler import REFILL, Request, RequestResult, Scheduler
+
+PendingResult = Future[list[Hypothesis]]
+"""Future hypotheses of a request, best first; `cancel` withdraws the request at any time."""
+
+MAX_TOKENS = 4096
+WAITING_FACTOR = 16
+"""Tokens that may wait, as a multiple of those that may be active."""
+AHEAD = 4096
+"""Requests of a stream that are submitted ahead of the result yielded next."""
+
+
+@final
+class Engine:
+    """Backend shared by many callers.
+
+    The result of a request does not depend on other requests. Callers that submit more than fits wait in `submit`, so
+    that memory stays bounded.
+    """
+
+    def __init__(
+        self,
+        backend: Seq2SeqBackend[Any, Any],
+        *,
+        max_tokens: int = MAX_TOKENS,
+        max_waiting_tokens: int | None = None,
+        refill: float = REFILL,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        """`max_tokens` bounds the source tokens of active requests, `max_waiting_tokens` those of waiting ones.
+
+        `refill` is the share of `max_tokens` that must be free before requests enter. The engine holds `lock` while it
+        uses the backend, so that others may use the backend too.
+        """
+        self._backend = backend
+        self._backend_lock = lock or nullcontext()
+        self._scheduler = Scheduler(backend, max_tokens=max_tokens, refill=refill)
+        self._max_waiting = WAITING_FACTOR * max_tokens if max_waiting_tokens is None else max_waiting_tokens
+        self._waiting: deque[Request] = deque()
+        self._waiting_tokens = 0
+        self._results: dict[Request, PendingResult] = {}
+        self._deadlines: dict[Request, float] = {}
+        self._withdrawn: set[Request] = set()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="dragoman engine", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=error is not None)
+
+    def submit(self, request: Request, *, timeout: float | None = None) -> PendingResult:
+        """Submit a request; wait while too many tokens are waiting already.
+
+        After `timeout` seconds the request is cancelled and its result is a TimeoutError; the call itself raises one
+        where the time passes before there is room. Raises RuntimeError where the engine is closed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            has_room = self._changed.wait_for(lambda: self._closed or self._may_wait(request), timeout=timeout)
+            if self._closed:
+                raise RuntimeError("the engine is closed")
+            if not has_room:
+                raise TimeoutError(f"no room for the request within {timeout} seconds")
+            result: PendingResult = Future()
+            request = replace(request)  # the caller may submit the same request again while it is active
+            self._results[request] = result
+            if deadline is not None:
+                self._deadlines[request] = deadline
+            self._waiting.append(request)
+            self._waiting_tokens += request.tokens
+            self._changed.notify_all()
+        result.add_done_callback(partial(self._on_done, request))
+        return result
+
+    def stream(self, requests: Iterable[Request], *, ahead: int = AHEAD) -> Iterator[list[Hypothesis]]:
+        """Yield the results of requests in their order, each as soon as the earlier ones are there.
+
+        At most `ahead` requests are submitted and not yielded. The error of a request is raised in its place.
+        """
+        pending: deque[PendingResult] = deque()
+        try:
+            for request in requests:
+                pending.append(self.submit(request))
+                while pending and (pending[0].done() or len(pending) >= ahead):
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for result in pending:
+                result.cancel()
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Accept no more requests, and wait until those submitted are completed, or cancelled."""
+        with self._changed:
+            self._closed = True
+            for result in self._results.values() if cancel else ():
+                result.cancel()
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _may_wait(self, request: Request) -> bool:
+        return self._waiting_tokens == 0 or self._waiting_tokens + request.tokens <= self._max_waiting
+
+    def _run(self) -> None:
+        try:
+            with self._backend.inference_mode():
+                while self._has_work():
+                    self._admit()
+                    if len(self._scheduler):
+                        with self._backend_lock:
+                            completed = self._scheduler.step()
+                        self._deliver(completed)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _admit(self) -> None:
+        """Start the waiting requests that fit, while others may submit."""
+        with self._changed:
+            self._drop_cancelled()
+            taken = self._scheduler.take(self._waiting)
+            self._waiting_tokens -= sum(request.tokens for request in taken)
+        if taken:
+            with self._backend_lock:
+                failed = self._scheduler.start(taken)
+            self._deliver(failed)
+
+    def _on_done(self, request: Request, result: PendingResult) -> None:
+        """Note a request that its caller cancelled, to drop it before the next step."""
+        if result.cancelled():
+            with self._changed:
+                self._withdrawn.add(request)
+
+    def _has_work(self) -> bool:
+        """Wait for requests; return False when the engine is closed and idle."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._waiting or len(self._scheduler))
+            return bool(self._waiting) or len(self._scheduler) > 0
+
+    def _drop_cancelled(self) -> None:
+        """Drop requests that were cancelled or whose deadline has passed."""
+        now = time.monotonic()
+        late = {request for request, deadline in self._deadlines.items() if deadline <= now}
+        gone = late | self._withdrawn & self._results.keys()
+        self._withdrawn.clear()
+        for request in gone:
+            _set_result(self._results[request], [], TimeoutError("the request was not completed in time"))
+        if gone:
+            self._scheduler.cancel(gone)
+            self._waiting = deque(request for request in self._waiting if request not in gone)
+            self._waiting_tokens = sum(request.tokens for request in self._waiting)
+            self._forget(gone)
+            self._changed.notify_all()  # there may be room for waiting callers
+
+    def _deliver(self, completed: Sequence[RequestResult]) -> None:
+        with self._changed:
+            for one in completed:
+                _set_result(self._results[one.request], one.hypotheses, one.error)
+            self._forget({one.request for one in completed})
+            self._changed.notify_all()
+
+    def _forget(self, requests: set[Request]) -> None:
+        for request in requests:
+            del self._results[request]
+            self._deadlines.pop(request, None)
+
+    def _fail(self, error: BaseException) -> None:
+        """Pass an internal error to all callers, so that none waits for ever."""
+        with self._changed:
+            self._closed = True
+            for result in self._results.values():
+                if result.cancelled() or not result.done():
+                    _set_result(result, [], error)
+            self._changed.notify_all()
+
+
+def _set_result(result: PendingResult, hypotheses: list[Hypothesis], error: BaseException | None) -> None:
+    """Complete a future once, and notify the waiters of a cancelled one."""
+    if not result.set_running_or_notify_cancel():
+        return
+    if error is None:
+        result.set_result(hypotheses)
+    else:
+        result.set_exception(error)

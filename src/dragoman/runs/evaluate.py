@@ -1,0 +1,107 @@
+"""Evaluate runs on test sets, and analyze their errors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import Config, parse
+from dragoman.data.readers import read_lines
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.errors import ConfigError
+from dragoman.evaluation import Bleu, Metric, PairedResult, Score, check_aligned, compare_systems, corpus_score
+from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
+from dragoman.inference.translator import Translator
+from dragoman.interpret.forward_pass import Pass, watched
+from dragoman.interpret.report.error_analysis import Looks
+from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.runs.load import load
+
+
+@dataclass(frozen=True)
+class SystemAnalysis:
+    """One system: what is said of it, and what it wrote."""
+
+    analysis: ErrorAnalysis
+    looks: Looks
+    """Nothing where only its outputs are known."""
+    outputs: Sequence[str]
+
+
+def compare_bleu(systems: Sequence[SystemAnalysis], references: Sequence[str]) -> list[PairedResult]:
+    """The BLEU of every system beside that of the first, with both tests; nothing of one system alone."""
+    if len(systems) < 2:
+        return []
+    return compare_systems({str(number): one.outputs for number, one in enumerate(systems)}, [references], [Bleu()])
+
+
+def analyse_run(
+    name: str,
+    translator: Translator,
+    *,
+    sources: Sequence[str],
+    references: Sequence[str],
+    frequencies: Mapping[str, int] | None,
+    beam: int | None,
+    worst: int,
+) -> SystemAnalysis:
+    """Translate the sources and analyse the outputs, with the attention of the `worst` sentences."""
+    found = [best for best, *_ in translator.translate_n_best(sources, translator.decoding_config(beam_size=beam))]
+    outputs = [one.text for one in found]
+    analysis = analyze_errors(
+        name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
+    )
+    looks = {
+        bad.index: _record_attention(translator, bad.source, list(found[bad.index].hypothesis.tokens))
+        for bad in analysis.worst
+        if bad.source.strip() and translator.fits_model(bad.source)
+    }
+    return SystemAnalysis(analysis, looks, outputs)
+
+
+def _record_attention(translator: Translator, source: str, output: list[int]) -> tuple[list[str], list[str], Pass]:
+    tokenizer = translator.tokenizer
+    ids = tokenizer.source.encode(source)
+    (passed,) = watched(translator.model, [ids], [output], symbols=SpecialSymbols())
+    return _display_tokens(tokenizer.source, passed.source), _display_tokens(tokenizer.target, passed.target), passed
+
+
+def _display_tokens(side: LanguageTokenizer, ids: Sequence[int]) -> list[str]:
+    return [token.strip("▁ ") or token for token in side.ids_to_tokens(ids)]
+
+
+def evaluate(
+    run: str | Path,
+    *,
+    source: str | Path | Sequence[str],
+    reference: str | Path | Sequence[str],
+    metrics: Sequence[str | Metric] = ("bleu", "chrf"),
+    device: str | None = None,
+    **decoding: Any,
+) -> list[Score]:
+    """Translate a test set with a run and score it against references.
+
+    `source` and `reference` are files, or lists of texts; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
+    or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
+    ConfigError on an unknown metric and DataError if the number of texts differs.
+    """
+    sources, references = _read_lines(source), _read_lines(reference)
+    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
+    configs = [
+        parse(MetricChoice, {"metric": {"kind": one}}).metric if isinstance(one, str) else one for one in metrics
+    ]
+    translator = load(run, device=device)
+    if not isinstance(translator, Translator):
+        raise ConfigError(f"{run}: is not a translator. Evaluate a run of task translation.")
+    outputs = [result.text for result in translator.translate(sources, **decoding)]
+    return [corpus_score(outputs, [references], config) for config in configs]
+
+
+class MetricChoice(Config):
+    """A metric by name or configuration."""
+
+    metric: Metric
+
+
+def _read_lines(texts: str | Path | Sequence[str]) -> list[str]:
+    return [line for _, line in read_lines(Path(texts))] if isinstance(texts, str | Path) else list(texts)

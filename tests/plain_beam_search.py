@@ -1,0 +1,108 @@
+"""Reference beam search: a plain loop without a cache that decodes every prefix again at every step."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dragoman.decoding import DecodingConfig, Hypothesis
+from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.special_symbols import SpecialSymbols
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Tokens of a hypothesis and their log-probabilities; of a finished one, EOS included."""
+
+    tokens: tuple[int, ...] = ()
+    log_probs: tuple[float, ...] = ()
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.log_probs)
+
+
+@dataclass
+class Sentence:
+    """State of the search for one sentence."""
+
+    limit: int
+    open: list[Prefix]
+    finished: list[Prefix]
+    truncated: list[Prefix]
+    done: bool = False
+
+
+@torch.inference_mode()
+def plain_beam_search(
+    model: EncoderDecoder[Any, Any],
+    source: Tensor,
+    source_lengths: Tensor,
+    *,
+    limits: list[int],
+    settings: DecodingConfig,
+    symbols: SpecialSymbols,
+) -> list[list[Hypothesis]]:
+    """Return what beam search returns, without its early stopping."""
+    sentences = [Sentence(limit, [Prefix()], [], []) for limit in limits]
+    while not all(sentence.done for sentence in sentences):
+        rows = [row for row, sentence in enumerate(sentences) if not sentence.done for _ in sentence.open]
+        prefixes = [prefix for sentence in sentences if not sentence.done for prefix in sentence.open]
+        target = torch.tensor([[symbols.bos, *prefix.tokens] for prefix in prefixes], device=source.device)
+        hidden = model.hidden(source[rows], source_lengths[rows], target)[:, -1]
+        log_probs = model.unembed(hidden).float().log_softmax(dim=-1)
+        for row, sentence in enumerate(sentences):
+            if not sentence.done:
+                own = torch.tensor([index for index, other in enumerate(rows) if other == row])
+                advance(sentence, log_probs[own], settings=settings, symbols=symbols)
+    return [ranked(sentence, settings) for sentence in sentences]
+
+
+def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig, symbols: SpecialSymbols) -> None:
+    """Advance the search for one sentence by one step, given the log-probabilities of each open hypothesis."""
+    age = len(sentence.open[0].tokens)
+    forbidden = {symbols.pad, symbols.bos}
+    forbidden |= set() if settings.allow_unk else {symbols.unk}
+    forbidden |= {symbols.eos} if age < settings.min_length else set()
+    values, tokens = log_probs.topk(min(2 * settings.beam_size + len(forbidden), log_probs.shape[1]))
+    candidates = [
+        (-(prefix.log_prob + value), token, parent, Prefix((*prefix.tokens, token), (*prefix.log_probs, value)))
+        for parent, prefix in enumerate(sentence.open)
+        for value, token in zip(values[parent].tolist(), tokens[parent].tolist(), strict=True)
+        if token not in forbidden and value > -torch.inf
+    ]
+    candidates.sort(key=lambda candidate: candidate[:3])
+    ended = [(parent, new) for _, token, parent, new in candidates[: settings.beam_size] if token == symbols.eos]
+    sentence.finished += [new for _, new in ended]
+    longer = [new for _, token, _, new in candidates if token != symbols.eos][: settings.beam_size]
+    if age >= sentence.limit or not longer:
+        parents = {parent for parent, _ in ended}
+        sentence.truncated = [prefix for parent, prefix in enumerate(sentence.open) if parent not in parents]
+        sentence.done = True
+    if len(sentence.finished) >= settings.beam_size:
+        sentence.done = True
+    sentence.open = longer
+
+
+def ranked(sentence: Sentence, settings: DecodingConfig) -> list[Hypothesis]:
+    """Return the best hypotheses, finished ones before truncated ones."""
+    finished = [hypothesis(prefix, settings, finished=True) for prefix in sentence.finished]
+    truncated = [hypothesis(prefix, settings, finished=False) for prefix in sentence.truncated]
+    by_score = [sorted(some, key=lambda one: -one.score) for some in (finished, truncated)]
+    return [*by_score[0], *by_score[1]][: settings.n_best]
+
+
+def hypothesis(prefix: Prefix, settings: DecodingConfig, *, finished: bool) -> Hypothesis:
+    """Return a prefix as a hypothesis with its score."""
+    tokens = prefix.tokens[:-1] if finished else prefix.tokens
+    length = max(1, len(prefix.tokens))
+    penalty = settings.penalty
+    match penalty.kind:
+        case "average":
+            score = prefix.log_prob / length**penalty.alpha
+        case "gnmt":
+            score = prefix.log_prob / ((5 + length) / 6) ** penalty.alpha
+        case "none":
+            score = prefix.log_prob
+    return Hypothesis(tokens, prefix.log_prob, score, prefix.log_probs, finished)
