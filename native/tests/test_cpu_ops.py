@@ -166,7 +166,7 @@ def test_non_finite_logits_give_non_finite_losses() -> None:
 
 
 @every_instruction_set
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),
