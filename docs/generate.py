@@ -172,8 +172,8 @@ def _paragraphs(docstring: str) -> str:
 
 def committed() -> str:
     """The page as it must lie in the repository."""
-    from dragoman.tasks.config import TASK_CONFIGS
     from dragoman.runs.presets import PRESETS
+    from dragoman.tasks.config import TASK_CONFIGS
 
     return page(TASK_CONFIGS, {name: preset.tasks for name, preset in PRESETS.items()})
 

@@ -49,7 +49,9 @@ def main(first, second, *flags):
             print(f"{name}: in one folder only")
             wrong += 1
             continue
-        found = list(differences(*(json.loads(path.read_text(encoding="utf-8")) for path in both), (), "--numbers" in flags))
+        found = list(
+            differences(*(json.loads(path.read_text(encoding="utf-8")) for path in both), (), "--numbers" in flags)
+        )
         wrong += bool(found)
         print(f"{name}: {f'{len(found)} differences' if found else 'identical'}")
         for where, one, other in found[:5]:

@@ -11,7 +11,11 @@ OUT = Path("references/configs")
 def merge(one, other):
     both = dict(one)
     for key, value in other.items():
-        replace = not isinstance(value, dict) or not isinstance(both.get(key), dict) or value.get("kind") != both[key].get("kind", value.get("kind"))
+        replace = (
+            not isinstance(value, dict)
+            or not isinstance(both.get(key), dict)
+            or value.get("kind") != both[key].get("kind", value.get("kind"))
+        )
         both[key] = value if replace else merge(both[key], value)
     return both
 
@@ -68,7 +72,10 @@ LOWER = {"kind": "bpe", "vocabulary": 900, "casing": "lower", "byte_fallback": F
 TREES = {part: files("short", part, source_trees=f"short.{part}.conllu") for part in ("train", "valid", "test")}
 WIKI = {"train": {"kind": "text", "path": "wiki.train.txt", "documents": "line"},
         "valid": {"kind": "text", "path": "wiki.valid.txt", "documents": "line"}, "context": 64}  # fmt: skip
-SENTIMENT = {"train": {"kind": "jsonl", "path": "sentiment.train.jsonl"}, "valid": {"kind": "jsonl", "path": "sentiment.dev.jsonl"}}
+SENTIMENT = {
+    "train": {"kind": "jsonl", "path": "sentiment.train.jsonl"},
+    "valid": {"kind": "jsonl", "path": "sentiment.dev.jsonl"},
+}
 TAGS = {part: {"kind": "columns", "path": f"tags.{part}.tsv"} for part in ("train", "valid", "test")}
 
 
@@ -177,5 +184,7 @@ RUNS = {
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     for name, tree in RUNS.items():
-        (OUT / f"{name}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")
+        (OUT / f"{name}.yaml").write_text(
+            yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8"
+        )
     (OUT / "ORDER").write_text("".join(f"{name}\n" for name in RUNS), encoding="utf-8")

@@ -39,10 +39,30 @@ def pairs():
 def toy():
     """A made-up language that a small model learns in seconds: words one to one, adjectives after nouns, verbs last."""
     draw, seen, rows = Random(7), set(), []
-    numbers = dict(zip("one two three four five six seven eight nine ten".split(), "un du tri kva kvin ses sep ok nau dek".split()))
-    colors = dict(zip("red blue green black white small large old new fast".split(), "rug blu verd nigr blank et gros mal nov rap".split()))
-    nouns = dict(zip("dogs cats birds trees houses cars boys girls books stones".split(), "hundoj katoj birdoj arboj domoj autoj knaboj inoj libroj ŝtonoj".split()))
-    verbs = dict(zip("see like carry find paint count follow draw".split(), "vidas ŝatas portas trovas farbas nombras sekvas desegnas".split()))
+    numbers = dict(
+        zip(
+            ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"],
+            ["un", "du", "tri", "kva", "kvin", "ses", "sep", "ok", "nau", "dek"],
+        )
+    )
+    colors = dict(
+        zip(
+            ["red", "blue", "green", "black", "white", "small", "large", "old", "new", "fast"],
+            ["rug", "blu", "verd", "nigr", "blank", "et", "gros", "mal", "nov", "rap"],
+        )
+    )
+    nouns = dict(
+        zip(
+            ["dogs", "cats", "birds", "trees", "houses", "cars", "boys", "girls", "books", "stones"],
+            ["hundoj", "katoj", "birdoj", "arboj", "domoj", "autoj", "knaboj", "inoj", "libroj", "ŝtonoj"],
+        )
+    )
+    verbs = dict(
+        zip(
+            ["see", "like", "carry", "find", "paint", "count", "follow", "draw"],
+            ["vidas", "ŝatas", "portas", "trovas", "farbas", "nombras", "sekvas", "desegnas"],
+        )
+    )
 
     def phrase():
         number, noun = draw.choice([*numbers]), draw.choice([*nouns])
@@ -85,7 +105,9 @@ def labelled():
     write("questions.test.txt", head("classification/TREC.test.all.gz", 0, 100, "latin-1"), "latin-1")
     for part, count in (("train", 1200), ("dev", 100)):
         rows = [row.split(" ", 1) for row in head(f"classification/stsa.binary.{part}.gz", 0, count)]
-        write(f"sentiment.{part}.jsonl", [json.dumps({"text": t, "label": int(n)}, ensure_ascii=False) for n, t in rows])
+        write(
+            f"sentiment.{part}.jsonl", [json.dumps({"text": t, "label": int(n)}, ensure_ascii=False) for n, t in rows]
+        )
 
 
 def tagged():

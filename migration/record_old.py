@@ -67,7 +67,11 @@ def digest(array):
     if isinstance(array, torch.Tensor):
         tensor = array.detach().cpu().contiguous()
         kind = str(tensor.dtype).removeprefix("torch.")
-        raw = tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() and tensor.ndim else tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+        raw = (
+            tensor.view(torch.uint8).numpy().tobytes()
+            if tensor.numel() and tensor.ndim
+            else tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+        )
         first = tensor.reshape(-1)[:4].tolist()
     else:
         contiguous = np.ascontiguousarray(array)
@@ -215,7 +219,15 @@ def train_run(name, runs):
     folder.write_config(experiment)
     with folder.claimed(), team_of(int(experiment.training.workers), told=told_to_workers(folder, device)) as team:
         materials = task_of(experiment).gather(folder, tell=lambda _: None)
-        outcome = fit(experiment, folder, materials, device=device, observers=[events.append], interrupted=lambda: False, team=team)
+        outcome = fit(
+            experiment,
+            folder,
+            materials,
+            device=device,
+            observers=[events.append],
+            interrupted=lambda: False,
+            team=team,
+        )
     updated = [event for event in events if isinstance(event, Updated)]
     report = None if materials.report is None else materials.report.to_json()
     return {
@@ -305,7 +317,9 @@ def row_of(hypothesis):
 
 def rows_of(found):
     """Of each text, its translations or completions: text, readable tokens and numbers."""
-    return [[{"text": one.text, "tokens": list(one.tokens), **row_of(one.hypothesis)} for one in some] for some in found]
+    return [
+        [{"text": one.text, "tokens": list(one.tokens), **row_of(one.hypothesis)} for one in some] for some in found
+    ]
 
 
 def record_searches(translator, sources, *, names=tuple(SEARCHES), **trees):
@@ -328,7 +342,10 @@ def record_scores(translator, sources, targets, **trees):
     from dragoman.decoding import Gnmt
 
     plain = [row_of(one) for one in translator.score(sources, targets, **trees)]
-    return {"plain": plain, "gnmt": [row_of(one) for one in translator.score(sources, targets, normalisation=Gnmt(), **trees)]}
+    return {
+        "plain": plain,
+        "gnmt": [row_of(one) for one in translator.score(sources, targets, normalisation=Gnmt(), **trees)],
+    }
 
 
 def record_stream(translator, sources, **trees):
@@ -371,8 +388,9 @@ def record_sentences(translator, sources):
 
 def record_long(path, load, sources):
     """Texts longer than what is read at once: in pieces of at most eight tokens."""
-    from dragoman.decoding import SearchSettings
     from dragoman.runtime.translator import Translator
+
+    from dragoman.decoding import SearchSettings
 
     whole = load(path)
     pieces = Translator(whole.model, whole.tokenizer, longest_piece=8, settings=whole.settings)
@@ -416,9 +434,10 @@ def padded(rows, pad):
 
 
 def export_run(path, out, compute, *, shortlist=False):
-    from dragoman.data.shortlist import ShortlistSettings
     from dragoman.experiment.exporting import export
     from dragoman.models.arrays import read_arrays
+
+    from dragoman.data.shortlist import ShortlistSettings
 
     asked = ShortlistSettings(frequent=60, each=8) if shortlist else None
     exported = export(path, out, compute=compute, shortlist=asked)
@@ -432,7 +451,19 @@ def export_run(path, out, compute, *, shortlist=False):
 
 
 def completions_of(found):
-    return [[{"prompt": one.prompt, "text": one.text, "tokens": list(one.tokens), "ending": one.ending, **row_of(one.hypothesis)} for one in some] for some in found]
+    return [
+        [
+            {
+                "prompt": one.prompt,
+                "text": one.text,
+                "tokens": list(one.tokens),
+                "ending": one.ending,
+                **row_of(one.hypothesis),
+            }
+            for one in some
+        ]
+        for some in found
+    ]
 
 
 def record_draws(generator, prompts, names=tuple(DRAWS)):
@@ -467,7 +498,10 @@ def record_generation_streams(generator, prompts):
 
     settings = SamplingSettings(seed=5, temperature=0.9)
     pieces = [list(generator.stream(one, settings, tokens=20)) for one in prompts[:3]]
-    return {"pieces": pieces, "many": completions_of(generator.completions_of_many(iter(prompts), settings, tokens=10, chunk=2))}
+    return {
+        "pieces": pieces,
+        "many": completions_of(generator.completions_of_many(iter(prompts), settings, tokens=10, chunk=2)),
+    }
 
 
 def record_perplexity(generator, texts, prompts=None):
@@ -476,13 +510,19 @@ def record_perplexity(generator, texts, prompts=None):
         one = generator.perplexity(texts, prompts=prompts, overlap=overlap)
         numbers = [one.nats, one.nats_per_token, one.perplexity, one.bits_per_byte]
         scores = [row_of(row) for row in generator.score(texts, prompts=prompts, overlap=overlap)]
-        found[f"overlap_{overlap}"] = {"numbers": exact(numbers), "tokens": one.tokens, "bytes": one.bytes, "scores": scores}
+        found[f"overlap_{overlap}"] = {
+            "numbers": exact(numbers),
+            "tokens": one.tokens,
+            "bytes": one.bytes,
+            "scores": scores,
+        }
     return found
 
 
 def record_chat(generator):
-    from dragoman.decoding import SamplingSettings
     from dragoman.runtime import Message
+
+    from dragoman.decoding import SamplingSettings
 
     messages = [Message("user", "Where are you?"), Message("assistant", "Hier."), Message("user", "Why?")]
     return completions_of([[generator.chat(messages, SamplingSettings(seed=2), tokens=20)]])
@@ -539,7 +579,11 @@ def record_answers(path, asked):
     from dragoman.runtime import AnswerSettings
 
     answerer = in_pytorch(path)
-    settings = {"own": None, "best_5": AnswerSettings(best=5, longest_answer=8), "threshold": AnswerSettings(best=2, threshold=-1.0)}
+    settings = {
+        "own": None,
+        "best_5": AnswerSettings(best=5, longest_answer=8),
+        "threshold": AnswerSettings(best=2, threshold=-1.0),
+    }
     found = {name: exact(answerer.answers(asked, one)) for name, one in settings.items()}
     found["stream"] = exact(list(answerer.stream(iter(asked), chunk=3)))
     return found
@@ -556,7 +600,10 @@ def record_masked(path, texts):
     side, (pad, begin, end) = folder.read_tokenizer().source, symbols()
     tokens, lengths = padded([[begin, *side.encode(one)[:40], end] for one in texts], pad)
     with torch.inference_mode():
-        return {"hidden": digest(model.hidden(tokens, lengths)), "logits": digest(model.unembed(model.hidden(tokens, lengths)))}
+        return {
+            "hidden": digest(model.hidden(tokens, lengths)),
+            "logits": digest(model.unembed(model.hidden(tokens, lengths))),
+        }
 
 
 # Looking inside, and evaluation --------------------------------------------------------------------------------------
@@ -571,17 +618,34 @@ def record_inspection(path, texts, **wanted):
 
 def record_pruning(path, out, sources, targets):
     from dragoman.experiment.pruning import prune_run
+
     from dragoman.models.weights import load_tensors
 
     found = prune_run(path, in_pytorch(path), out, share=0.25, pairs=list(zip(sources, targets)))
     weights = digest_weights(load_tensors(out / "model.safetensors"))
-    return {"heads": list(found.heads), "parameters": list(found.parameters), "left": exact(found.left), "weights": weights}
+    return {
+        "heads": list(found.heads),
+        "parameters": list(found.parameters),
+        "left": exact(found.left),
+        "weights": weights,
+    }
 
 
 def record_evaluation(first, second, references, sources):
     """Every metric, both tests of significance, and the analysis of outputs."""
-    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter, compare, corpus_score, sentence_scores
     from dragoman.evaluation.analysis import analyse
+
+    from dragoman.evaluation import (
+        Bleu,
+        Chrf,
+        ChrfPlusPlus,
+        ExactMatch,
+        Rouge,
+        Ter,
+        compare,
+        corpus_score,
+        sentence_scores,
+    )
 
     metrics = [Bleu(), Bleu(lowercase=True), Chrf(), ChrfPlusPlus(), Ter(), ExactMatch(), Rouge()]
     return {
@@ -710,7 +774,11 @@ def together_in_pytorch(paths):
 
 
 def generation_suite(path, *, prompts=PROMPTS, texts, of_pairs=None, computes=()):
-    found = {"tokenizer": record_tokenizer(path), "logits": record_causal_logits(path, texts[:4]), "torch": generator_suite(in_pytorch(path), prompts, texts, of_pairs)}
+    found = {
+        "tokenizer": record_tokenizer(path),
+        "logits": record_causal_logits(path, texts[:4]),
+        "torch": generator_suite(in_pytorch(path), prompts, texts, of_pairs),
+    }
     if computes:
         found["core_of_run"] = generator_suite(by_the_core(path), prompts, texts, of_pairs)
     for compute in computes:
@@ -734,13 +802,21 @@ def generator_suite(generator, prompts, texts, of_pairs):
 
 
 def classification_suite(path, texts):
-    return {"tokenizer": record_tokenizer(path), **record_classes(path, texts), "inspection": record_inspection(path, texts[:1])}
+    return {
+        "tokenizer": record_tokenizer(path),
+        **record_classes(path, texts),
+        "inspection": record_inspection(path, texts[:1]),
+    }
 
 
 def tagging_suite(path):
     text = (CORPORA / "tags.test.tsv").read_text(encoding="utf-8")
     sentences = [[row.split("\t")[0] for row in one.split("\n")] for one in text.strip().split("\n\n")]
-    return {"tokenizer": record_tokenizer(path), **record_tags(path, sentences[:16]), "inspection": record_inspection(path, [" ".join(sentences[0])])}
+    return {
+        "tokenizer": record_tokenizer(path),
+        **record_tags(path, sentences[:16]),
+        "inspection": record_inspection(path, [" ".join(sentences[0])]),
+    }
 
 
 def answering_suite(path):
@@ -792,7 +868,13 @@ SUITES = {
     "mt_lstm": partial(translation_suite, names=tuple(SEARCHES)),
     "lm_text": lambda path: generation_suite(path, texts=wiki(), computes=ALL),
     "lm_window": lambda path: generation_suite(path, prompts=PLAYS, texts=plays()),
-    "lm_prompts": lambda path: generation_suite(path, prompts=test_pairs("short")[0][:5], texts=test_pairs("short")[1], of_pairs=test_pairs("short")[0], computes=ALL),
+    "lm_prompts": lambda path: generation_suite(
+        path,
+        prompts=test_pairs("short")[0][:5],
+        texts=test_pairs("short")[1],
+        of_pairs=test_pairs("short")[0],
+        computes=ALL,
+    ),
     "mlm": lambda path: {"tokenizer": record_tokenizer(path), **record_masked(path, wiki()[:4])},
     "classification_from_mlm": lambda path: classification_suite(path, sentiment()),
     "classification_causal": lambda path: classification_suite(path, sentiment()),
@@ -807,7 +889,14 @@ def machine():
     """What the bits depend on besides the code."""
     from dragoman.runtime.compiled import instruction_sets
 
-    processor = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
+    processor = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "",
+    )
     return {"processor": processor, "instruction_sets": list(instruction_sets()), "torch": torch.__version__, "numpy": np.__version__,
             "python": platform.python_version(), "threads": torch.get_num_threads(), "bfloat16": bool(torch.cpu._is_avx512_bf16_supported())}  # fmt: skip
 
@@ -841,7 +930,10 @@ def main():
             trained = train_run(name, runs)
         between = time.perf_counter()
         write(given.expected, name, {"train": trained, **SUITES.get(name, translation_suite)(path)})
-        print(f"{name}: trained {between - began:.1f} s, recorded {time.perf_counter() - between:.1f} s, loss {float.fromhex(trained['losses'][0]):.3f} -> {float.fromhex(trained['losses'][-1]):.3f}", flush=True)
+        print(
+            f"{name}: trained {between - began:.1f} s, recorded {time.perf_counter() - between:.1f} s, loss {float.fromhex(trained['losses'][0]):.3f} -> {float.fromhex(trained['losses'][-1]):.3f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from torch import nn
 
 from dragoman.models.config import (
     AlibiConfig,
-    EncoderDecoderAttentionConfig,
-    T5BiasConfig,
-    DecoderOnlyConfig,
     CrossAttentionConfig,
+    DecoderOnlyConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
     KeptHeads,
     LearnedConfig,
     NoPositionsConfig,
@@ -22,7 +22,7 @@ from dragoman.models.config import (
     RotaryConfig,
     SelfAttentionConfig,
     SinusoidalConfig,
-    EncoderDecoderConfig,
+    T5BiasConfig,
 )
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
@@ -147,7 +147,9 @@ def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
         if isinstance(config, DecoderOnlyConfig):
             network: Network = build_decoder_only(config, vocabulary=VOCABULARY)
         else:
-            network = build_encoder_decoder(config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY)
+            network = build_encoder_decoder(
+                config, source_vocabulary=source_vocabulary(config), target_vocabulary=VOCABULARY
+            )
         for parameter in network.parameters():
             parameter.data += 0.02 * torch.randn_like(parameter)
     return network.eval()

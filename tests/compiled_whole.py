@@ -12,11 +12,11 @@ from dragoman.models.config import (
     AlibiConfig,
     DecoderOnlyConfig,
     DropoutConfig,
+    EncoderDecoderConfig,
     EncoderOnlyConfig,
     RotaryConfig,
-    EncoderDecoderConfig,
 )
-from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.nn.cpu_ops import without_cpu_ops
 
 CERTAIN = DropoutConfig(embedding=0.0, residual=0.0, feed_forward=0.0, attention=0.0)

@@ -12,16 +12,15 @@ from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder
-from dragoman.training.callbacks import combine_callbacks
+from dragoman.training.callbacks import Callback, Event, combine_callbacks
 from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.chunked_loss import Loss
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
-from dragoman.training.callbacks import Event, Callback
-from dragoman.training.chunked_loss import Loss
-from dragoman.training.optimizers import build_optimizer
 from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.step import TrainableSeq2Seq, LossFunction
-from dragoman.training.trainer import Validator, TrainingState, train
+from dragoman.training.optimizers import build_optimizer
+from dragoman.training.step import LossFunction, TrainableSeq2Seq
+from dragoman.training.trainer import TrainingState, Validator, train
 from tests.fakes import SYMBOLS, rectangle
 
 CPU = torch.device("cpu")

@@ -6,11 +6,11 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 
 NO_DROPOUT = DropoutConfig(embedding=0.0, residual=0.0, attention=0.0, feed_forward=0.0)
 M = TypeVar("M", bound=nn.Module)

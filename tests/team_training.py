@@ -13,9 +13,9 @@ import torch
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.runs.worker_processes import worker_rank
 from dragoman.runs.workers import join_workers, lead_workers
+from dragoman.training.callbacks import LogEvent
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, gather_tensors
-from dragoman.training.callbacks import LogEvent
 from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.optimizers import AdamConfig, MuonConfig, build_optimizer
 from dragoman.training.r_drop import r_drop_loss
@@ -90,7 +90,9 @@ def begun(folder: Path, config: TrainingConfig, options: Options, team: WorkerGr
         enable_gradient_checkpointing(run.model)
     if options.sharding and team.world_size > 1:
         if team.is_main:
-            run.validation_model = build_run(folder, config, model=MODEL, store=folder / f"other-{team.world_size}").model
+            run.validation_model = build_run(
+                folder, config, model=MODEL, store=folder / f"other-{team.world_size}"
+            ).model
         shard_model(run.model, team, device=torch.device("cpu"))
         run.optimizer = build_optimizer(config.optimizer, run.model, workers=team)
     return run

@@ -10,16 +10,16 @@ from pydantic import BaseModel
 
 from dragoman.models.config import (
     AlibiConfig,
-    EncoderDecoderAttentionConfig,
-    T5BiasConfig,
     CrossAttentionConfig,
+    EncoderDecoderAttentionConfig,
     LearnedConfig,
     NoPositionsConfig,
     PositionsConfig,
-    ShawConfig,
     RotaryConfig,
     SelfAttentionConfig,
+    ShawConfig,
     SinusoidalConfig,
+    T5BiasConfig,
 )
 from dragoman.nn.attention import FullConfig
 from dragoman.nn.scores import (

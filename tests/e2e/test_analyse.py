@@ -34,7 +34,9 @@ def test_both_systems_are_analysed(numbers):
     assert [one["name"] for one in (run, echo)] == ["run-1", "echo.de"]
     assert run["overall"]["bleu"] > 30 > echo["overall"]["bleu"]
     assert echo["errors"]["copied"] == [0, 1, 2, 4]
-    assert run["by_frequency"][0]["in_references"] == 0  # every word of the references stands in the file of the training
+    assert (
+        run["by_frequency"][0]["in_references"] == 0
+    )  # every word of the references stands in the file of the training
     assert numbers["signature"].startswith("BLEU|nrefs:1|")
     first, second = numbers["differences"]
     assert first["bleu"] is None

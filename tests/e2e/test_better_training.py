@@ -75,7 +75,19 @@ def test_a_vocabulary_is_extended(folder):
     (folder / "ships.en").write_text("the harbour pilot sleeps .\n" * 30, encoding="utf-8")
     (folder / "ships.de").write_text("der Hafenlotse schläft .\n" * 30, encoding="utf-8")
     done(
-        *(folder, "train", "--init-from", "run", "--source", "ships.en", "--target", "ships.de", "--out", "ships", *SHORT),
+        *(
+            folder,
+            "train",
+            "--init-from",
+            "run",
+            "--source",
+            "ships.en",
+            "--target",
+            "ships.de",
+            "--out",
+            "ships",
+            *SHORT,
+        ),
         *("--set", "extend_vocabulary=11", "--set", "data.cleaning.remove_duplicates=false"),
         *("--valid-source", "more.en", "--valid-target", "more.de"),
     )
@@ -155,7 +167,10 @@ def test_what_cannot_be_asked_together_is_refused(folder, second):
     for command, message in (
         ((*run, "--ensemble", "stranger"), "stranger: has another tokenizer than run"),
         ((*run, "--ensemble", "nowhere"), "nowhere: no run folder"),
-        (("score", "run", "--target", "more.de", "--perplexity", "--ensemble", second), "--ensemble has no effect with"),
+        (
+            ("score", "run", "--target", "more.de", "--perplexity", "--ensemble", second),
+            "--ensemble has no effect with",
+        ),
         ((*drawing, "--ensemble", second), "--ensemble is for --method beam"),
     ):
         answer = dragoman(*command, cwd=folder)
@@ -186,7 +201,12 @@ def test_what_a_model_wrote_stands_beside_what_people_wrote(folder):
     said = done(
         *(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "mixed", *settings(), *SHORT),
         *("--valid-source", "more.en", "--valid-target", "more.de", "--set", "data.cleaning.remove_leaks=false"),
-        *("--set", "data.cleaning.remove_duplicates=false", "--set", f"data.extra_corpora=[{{corpus: {corpus}, times: 2}}]"),
+        *(
+            "--set",
+            "data.cleaning.remove_duplicates=false",
+            "--set",
+            f"data.extra_corpora=[{{corpus: {corpus}, times: 2}}]",
+        ),
     )
     assert "500 pairs to learn from" in said
     assert "times: 2.0" in (folder / "mixed" / "config.yaml").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from dragoman.cli import main
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
-from dragoman.inference import QuestionAnswerer, AnswerConfig, Classifier, Tagger, Translator
+from dragoman.inference import AnswerConfig, Classifier, QuestionAnswerer, Tagger, Translator
 from dragoman.models.task_heads import SpanLogits, answer_mask
 from tests.fakes import PrefixNetwork
 
@@ -52,11 +52,15 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     loaded: dict[str, object] = {
         "sentiment": Classifier(Table(len(side), 3, whole=True), side, LABELS),
         "tags": Tagger(Table(len(side), 3), side, LABELS),
-        "answers": QuestionAnswerer(Table(len(words), 2), words, layout=layout, settings=AnswerConfig(max_answer_length=3)),
+        "answers": QuestionAnswerer(
+            Table(len(words), 2), words, layout=layout, settings=AnswerConfig(max_answer_length=3)
+        ),
         "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> object:
+    def load(
+        path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]
+    ) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found

@@ -179,4 +179,3 @@ def test_a_shortlist_is_learnt_at_export_and_used_where_it_is_wanted(run, tmp_pa
         refused = process("-m", "dragoman", *arguments, cwd=tmp_path, text=TEXT)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert message in refused.stderr
-

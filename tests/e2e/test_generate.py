@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
-from dragoman.decoding import SamplingConfig, DecodingConfig
+from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.inference import Generator, Translator
 from tests.fakes import PrefixNetwork, TextNetwork
 
@@ -27,7 +27,9 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     network = TextNetwork(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
-    def load(path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]) -> Generator:
+    def load(
+        path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]
+    ) -> Generator:
         assert path == Path("runs/gpt")
         loaded.batch_tokens = batch_tokens
         return loaded
@@ -129,7 +131,17 @@ def test_options_reach_the_draws(generator, capsys):
         "--min-length": 5,
         "--seed": 17,
     }
-    settings = SamplingConfig(temperature=0.7, top_k=11, top_p=0.9, min_p=0.01, typical_p=0.95, repetition_penalty=1.3, no_repeat_ngram_size=3, min_length=5, seed=17)
+    settings = SamplingConfig(
+        temperature=0.7,
+        top_k=11,
+        top_p=0.9,
+        min_p=0.01,
+        typical_p=0.95,
+        repetition_penalty=1.3,
+        no_repeat_ngram_size=3,
+        min_length=5,
+        seed=17,
+    )
     given = [part for pair in options.items() for part in pair]
     assert run("--prompt", "a", "--n", 3, "--stop", "x", "--stop", "tz", "--format", "jsonl", *given) == 0
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -156,7 +156,11 @@ def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
     ("task", "options", "message"),
     [
         ("question_answering", ["--text", CONTEXT], "give one for each text by --question"),
-        ("question_answering", ["--text", CONTEXT, "--question", "who", "--target", "a cat"], "does not stand in the text"),
+        (
+            "question_answering",
+            ["--text", CONTEXT, "--question", "who", "--target", "a cat"],
+            "does not stand in the text",
+        ),
         ("question_answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
         ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is none of the 2 labels"),
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),

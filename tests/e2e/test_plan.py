@@ -52,7 +52,10 @@ def test_two_files_are_enough_and_a_person_reads_it(place):
     [
         (["nothing.yaml"], ["nothing.yaml: cannot be read"]),
         ([], ["nothing to learn from"]),
-        (["--text", "train.en", "--init-from", "run"], ["--init-from fine-tunes a translator", "leave one of them out"]),
+        (
+            ["--text", "train.en", "--init-from", "run"],
+            ["--init-from fine-tunes a translator", "leave one of them out"],
+        ),
         ([*FILES, *settings(), "--memory", "1MiB"], ["1 MiB is too small for any batch"]),
         ([*FILES, *settings(), "--memory", "much"], ["no size of a memory"]),
         (["--source", "train.en", "--target", "absent.de", *settings()], ["absent.de"]),

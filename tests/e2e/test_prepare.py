@@ -83,7 +83,9 @@ def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
     answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
-    answer = dragoman("train", "--init-from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared)
+    answer = dragoman(
+        "train", "--init-from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared
+    )
     assert answer.returncode == 0, answer.stderr
     data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
     assert data["noise"]["capitals"] == 0.5
@@ -147,9 +149,15 @@ TRAINED = {
         ("--prepared", "ready", "--set", "tokenizer.vocab_size=400"),
         ["tokenizer: is that of ready", "leave it out"],
     ),
-    "other limits": (("--prepared", "ready", "--set", "data.max_source_length=7"), ["data.max_source_length = 7, but ready"]),
+    "other limits": (
+        ("--prepared", "ready", "--set", "data.max_source_length=7"),
+        ["data.max_source_length = 7, but ready"],
+    ),
     "a temperature of one corpus": (("--prepared", "ready", "--set", "data.temperature=5"), ["and one was prepared"]),
-    "a held-out part": (("--prepared", "ready", "--set", "data.valid_size=7"), ["held_out has no effect on a prepared"]),
+    "a held-out part": (
+        ("--prepared", "ready", "--set", "data.valid_size=7"),
+        ["held_out has no effect on a prepared"],
+    ),
 }
 
 

@@ -117,7 +117,10 @@ ASKED_FOR = {
     "a typo in a key": (["--set", "training.warmpu=3"], ["training.warmpu: no such key", "Did you mean", "warmup"]),
     "a wrong type": (["--set", "training.seed=many"], ["training.seed = 'many'", "valid integer"]),
     "a wrong group": (["--set", "training=5"], ["training = 5"]),
-    "heads that do not divide the size": (["--set", "model.num_heads=3"], ["model.num_heads = 3 does not divide model.d_model"]),
+    "heads that do not divide the size": (
+        ["--set", "model.num_heads=3"],
+        ["model.num_heads = 3 does not divide model.d_model"],
+    ),
     "a key without effect": (
         ["--set", "training.validate_bleu=false", "--set", "training.validation_beam_size=3"],
         ["training.validation_beam_size = 3 has no effect with training.validate_bleu = false"],

@@ -145,9 +145,7 @@ def test_trees_of_another_text_are_refused_with_file_and_line(texts, tmp_path, c
 def test_training_without_trees_is_one_message(capsys):
     assert run("train", *FILES, "--out", "new", *settings(), *MODEL) == 2
     message = capsys.readouterr().err
-    assert (
-        "data.train.source_trees is not given: model.positions.kind = tree needs the dependency tree" in message
-    )
+    assert "data.train.source_trees is not given: model.positions.kind = tree needs the dependency tree" in message
     assert run("train", *FILES, "--out", "new", *settings(), *TREES) == 2
     message = capsys.readouterr().err
     assert "data.train.source_trees = train.conllu has no effect without model.positions.kind = tree" in message

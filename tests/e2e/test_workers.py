@@ -145,7 +145,9 @@ def test_workers_of_two_machines_meet_again(place, lost):
 
 def test_what_is_refused_is_said_once(place):
     began = time.monotonic()
-    with start(place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.num_heads=7", launcher=TORCHRUN) as run:
+    with start(
+        place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.num_heads=7", launcher=TORCHRUN
+    ) as run:
         said = run.stderr.read()
         assert run.wait(timeout=60) != 0
     assert said.count("dragoman: ") == 1, said

@@ -22,7 +22,13 @@ from dragoman.training.losses import question_answering_loss, sequence_classific
 from dragoman.training.step import compute_gradients
 
 WORDS = [f"w{number}" for number in range(23)]
-SIZES = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_layers": 2, "dropout": DropoutConfig(embedding=0.0, residual=0.0)}
+SIZES = {
+    "d_model": 32,
+    "num_heads": 4,
+    "d_ff": 64,
+    "num_layers": 2,
+    "dropout": DropoutConfig(embedding=0.0, residual=0.0),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +67,12 @@ def build(kind: str, side: LanguageTokenizer, head) -> ModelWithHead:
     with torch.random.fork_rng():
         torch.manual_seed(1)
         if kind == "causal":
-            return ModelWithHead(DecoderOnlyBackbone(build_decoder_only(DecoderOnlyConfig(**SIZES), vocabulary=len(side))), head())
-        return ModelWithHead(build_encoder_only(EncoderOnlyConfig(**SIZES, num_segments=2), vocabulary=len(side)), head())
+            return ModelWithHead(
+                DecoderOnlyBackbone(build_decoder_only(DecoderOnlyConfig(**SIZES), vocabulary=len(side))), head()
+            )
+        return ModelWithHead(
+            build_encoder_only(EncoderOnlyConfig(**SIZES, num_segments=2), vocabulary=len(side)), head()
+        )
 
 
 @pytest.mark.slow
@@ -106,7 +116,12 @@ def test_a_word_is_labelled_by_the_word_before_it(side):
         ]
 
     model = build("encoder", side, lambda: TokenHead(d_model=32, num_labels=2, dropout=0.0))
-    learn(model, TaggedDataset.build(examples(1000, 1), side, labels, max_length=20), token_classification_loss(0.0), updates=400)
+    learn(
+        model,
+        TaggedDataset.build(examples(1000, 1), side, labels, max_length=20),
+        token_classification_loss(0.0),
+        updates=400,
+    )
     unseen = examples(200, 2)
     tags = Tagger(model, side, labels).tag([one.words for one in unseen])
     predicted = [tag.label for some in tags for tag in some]

@@ -20,7 +20,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
-from dragoman.training.trainer import Validator, TrainingState, train
+from dragoman.training.trainer import TrainingState, Validator, train
 from tests.learners import CPU
 
 KEYS, VALUES = range(4, 16), range(16, 28)

@@ -13,10 +13,10 @@ from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
-from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.trainer import Validator, TrainingState, train
+from dragoman.training.trainer import TrainingState, Validator, train
 from tests.learners import CPU
 from tests.learning.test_symbols import SYMBOLS, TASKS, Sequence_, draw, exact
 

@@ -12,13 +12,12 @@ from dragoman.data.datasets.parallel import TokenStore
 from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
-from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.trainer import Validator, TrainingState, train
+from dragoman.training.trainer import TrainingState, Validator, train
 from tests.learners import CPU, build_network
 from tests.searching import search
 

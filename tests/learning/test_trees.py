@@ -14,16 +14,15 @@ from dragoman.data.preprocessing.tokenize import tokenize_texts
 from dragoman.data.readers import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
-from dragoman.models.config import DropoutConfig, SinusoidalConfig, TreeConfig, EncoderDecoderConfig
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, SinusoidalConfig, TreeConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
+from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
-from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.trainer import Validator, TrainingState, train
+from dragoman.training.trainer import TrainingState, Validator, train
 from tests.learners import CPU
 from tests.searching import search
 from tests.trees import Heads, depth, random_tree
@@ -116,7 +115,9 @@ class Corpus:
             progress=Progress(),
         )
         judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
-        train(run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
+        train(
+            run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU
+        )
         return network
 
     def exact(self, network: EncoderDecoderTransformer) -> float:

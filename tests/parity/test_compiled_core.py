@@ -141,7 +141,10 @@ def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, 
     [
         (DecoderOnlyConfig(positions=ShawConfig()), "shaw positions"),
         (DecoderOnlyConfig(positions=SinusoidalConfig(join="concatenate")), "concatenated"),
-        (DecoderOnlyConfig(attention=SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))), "pattern sliding_window"),
+        (
+            DecoderOnlyConfig(attention=SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))),
+            "pattern sliding_window",
+        ),
         (
             EncoderDecoderConfig(
                 attention=EncoderDecoderAttentionConfig(cross=CrossAttentionConfig(score=AdditiveConfig()))

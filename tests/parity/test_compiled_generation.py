@@ -95,7 +95,9 @@ def test_an_exported_model_is_the_run_in_that_precision_and_nobody_depends_on_co
     together = loaded.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3)
     assert exported.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3) == together
     for number, prompt in enumerate(PROMPTS):
-        assert loaded.generate_n_best([prompt], DRAWN[2], max_new_tokens=LONG, num_samples=3, first=number) == [together[number]]
+        assert loaded.generate_n_best([prompt], DRAWN[2], max_new_tokens=LONG, num_samples=3, first=number) == [
+            together[number]
+        ]
     whole = dragoman.load(run, device="cpu").perplexity(TEXTS)
     less = exported.perplexity(TEXTS)
     assert less.nats != whole.nats

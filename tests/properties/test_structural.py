@@ -226,9 +226,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
     found = beam_search(reader, memory, limits=limits, config=wanted)
     for rank in range(beam):
         ranked = [row[min(rank, len(row) - 1)] for row in found]
-        again = score_outputs(
-            reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.penalty
-        )
+        again = score_outputs(reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.penalty)
         for one, other in zip(ranked, again, strict=True):
             if one.finished:
                 torch.testing.assert_close(other.score, one.score, atol=1e-4, rtol=1e-4)

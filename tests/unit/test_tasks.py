@@ -10,16 +10,16 @@ import yaml
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.inference import QuestionAnswerer, Classifier, Generator, Tagger, Translator
+from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.models.weights import load_tensors
 from dragoman.profiling.estimate import estimate
 from dragoman.profiling.model_cost import count_parameters, take_inventory
 from dragoman.runs.compare import summarize_run
-from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.folder import RunFolder
 from dragoman.runs.finetune import apply_init_from
+from dragoman.runs.folder import RunFolder
 from dragoman.runs.train import train_and_score
+from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import WORDS, hashes
@@ -303,7 +303,9 @@ def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
 
 def test_a_window_beyond_the_budget_is_refused_with_both_keys(place, tmp_path):
     settings = merge(settings_of("language_modeling", place), {"training": {"batch_tokens": 7}})
-    with pytest.raises(ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context_length = 19 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context_length = 19 tokens"
+    ):
         fit_in(tmp_path / "run", settings)
 
 

@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from dragoman.nn.attention import AttentionFunction, MultiHeadAttention, PositionIds, KeyMask, RelationIds
-from dragoman.nn.functional import Mask, AttentionOutput, Values, add_causal_mask
+from dragoman.nn.attention import AttentionFunction, KeyMask, MultiHeadAttention, PositionIds, RelationIds
+from dragoman.nn.functional import AttentionOutput, Mask, Values, add_causal_mask
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.sparse import Linformer
@@ -46,7 +46,9 @@ def attention_weights(
     Each row of weights sums to one over what its query may see and is zero elsewhere; a query that may see nothing has
     zeros alone. Where the pattern is Linformer's, the keys are its mixtures of places.
     """
-    weigh = attention.attention_weights if relations is None else partial(attention.attention_weights, relations=relations)
+    weigh = (
+        attention.attention_weights if relations is None else partial(attention.attention_weights, relations=relations)
+    )
     return _through_pattern(attention, attention.project_queries(x, places), seen, mask, weigh)
 
 

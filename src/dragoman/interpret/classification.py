@@ -53,7 +53,13 @@ class _Found:
 
 
 def study_label(
-    model: ModelWithHead, side: LanguageTokenizer, labels: Sequence[str], text: str, *, ids: Ids, label: str | None = None
+    model: ModelWithHead,
+    side: LanguageTokenizer,
+    labels: Sequence[str],
+    text: str,
+    *,
+    ids: Ids,
+    label: str | None = None,
 ) -> Study:
     """Look at the label of a text, the most probable one or a given one; `ids` are read between begin and end.
 
@@ -86,7 +92,13 @@ def study_label(
 
 
 def study_tags(
-    model: ModelWithHead, side: LanguageTokenizer, labels: Sequence[str], words: Sequence[str], *, ids: Ids, firsts: Sequence[int]
+    model: ModelWithHead,
+    side: LanguageTokenizer,
+    labels: Sequence[str],
+    words: Sequence[str],
+    *,
+    ids: Ids,
+    firsts: Sequence[int],
 ) -> Study:
     """Look at the labels of words, each read off the first of its tokens, whose places are `firsts`."""
     at = list(firsts)
@@ -110,7 +122,9 @@ def study_tags(
     return _study(model, side, found)
 
 
-def study_answer(model: ModelWithHead, side: LanguageTokenizer, text: str, *, ids: Ids, context: int, answer: tuple[int, int]) -> Study:
+def study_answer(
+    model: ModelWithHead, side: LanguageTokenizer, text: str, *, ids: Ids, context: int, answer: tuple[int, int]
+) -> Study:
     """Look at an answer by the places of its first and last token; the context begins at the place `context`."""
 
     def read(tokens: Int[Tensor, "rows places"]) -> Float[Tensor, "rows ends places"]:

@@ -54,7 +54,9 @@ def study_continuation(
     return completed(begun, asked, columns=names, rows=target)
 
 
-def of_continuation(model: DecoderOnly[Any, Any], prompt: Ids, output: Ids, *, ended: bool, symbols: SpecialSymbols) -> Asked:
+def of_continuation(
+    model: DecoderOnly[Any, Any], prompt: Ids, output: Ids, *, ended: bool, symbols: SpecialSymbols
+) -> Asked:
     """The tokens of a continuation, its end symbol the last where it has one. Its tokens are all that is read."""
     module: Any = module_of(model)
     device = next(module.parameters()).device

@@ -10,7 +10,7 @@ from dragoman.config import merge, parse
 from dragoman.errors import ConfigError
 from dragoman.interpret.attention_heads import Gates, multi_headed
 from dragoman.interpret.recorder import Kind
-from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, KeptHeads, EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, KeptHeads
 from dragoman.models.weights import get_weights
 from dragoman.nn.attention import MultiHeadAttention
 

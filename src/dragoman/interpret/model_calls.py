@@ -53,7 +53,12 @@ class Asked:
 
 
 def of_pair(
-    model: EncoderDecoder[Any, Any], source: Ids, target: Ids, *, symbols: SpecialSymbols, reading: Reading | None = None
+    model: EncoderDecoder[Any, Any],
+    source: Ids,
+    target: Ids,
+    *,
+    symbols: SpecialSymbols,
+    reading: Reading | None = None,
 ) -> Asked:
     """The tokens of a translation, its end symbol the last; ids stand without begin and end.
 

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from dragoman.errors import DataError
 from dragoman.interpret.attention import Visible, Weights, attention_mask, attention_weights, looks_at_mixtures
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.blocks import DecoderOnlyBlock, DecoderBlock, EncoderBlock
-from dragoman.nn.recurrent.attention import Queries, SourceAttention, AttentionMemory
+from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock
+from dragoman.nn.recurrent.attention import AttentionMemory, Queries, SourceAttention
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.typing import Bool, Float, Shaped
 

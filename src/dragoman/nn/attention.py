@@ -229,7 +229,7 @@ class MultiHeadAttention(nn.Module):
 
         def compute(
             chunk_queries: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None
-        ) -> Logits:  # noqa: ARG001
+        ) -> Logits:
             return attention_weights(chunk_queries, key, mask=chunk_mask, bias=bias, compare=self.score.compare)
 
         return self._map_chunks(

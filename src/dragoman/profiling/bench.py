@@ -26,9 +26,8 @@ from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.profiling.decoding_time import Costs, Decoding, Machine, roofline, timed
 from dragoman.profiling.machine import bytes_per_second, operations_per_second, operations_per_second_of_the_core
 from dragoman.profiling.model_cost import FLOAT32, take_inventory
-from dragoman.runs.load import RequestedComputeType
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load
+from dragoman.runs.load import RequestedComputeType, load
 from dragoman.tasks.factory import build_task
 from dragoman.typing import Int
 
@@ -188,7 +187,9 @@ def bench(run: Path, wanted: Wanted, *, device: str | None, compute: RequestedCo
     }
 
 
-def whole_process(run: Path, subject: Subject, *, device: str | None, compute: RequestedComputeType) -> tuple[float, int | None]:
+def whole_process(
+    run: Path, subject: Subject, *, device: str | None, compute: RequestedComputeType
+) -> tuple[float, int | None]:
     """Seconds and greatest memory of the command that writes one token, from its start to its end.
 
     Where the system does not tell the memory of one process among others, it is None.

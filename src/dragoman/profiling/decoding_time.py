@@ -10,7 +10,6 @@ import numpy as np
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.search import build_search
 from dragoman.models.search_protocols import Backend
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Int
 
 

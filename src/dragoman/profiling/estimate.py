@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from dragoman.profiling.model_cost import count_flops
-from dragoman.tasks.config import Experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.base import TaskData
+from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.training.config import TrainingConfig
 from dragoman.training.r_drop import RDropConfig
@@ -41,7 +41,9 @@ class _NothingDrawn(TorchFunctionMode):
 def estimate(experiment: Experiment, folder: RunFolder, materials: TaskData, *, device: torch.device) -> float:
     """The seconds of a whole training on these materials."""
     model = blueprint(experiment, folder)
-    return passes_of(experiment) * estimate_seconds(experiment.training, model, tokens=materials.tokens_per_epoch, device=device)
+    return passes_of(experiment) * estimate_seconds(
+        experiment.training, model, tokens=materials.tokens_per_epoch, device=device
+    )
 
 
 def passes_of(experiment: Experiment) -> int:

@@ -11,7 +11,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
-from dragoman.models.protocols import SupportsTrees, Decoder
+from dragoman.models.protocols import Decoder, SupportsTrees
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.shapes import Structure
 

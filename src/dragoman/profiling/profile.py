@@ -13,8 +13,8 @@ from typing import Any, Final, final
 
 from dragoman.errors import RunError
 from dragoman.profiling.batch_cost import Load
-from dragoman.tasks.config import Experiment
 from dragoman.runs.folder import RunFolder
+from dragoman.tasks.config import Experiment
 
 MENDABLE: Final = 2
 ASKED, ANSWER = "asked.json", "measured.json"

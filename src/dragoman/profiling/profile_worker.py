@@ -27,16 +27,15 @@ from dragoman.profiling.memory import peak_bytes, resident_bytes
 from dragoman.profiling.model_cost import count_flops
 from dragoman.profiling.profile import ANSWER, ASKED, MENDABLE, Asked, Held, Level, Measured
 from dragoman.profiling.validation_sample import some_held_out
-from dragoman.tasks.config import Experiment
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.train import prepare_state, worker_message
-from dragoman.runs.workers import peak_memory_of_workers, lead_workers, choose_num_workers
+from dragoman.runs.workers import choose_num_workers, lead_workers, peak_memory_of_workers
 from dragoman.tasks.base import TrainingSetup
-from dragoman.tasks.config import TranslationConfig
+from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
-from dragoman.training.callbacks import Event, SaveEvent, LogEvent
+from dragoman.training.callbacks import Event, LogEvent, SaveEvent
 from dragoman.training.optimizers import optimizer_tensors
 from dragoman.training.trainer import InterruptionError, TrainingState, total_steps, train
 
@@ -84,7 +83,9 @@ def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Mea
     program = resident_bytes(CPU)
     materials, gather = _gathered(experiment, folder, tell=tell)
     data = max(0, resident_bytes(CPU) - program)
-    size = choose_num_workers(experiment.training, blueprint(experiment, folder), tokens=materials.tokens, device=device)
+    size = choose_num_workers(
+        experiment.training, blueprint(experiment, folder), tokens=materials.tokens, device=device
+    )
     calm, sizes = calmed(experiment, materials), materials.sizes
     folder.write_config(calm)
     materials, times = some_held_out(materials, folder.path)
@@ -310,7 +311,9 @@ def _learn(
     return _Seen(work, run, watch, others)
 
 
-def _judge(work: TrainingSetup[Any], model: nn.Module, clock: _Clock, *, times: Mapping[str, float]) -> dict[str, float]:
+def _judge(
+    work: TrainingSetup[Any], model: nn.Module, clock: _Clock, *, times: Mapping[str, float]
+) -> dict[str, float]:
     """The seconds of scoring each set, which is so many times as large; those of judges and a specimen are noted."""
     model.eval()
     with torch.inference_mode():

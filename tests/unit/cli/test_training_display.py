@@ -8,7 +8,16 @@ from rich.console import Console
 from dragoman.cli import training_display
 from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
 from dragoman.runs.auto_config import Choice
-from dragoman.training.callbacks import EndEvent, Event, LogEvent, RollbackEvent, SaveEvent, SelectionEvent, StartEvent, ValidationEvent
+from dragoman.training.callbacks import (
+    EndEvent,
+    Event,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    ValidationEvent,
+)
 
 EVENTS: list[Event] = [
     StartEvent(0, total_steps=40, num_parameters=12345, device="cpu"),

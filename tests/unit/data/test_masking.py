@@ -134,7 +134,9 @@ def test_validation_is_the_same_whatever_the_batches():
 def test_settings_that_cannot_be_obeyed_are_refused():
     with pytest.raises(ConfigError, match=r"mask_share = 0\.8 and random_share = 0\.3 are more than 1 together"):
         parse(MaskingConfig, {"random_share": 0.3})
-    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 24 holds no text of data\.context_length = 25 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"training\.batch_tokens = 24 holds no text of data\.context_length = 25 tokens"
+    ):
         masked_lm_stream(ragged(TEXTS), seed=1, **(SETTINGS | {"budget": 24}))
 
 

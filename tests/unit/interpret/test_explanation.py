@@ -9,7 +9,7 @@ from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.explanation import study
 from dragoman.interpret.report import page, tree_of
-from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, SelfAttentionConfig, EncoderDecoderConfig
+from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
 from tests.networks import NO_DROPOUT, random_transformer
@@ -19,11 +19,17 @@ TEXTS = ["two small dogs play .", "the cat sleeps in the house ."]
 TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], BpeConfig(vocab_size=60, byte_fallback=False))
 SIZES = {"source_vocabulary": len(TOKENIZER.source), "target_vocabulary": len(TOKENIZER.target)}
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 2, "dropout": NO_DROPOUT}
-MIXTURES = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=53)))
+MIXTURES = EncoderDecoderAttentionConfig(
+    encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=53))
+)
 NEAR = SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))
 WINDOWS = EncoderDecoderAttentionConfig(encoder=NEAR, decoder=NEAR)
-BLOCKS = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=BigBirdConfig(block_size=2, num_random_blocks=1)))
-PRUNED = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(kept_heads=((1,),)), decoder=SelfAttentionConfig(kept_heads=((0,), (0, 1))))
+BLOCKS = EncoderDecoderAttentionConfig(
+    encoder=SelfAttentionConfig(pattern=BigBirdConfig(block_size=2, num_random_blocks=1))
+)
+PRUNED = EncoderDecoderAttentionConfig(
+    encoder=SelfAttentionConfig(kept_heads=((1,),)), decoder=SelfAttentionConfig(kept_heads=((0,), (0, 1)))
+)
 NETWORKS = {
     "plain": lambda: random_transformer(EncoderDecoderConfig(**SMALL), **SIZES),
     "alibi": lambda: random_transformer(EncoderDecoderConfig(**SMALL, positions=AlibiConfig()), **SIZES),

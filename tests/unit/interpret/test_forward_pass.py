@@ -5,7 +5,7 @@ import torch
 
 from dragoman.decoding import score_targets
 from dragoman.interpret.forward_pass import padded, watched
-from dragoman.models.config import EncoderDecoderAttentionConfig, SelfAttentionConfig, EncoderDecoderConfig
+from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.nn.sparse import LinformerConfig
 from tests.fakes import SYMBOLS
 from tests.networks import NO_DROPOUT, random_transformer
@@ -51,7 +51,9 @@ def test_a_network_in_training_is_watched_without_dropout_and_goes_on_training(m
 
 
 def test_mixtures_keep_all_their_keys():
-    roles = EncoderDecoderAttentionConfig(encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=17)))
+    roles = EncoderDecoderAttentionConfig(
+        encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=17))
+    )
     config = EncoderDecoderConfig(**SIZES, attention=roles)
     model = random_transformer(config, source_vocabulary=13, target_vocabulary=13)
     one = watched(model, SOURCES, TARGETS, symbols=SYMBOLS)[1]

@@ -13,8 +13,8 @@ from dragoman.errors import ConfigError
 from dragoman.interpret import record
 from dragoman.interpret.attention_heads import gated, open_gates
 from dragoman.interpret.head_pruning import best_heads, pruned_config, pruned_weights
-from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, SelfAttentionConfig, EncoderDecoderConfig
-from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.weights import set_weights
 from dragoman.nn.sparse import BigBirdConfig
 from tests.fakes import SYMBOLS, rectangle

@@ -11,9 +11,9 @@ from dragoman.decoding import DecodingConfig, search
 from dragoman.decoding.torch_stepper import TorchStepper
 from dragoman.errors import DataError
 from dragoman.interpret import record
-from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, NoPositionsConfig, EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, NoPositionsConfig
 from dragoman.models.model_with_head import DecoderOnlyBackbone
-from tests.fakes import SYMBOLS, rectangle
+from tests.fakes import rectangle
 from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
 
 SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT}

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, EncoderDecoderConfig
-from dragoman.models.factory import build_decoder_only, build_encoder_only, build_encoder_decoder
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.profiling.model_cost import count_flops, count_parameters, take_inventory

@@ -14,9 +14,9 @@ from dragoman.profiling.model_cost import count_flops, count_parameters
 from dragoman.profiling.profile import Asked
 from dragoman.profiling.profile_worker import BEYOND, RATE, calmed, flops_of, look
 from dragoman.profiling.validation_sample import LONG, SHORT, shortest_and_longest, some_held_out
-from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
+from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from tests.small_tasks import settings_of, write_texts
 

@@ -6,8 +6,7 @@ import torch
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.runs import auto_config
-from dragoman.runs.auto_config import CorpusSize, auto_configure
-from dragoman.runs.auto_config import Choice
+from dragoman.runs.auto_config import Choice, CorpusSize, auto_configure
 from dragoman.runs.config import parse_experiment
 from tests.small_runs import write_corpus
 
@@ -84,7 +83,9 @@ def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
 def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
     plain, all_choices = auto_configure(tree, device=CPU)
     experiment, choices = auto_configure(override(tree, [assignment]), device=CPU)
-    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())  # of a length that was asked for
+    left_out = {key} | (
+        {"training.patience"} if key == "training.max_epochs" else set()
+    )  # of a length that was asked for
     assert keys(choices) == keys(all_choices) - left_out
     expected = override({"preset": "nano", **plain.model_dump(mode="json")}, [assignment])
     said = assignment.partition("=")[2]

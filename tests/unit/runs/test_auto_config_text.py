@@ -25,7 +25,11 @@ def keys(choices):
 
 def test_a_small_text_gets_a_small_model_and_reasons(tree):
     experiment, choices = auto_configure_text(tree, device=CPU)
-    assert (experiment.task, experiment.model.d_model, experiment.data.context_length) == ("language_modeling", 128, 128)
+    assert (experiment.task, experiment.model.d_model, experiment.data.context_length) == (
+        "language_modeling",
+        128,
+        128,
+    )
     assert experiment.tokenizer.vocab_size == 1000
     assert experiment.tokenizer.whitespace == "keep"
     assert experiment.model.dropout.residual == 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.runs.compare import RunSummary, RunScore, comparable_scores, summarize_run, find_score
+from dragoman.runs.compare import RunScore, RunSummary, comparable_scores, find_score, summarize_run
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run-1"
 

@@ -6,8 +6,8 @@ import pytest
 
 from dragoman.config import to_yaml
 from dragoman.errors import ConfigError
+from dragoman.runs.config import apply_preset, parse_experiment, read_experiment, read_settings, resolve_corpus_paths
 from dragoman.tasks.config import TASK_CONFIGS
-from dragoman.runs.config import resolve_corpus_paths, read_experiment, read_settings, parse_experiment, apply_preset
 from tests.small_tasks import settings_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}
@@ -107,7 +107,10 @@ def test_a_question_and_its_text_are_told_apart_unless_it_is_said_otherwise():
             {"data": DATA, "model": {"num_heads": 3}},
             "model.num_heads = 3 does not divide model.d_model = 512; choose one of [1, 2",
         ),
-        ({"data": DATA, "tokenizer": {"shared": False}}, "model.tie_embeddings = all needs one vocabulary for both sides"),
+        (
+            {"data": DATA, "tokenizer": {"shared": False}},
+            "model.tie_embeddings = all needs one vocabulary for both sides",
+        ),
         (
             {"data": DATA, "model": {"positions": {"kind": "learned", "max_length": 200}}},
             "model.positions.max_length = 200 is shorter than the longest example of 257 tokens",
@@ -116,7 +119,10 @@ def test_a_question_and_its_text_are_told_apart_unless_it_is_said_otherwise():
         ({"data": DATA, "metrics": []}, "metrics"),
         ({"data": DATA, "modle": {}}, "modle: no such key. Did you mean model?"),
         ({"data": DATA | {"valid": DATA["train"], "valid_size": 3}}, "held_out has no effect beside valid"),
-        ({"data": DATA, "model": {"kind": "decoder_only"}}, "model.kind = 'decoder_only': no such kind. Known: encoder_decoder, recur"),
+        (
+            {"data": DATA, "model": {"kind": "decoder_only"}},
+            "model.kind = 'decoder_only': no such kind. Known: encoder_decoder, recur",
+        ),
     ],
 )
 def test_rooms_that_do_not_fit_each_other_are_refused_in_one_line(tree, message):
@@ -204,5 +210,10 @@ def test_learned_positions_that_hold_the_longest_example_are_accepted():
     assert parse_experiment({"data": DATA, "model": model}).data.max_source_length == 256
     pairs = of_task("pairs")
     pairs["data"] |= {"max_source_length": 5, "max_target_length": 7}
-    assert parse_experiment(pairs | {"model": {"positions": {"kind": "learned", "max_length": 13}}}).data.context_length == 13
-    assert "a context of 13 tokens" in complaint(pairs | {"model": {"positions": {"kind": "learned", "max_length": 12}}})
+    assert (
+        parse_experiment(pairs | {"model": {"positions": {"kind": "learned", "max_length": 13}}}).data.context_length
+        == 13
+    )
+    assert "a context of 13 tokens" in complaint(
+        pairs | {"model": {"positions": {"kind": "learned", "max_length": 12}}}
+    )

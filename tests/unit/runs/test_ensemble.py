@@ -4,10 +4,10 @@ import pytest
 
 import dragoman
 from dragoman.errors import ConfigError, RunError
-from dragoman.runs.load import ComputeTypeWarning
-from dragoman.runs.export import export_run
 from dragoman.inference import Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.runs.export import export_run
+from dragoman.runs.load import ComputeTypeWarning
 from tests.finished_runs import finished_run, finished_writer
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.runs.config import read_settings, parse_experiment
+from dragoman.runs.config import parse_experiment, read_settings
 from dragoman.runs.reproduce import read_expected_scores
 
 FOLDER = Path(__file__).parents[3] / "examples"

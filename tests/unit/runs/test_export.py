@@ -12,12 +12,12 @@ import dragoman
 from dragoman.config import merge
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, RunError
-from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
-from dragoman.runs.export import export_run
-from dragoman.models.quantization import load_arrays, dequantize_weights
-from dragoman.models.config import EncoderDecoderConfig
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.quantization import dequantize_weights, load_arrays
+from dragoman.runs.export import export_run
+from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
 from tests.finished_runs import finished_run
 
 TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
@@ -200,7 +200,9 @@ def test_the_score_that_the_core_gives_is_that_of_its_translation(run, stub):
 
 def test_where_the_core_is_there_and_not_taken_one_line_says_why(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.warns(ComputeTypeWarning, match="computed by PyTorch: the CPU library does not support this norm") as told:
+    with pytest.warns(
+        ComputeTypeWarning, match="computed by PyTorch: the CPU library does not support this norm"
+    ) as told:
         loaded = dragoman.load(run.path, device="cpu")
     assert len(told) == 1
     assert not isinstance(loaded.model, CpuBackend)

@@ -6,17 +6,16 @@ import pytest
 import torch
 
 from dragoman.config import merge
-from dragoman.data.readers import Example
 from dragoman.data.datasets.parallel import TextStore
+from dragoman.data.readers import Example
 from dragoman.data.tokenizers import WordConfig
 from dragoman.data.tokenizers.tokenizer import Pairs
 from dragoman.errors import ConfigError, RunError
+from dragoman.models.weights import get_weights, load_tensors
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.finetune import auto_configure_finetuning
+from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.finetune import apply_init_from
 from dragoman.tasks.initialization import build_initial_model, initial_tokenizer, initial_weights, load_teachers
-from dragoman.models.weights import load_tensors, get_weights
 from tests.finished_runs import finished_run
 from tests.small_runs import write_corpus
 
@@ -142,7 +141,10 @@ def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
         load_teachers(parse_experiment(taught_by(begun)), longer, RunFolder, device=CPU)
     beside = {"training": {"loss": {"extra_teachers": [str(begun.path)]}}}
-    assert len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), RunFolder, device=CPU)) == 2
+    assert (
+        len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), RunFolder, device=CPU))
+        == 2
+    )
 
 
 def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_anything_is_learnt(tmp_path):

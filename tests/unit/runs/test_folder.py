@@ -9,10 +9,10 @@ import torch
 
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
+from dragoman.nn.cpu_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.environment import collect_environment, environment_changes
 from dragoman.runs.folder import RunFolder
-from dragoman.nn.cpu_ops import without_cpu_ops
 from tests.small_runs import hashes
 
 EXPERIMENT = parse_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})

@@ -3,9 +3,9 @@
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.presets import PRESETS, preset_tree
+from dragoman.tasks.config import TASK_CONFIGS
 
 DATA = {"train": {"kind": "files", "source": "a", "target": "b"}}
 SIZES = {  # layers of encoder and decoder, width, feed-forward width, heads

@@ -9,13 +9,13 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.tasks.factory import build_task
-from dragoman.runs.config import parse_experiment
-from dragoman.runs.train import train_and_score
-from dragoman.runs.load import load, load_torch_model
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.translation import build_stream
 from dragoman.models.weights import load_tensors, save_tensors
+from dragoman.runs.config import parse_experiment
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load, load_torch_model
+from dragoman.runs.train import train_and_score
+from dragoman.tasks.factory import build_task
+from dragoman.tasks.translation import build_stream
 from dragoman.training import precision
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes, write_corpus

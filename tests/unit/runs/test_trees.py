@@ -9,11 +9,11 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, RunError
-from dragoman.tasks.factory import build_task
-from dragoman.runs.config import resolve_corpus_paths, parse_experiment
-from dragoman.runs.train import train_and_score
 from dragoman.profiling.model_cost import take_inventory
+from dragoman.runs.config import parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.train import train_and_score
+from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import build_stream
 from tests.small_runs import write_corpus
 from tests.trees import Heads, conllu, random_tree
@@ -120,7 +120,9 @@ def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
 
 
 def test_the_file_of_trees_is_taken_from_the_folder_of_the_corpora():
-    placed = resolve_corpus_paths({"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data"))
+    placed = resolve_corpus_paths(
+        {"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data")
+    )
     assert placed["data"]["train"]["source_trees"] == "/data/t"
 
 

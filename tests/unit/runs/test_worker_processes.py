@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.errors import RunError
 from dragoman.runs import worker_processes
-from dragoman.runs.worker_processes import WorkerRank, restart_count, start_workers_early, worker_rank, start_workers
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.worker_processes import WorkerRank, restart_count, start_workers, start_workers_early, worker_rank
 from dragoman.runs.workers import lead_workers
 
 ENVIRONMENT = {"RANK": "5", "WORLD_SIZE": "7", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}

@@ -8,7 +8,7 @@ import torch
 
 from dragoman.errors import ConfigError
 from dragoman.runs import workers
-from dragoman.runs.workers import lead_workers, choose_num_workers
+from dragoman.runs.workers import choose_num_workers, lead_workers
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER
 from tests.learners import SMALL, build_network

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dragoman.evaluation import PairedResult
-from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence, WordAccuracy
+from dragoman.evaluation.error_analysis import ErrorAnalysis, WordAccuracy, WorstSentence
 from dragoman.interpret.forward_pass import Pass
 from dragoman.interpret.head_statistics import mean_of_heads
 from dragoman.interpret.report.serialization import listed, packed_shares

@@ -129,7 +129,9 @@ def test_a_window_that_may_hold_nothing_to_predict_is_refused():
 
 
 def test_a_budget_below_one_window_is_refused():
-    with pytest.raises(ConfigError, match=r"training\.batch_tokens = 99 holds no window of data\.context_length = 100 tokens"):
+    with pytest.raises(
+        ConfigError, match=r"training\.batch_tokens = 99 holds no window of data\.context_length = 100 tokens"
+    ):
         window_stream(ragged(TEXTS), context_length=100, budget=99, seed=1)
 
 
