@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from dragoman.shapes import Structure
-from tests.fakes import SYMBOLS
+from tests.fake_models import SYMBOLS
 
 Heads = tuple[int, ...]
 

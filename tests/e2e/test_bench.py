@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from dragoman.cpu_library import is_installed
-from tests.finished_runs import finished_run, finished_writer
 from tests.small_runs import dragoman
 from tests.small_tasks import settings_of, write_texts
+from tests.untrained_runs import finished_run, finished_writer
 
 ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
 ROW = {

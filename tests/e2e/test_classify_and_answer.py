@@ -18,7 +18,7 @@ from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.inference import AnswerConfig, Classifier, QuestionAnswerer, Tagger, Translator
 from dragoman.models.task_heads import SpanLogits, answer_mask
-from tests.fakes import PrefixNetwork
+from tests.fake_models import PrefixNetwork
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 LABELS = Labels(("bad", "good", "so"))

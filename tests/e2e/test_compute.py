@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.finished_runs import finished_run, finished_writer
+from tests.untrained_runs import finished_run, finished_writer
 
 STUBS = Path(__file__).parents[1] / "stubs"
 TEXT = "two dogs play .\n\na cat sits by the sea\n"

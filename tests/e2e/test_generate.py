@@ -14,7 +14,7 @@ from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.inference import Generator, Translator
-from tests.fakes import PrefixNetwork, TextNetwork
+from tests.fake_models import PrefixNetwork, TextNetwork
 
 PROMPTS = ["two dogs", "", "a cat"]
 TEXTS = ["two dogs and a cat", "eine Katze\n\nund"]

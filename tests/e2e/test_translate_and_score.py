@@ -15,7 +15,7 @@ from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
-from tests.fakes import PrefixNetwork
+from tests.fake_models import PrefixNetwork
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 

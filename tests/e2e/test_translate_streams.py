@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.inference.translator import ENCODE_CHUNK, STREAM_CHUNK
-from tests.finished_runs import finished_run
 from tests.small_runs import environment
+from tests.untrained_runs import finished_run
 
 STUBS = Path(__file__).parents[1] / "stubs"
 LINES = ["two dogs play .", "", "a cat sits by the sea", "the sea"]

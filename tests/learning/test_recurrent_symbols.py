@@ -17,8 +17,8 @@ from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
 from dragoman.training.trainer import TrainingState, Validator, train
-from tests.learners import CPU
-from tests.learning.test_symbols import SYMBOLS, TASKS, Sequence_, draw, exact
+from tests.learning.test_transformer_symbols import SYMBOLS, TASKS, Sequence_, draw, exact
+from tests.tiny_training import CPU
 
 MODEL = RecurrentConfig(d_model=64, dropout=RecurrentDropoutConfig(embedding=0.0, output=0.0))
 TRAINING = TrainingConfig(

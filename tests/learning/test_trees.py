@@ -23,8 +23,8 @@ from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
 from dragoman.training.trainer import TrainingState, Validator, train
-from tests.learners import CPU
-from tests.searching import search
+from tests.tensor_search import search
+from tests.tiny_training import CPU
 from tests.trees import Heads, depth, random_tree
 
 WORDS = [*"abcdefghijklmnop"]

@@ -9,9 +9,9 @@ from transformers import BartConfig, BartForConditionalGeneration
 from dragoman.models.config import EncoderDecoderConfig, LearnedConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from tests.copying import copy_same, stirred
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.weight_copying import copy_same, stirred
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3]]

@@ -8,9 +8,9 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.task_heads import SequenceHead
-from tests.copying import copy_same, stirred
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_encoder
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_encoder
+from tests.weight_copying import copy_same, stirred
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 TEXTS = [[2, 19, 23, 37, 3, 11, 3], [2, 5, 7, 11, 13, 3, 41, 4, 4, 3], [2, 3]]

@@ -5,9 +5,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
-from tests.copying import copy_linear, copy_same, stirred
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_causal
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_causal
+from tests.weight_copying import copy_linear, copy_same, stirred
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4], [2]]

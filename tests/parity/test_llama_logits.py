@@ -7,9 +7,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from dragoman.models.config import DecoderOnlyConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
-from tests.copying import copy_same, stirred
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_causal
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_causal
+from tests.weight_copying import copy_same, stirred
 
 SIZE, HEADS, HIDDEN, VOCABULARY, BASE = 36, 6, 53, 43, 500.0
 TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4, 9, 9, 31], [2]]

@@ -10,8 +10,8 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from dragoman.decoding import DecodingConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.searching import search
+from tests.fake_models import SYMBOLS, rectangle
+from tests.tensor_search import search
 
 VOCABULARY, LIMIT = 43, 60
 SEEDS = [107, 152, 153, 188, 232]

@@ -7,9 +7,9 @@ import torch
 
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weights import get_weights
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS, rectangle
 from tests.pegasus import pegasus
+from tests.random_models import NO_DROPOUT, random_transformer
 
 VOCABULARY = 43
 CONFIG = EncoderDecoderConfig(

@@ -15,8 +15,8 @@ from dragoman.models.weights import get_weights, save_tensors
 from dragoman.runs.export import export_run
 from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import load_torch_model
-from tests.compiled import mild_network_of  # skips where the core is not installed
-from tests.finished_runs import PAIRS, finished_run
+from tests.cpu_models import mild_network_of  # skips where the core is not installed
+from tests.untrained_runs import PAIRS, finished_run
 
 SIZES = {"d_model": 48, "num_heads": 6, "d_ff": 67, "encoder_layers": 2, "decoder_layers": 3}
 MODELS: dict[str, dict[str, Any]] = {

@@ -22,9 +22,9 @@ from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.positions.t5_bias import relative_position_bucket
 from dragoman.nn.scores import DotConfig
-from tests.copying import copy_same, stirred
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.weight_copying import copy_same, stirred
 
 SIZE, HEADS, HIDDEN, VOCABULARY, BUCKETS, MAX_DISTANCE = 35, 5, 53, 43, 8, 11
 SOURCES = [[5, 11, 7, 13, 41, 8, 9, 4, 4, 17, 19, 23, 29, 31, 37, 3], [17, 3], [29, 31, 5, 3]]

@@ -10,8 +10,8 @@ from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input
 from dragoman.nn.recurrent.encoder import bidirectional_reference
 from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.recurrent_networks import NO_DROPOUT, random_recurrent
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 MODULES = {"lstm": nn.LSTM, "gru": nn.GRU}

@@ -8,8 +8,8 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
 
 SIZE, HEADS, HIDDEN, VOCABULARY = 35, 5, 53, 43
 SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3]]

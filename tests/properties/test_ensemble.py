@@ -10,10 +10,10 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.ensemble import Ensemble
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.recurrent.config import RecurrentConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
-from tests.recurrent_networks import random_recurrent, recurrent_configs
-from tests.searching import search
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.random_recurrent_models import random_recurrent, recurrent_configs
+from tests.tensor_search import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

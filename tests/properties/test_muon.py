@@ -36,8 +36,8 @@ from dragoman.training.optimizers import (
     restore_optimizer,
     set_learning_rate,
 )
-from tests.learners import SMALL, build_network, build_run, train_small
-from tests.networks import random_encoder
+from tests.random_models import random_encoder
+from tests.tiny_training import SMALL, build_network, build_run, train_small
 
 law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)

@@ -18,7 +18,7 @@ from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.masking import MaskingConfig, masked_lm_in_order, masked_lm_stream
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.training.losses import causal_lm_loss
-from tests.running import one_epoch, packed, predictions, ragged
+from tests.in_memory_text import one_epoch, packed, predictions, ragged
 
 VOCABULARY = 101
 words = st.integers(4, VOCABULARY - 1)

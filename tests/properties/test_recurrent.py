@@ -19,9 +19,9 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
-from tests.fakes import SYMBOLS, rectangle
-from tests.recurrent_networks import random_recurrent, recurrent_configs
-from tests.searching import search
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_recurrent_models import random_recurrent, recurrent_configs
+from tests.tensor_search import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

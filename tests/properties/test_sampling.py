@@ -16,9 +16,9 @@ from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig, Sampli
 from dragoman.decoding.sampling import sample_next, uniform_number
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
-from tests.fakes import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
-from tests.networks import NO_DROPOUT, random_causal
-from tests.searching import beam_search, greedy, search
+from tests.fake_models import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
+from tests.random_models import NO_DROPOUT, random_causal
+from tests.tensor_search import beam_search, greedy, search
 
 prompts = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=7), min_size=1, max_size=5)
 networks = st.builds(

@@ -28,9 +28,9 @@ from dragoman.training.schedules import (
     learning_rate_factor,
 )
 from dragoman.training.step import compute_gradients
-from tests.fakes import SYMBOLS
-from tests.learners import batch_of
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.tiny_training import batch_of
 
 seeds = st.integers(0, 2**32)
 smoothings = st.sampled_from([0.0, 0.1, 0.37])

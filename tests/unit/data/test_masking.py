@@ -9,7 +9,7 @@ from dragoman.config import parse
 from dragoman.data.masking import MaskingConfig, mask_tokens, masked_lm_in_order, masked_lm_stream, split_long_texts
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from tests.running import one_epoch, ragged
+from tests.in_memory_text import one_epoch, ragged
 
 VOCABULARY = 104
 MASK = VOCABULARY

@@ -19,7 +19,7 @@ from dragoman.decoding.beam_candidates import (
 from dragoman.decoding.logits_processors import exact_top_k
 from dragoman.decoding.torch_stepper import top_k_tokens
 from dragoman.errors import RunError
-from tests.fakes import SYMBOLS
+from tests.fake_models import SYMBOLS
 
 SO_FAR = np.array([[0.0, -1.0]], dtype=np.float32)
 

@@ -7,8 +7,8 @@ import torch
 
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import RunError
-from tests.fakes import SYMBOLS, PrefixNetwork, Sources
-from tests.searching import beam_search, greedy
+from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
+from tests.tensor_search import beam_search, greedy
 
 A, B = 4, 5
 END = SYMBOLS.eos

@@ -10,7 +10,7 @@ from dragoman.config import parse
 from dragoman.decoding import SamplingConfig, SamplingStart, sample, sample_tokens
 from dragoman.decoding.sampling import filter_logits, invert_cdf, sample_next, uniform_number
 from dragoman.errors import ConfigError, RunError
-from tests.fakes import SYMBOLS, PrefixNetwork, Sources
+from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
 
 A, B = 4, 5
 

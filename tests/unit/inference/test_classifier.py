@@ -14,7 +14,7 @@ from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConf
 from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import SequenceHead
 from dragoman.nn.sparse import LinformerConfig
-from tests.networks import random_encoder
+from tests.random_models import random_encoder
 
 TEXTS = ["two dogs play.", "", "  ", "a cat", "dogs, dogs, dogs", "μία γάτα 猫", "a", "by the sea, two dogs and a cat"]
 MIXED = SelfAttentionConfig(pattern=LinformerConfig(projected_length=5, max_length=7))

@@ -18,7 +18,7 @@ from dragoman.errors import RunError
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.engine import Engine
 from dragoman.inference.scheduler import Request, Scheduler
-from tests.fakes import Prefixes, PrefixNetwork, Sources
+from tests.fake_models import Prefixes, PrefixNetwork, Sources
 
 WANTED = [
     DecodingConfig(beam_size=3, n_best=2),

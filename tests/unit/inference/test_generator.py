@@ -13,8 +13,8 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.inference import ChatTemplate, GenerationWarning, Generator, Message, Turn
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.protocols import DecoderOnly
-from tests.fakes import SYMBOLS, PrefixNetwork, TextNetwork
-from tests.networks import NO_DROPOUT, random_causal
+from tests.fake_models import SYMBOLS, PrefixNetwork, TextNetwork
+from tests.random_models import NO_DROPOUT, random_causal
 
 TEXTS = ["two dogs and a cat", "the cat\n\nsits 猫 by the sea", "Q: a\nA: b\n"]
 PROMPTS = ["two dogs", "", "the cat 猫", "a", "the sea and the dogs and the cat and the sea"]

@@ -13,7 +13,7 @@ from dragoman.errors import DataError, RunError
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.scheduler import Request, Scheduler, run_in_order
-from tests.fakes import PrefixNetwork
+from tests.fake_models import PrefixNetwork
 from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
 
 PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]

@@ -11,7 +11,7 @@ from dragoman.decoding import SamplingConfig
 from dragoman.inference.sampled_translations import sample_translations
 from dragoman.inference.translator import Translator
 from dragoman.models.config import EncoderDecoderConfig
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.random_models import NO_DROPOUT, random_transformer
 
 TEXTS = ["two dogs play .", "", "a cat sits", "dogs", "two", "two dogs sit . " * 3, "a a a"]
 CONFIG = EncoderDecoderConfig(d_model=12, num_heads=2, encoder_layers=1, decoder_layers=1, d_ff=17, dropout=NO_DROPOUT)

@@ -12,7 +12,7 @@ from dragoman.errors import DataError
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.models.config import EncoderDecoderConfig, TreeConfig
 from dragoman.models.factory import build_encoder_decoder
-from tests.fakes import PrefixNetwork
+from tests.fake_models import PrefixNetwork
 from tests.trees import Heads
 
 TEXTS = [

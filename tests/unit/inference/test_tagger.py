@@ -11,7 +11,7 @@ from dragoman.inference import InputWarning, Tagger
 from dragoman.models.config import EncoderOnlyConfig
 from dragoman.models.model_with_head import ModelWithHead
 from dragoman.models.task_heads import TokenHead
-from tests.networks import random_encoder
+from tests.random_models import random_encoder
 
 SENTENCES = [["two", "dogs", "play", "."], [], ["a"], ["μία", "猫", "\u00a0", "cat"], ["dogs"] * 7]
 LABELS = Labels(("A", "B", "C"))

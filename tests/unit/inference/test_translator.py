@@ -21,7 +21,7 @@ from dragoman.models.config import (
 )
 from dragoman.models.factory import build_encoder_decoder
 from dragoman.nn.sparse import LinformerConfig
-from tests.fakes import SYMBOLS, PrefixNetwork, rectangle
+from tests.fake_models import SYMBOLS, PrefixNetwork, rectangle
 
 TEXTS = [
     "two dogs play.",

@@ -28,7 +28,7 @@ from dragoman.interpret.word_merging import Words, words_of_text
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.runs.load import load_torch_model
-from tests.recurrent_networks import NO_DROPOUT, random_recurrent
+from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
 
 RUN = Path(__file__).parents[2] / "golden" / "run-1"
 links = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 3)))

@@ -7,10 +7,10 @@ from dragoman.errors import DataError
 from dragoman.interpret.attention_heads import ablation, gated, open_gates, sensitivity, without_head
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
-from tests.recurrent_networks import random_recurrent
-from tests.variants import SCORES
+from tests.attention_variants import SCORES
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.random_recurrent_models import random_recurrent
 
 SIZES = {"num_heads": 3, "d_model": 12, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 1, "decoder_layers": 2}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])

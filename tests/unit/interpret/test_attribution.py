@@ -8,9 +8,9 @@ from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.model_calls import of_pair
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from tests.fakes import SYMBOLS
-from tests.networks import random_transformer
-from tests.recurrent_networks import random_recurrent
+from tests.fake_models import SYMBOLS
+from tests.random_models import random_transformer
+from tests.random_recurrent_models import random_recurrent
 
 SOURCE, TARGET = [5, 6, 7, 8, 9], [4, 11, 6]
 TRANSFORMER = EncoderDecoderConfig(d_model=12, num_heads=3, d_ff=7, encoder_layers=1, decoder_layers=2)

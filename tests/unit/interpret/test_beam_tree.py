@@ -11,8 +11,8 @@ from dragoman.decoding.beam_candidates import BeamCandidates
 from dragoman.decoding.beam_search import SearchStep
 from dragoman.interpret.beam_tree import Candidate, TreeObserver, watch_search
 from dragoman.models.config import EncoderDecoderConfig
-from tests.fakes import SYMBOLS
-from tests.networks import random_transformer
+from tests.fake_models import SYMBOLS
+from tests.random_models import random_transformer
 
 END = 3
 

@@ -12,8 +12,8 @@ from dragoman.interpret.report import page, tree_of
 from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
-from tests.networks import NO_DROPOUT, random_transformer
-from tests.recurrent_networks import random_recurrent
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.random_recurrent_models import random_recurrent
 
 TEXTS = ["two small dogs play .", "the cat sleeps in the house ."]
 TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], BpeConfig(vocab_size=60, byte_fallback=False))

@@ -7,8 +7,8 @@ from dragoman.decoding import score_targets
 from dragoman.interpret.forward_pass import padded, watched
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.nn.sparse import LinformerConfig
-from tests.fakes import SYMBOLS
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.fake_models import SYMBOLS
+from tests.random_models import NO_DROPOUT, random_transformer
 
 SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 2, "decoder_layers": 3}
 SOURCES, TARGETS = [[5, 6, 7, 8, 9], [7], [11, 4]], [[4, 5], [6, 7, 8, 9], []]

@@ -17,9 +17,9 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.weights import set_weights
 from dragoman.nn.sparse import BigBirdConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
-from tests.variants import POSITIONS, SCORES, attentions, goes_together
+from tests.attention_variants import POSITIONS, SCORES, attentions, goes_together
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 
 SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])

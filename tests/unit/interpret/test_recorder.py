@@ -13,8 +13,8 @@ from dragoman.errors import DataError
 from dragoman.interpret import record
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, NoPositionsConfig
 from dragoman.models.model_with_head import DecoderOnlyBackbone
-from tests.fakes import rectangle
-from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
+from tests.fake_models import rectangle
+from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 
 SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])

@@ -5,7 +5,7 @@ import pytest
 from dragoman.config import parse
 from dragoman.errors import ConfigError
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
-from tests.variants import PATTERNS, POSITIONS, SCORES, every_combination, goes_together
+from tests.attention_variants import PATTERNS, POSITIONS, SCORES, every_combination, goes_together
 
 REASONS = {
     "rotary": "need an inner product of queries and keys",

@@ -6,7 +6,7 @@ import torch
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, LearnedConfig
 from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.task_heads import SequenceHead, SpanHead, TokenHead
-from tests.networks import NO_DROPOUT, random_causal, random_encoder
+from tests.random_models import NO_DROPOUT, random_causal, random_encoder
 
 SIZES = {"d_model": 14, "num_heads": 2, "d_ff": 17, "num_layers": 1, "dropout": NO_DROPOUT}
 TOKENS = torch.tensor([[2, 7, 11, 5, 3], [2, 13, 3, 0, 0]])

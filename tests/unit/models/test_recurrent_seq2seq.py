@@ -6,8 +6,8 @@ import torch
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentMemory
 from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
-from tests.fakes import SYMBOLS, rectangle
-from tests.recurrent_networks import NO_DROPOUT, random_recurrent
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
 
 VOCABULARY = 19
 SOURCES = [[5, 11, 7, 13, 3], [17, 3], [9, 5, 3]]

@@ -12,8 +12,8 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.models.source_trees import WithTrees, with_trees
 from dragoman.shapes import Structure
-from tests.networks import random_transformer
-from tests.variants import PATTERNS, SCORES
+from tests.attention_variants import PATTERNS, SCORES
+from tests.random_models import random_transformer
 
 SMALL = {"d_model": 12, "num_heads": 3, "d_ff": 19, "encoder_layers": 2, "decoder_layers": 1}
 VOCABULARIES = {"source_vocabulary": 17, "target_vocabulary": 17}

@@ -18,7 +18,7 @@ from dragoman.models.task_heads import (
     build_token_head,
     pool_hidden,
 )
-from tests.written_out import linear
+from tests.reference_layers import linear
 
 HIDDEN = torch.randn(3, 7, 5, generator=torch.Generator().manual_seed(1))
 LENGTHS = torch.tensor([7, 4, 1])

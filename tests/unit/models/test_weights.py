@@ -6,7 +6,7 @@ import torch
 from dragoman.errors import RunError
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weights import get_weights, load_tensors, save_tensors, set_weights
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.random_models import NO_DROPOUT, random_transformer
 
 
 def network(*, seed=1, **options):

@@ -8,7 +8,7 @@ import torch
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import DotScore
-from tests.written_out import attention
+from tests.reference_layers import attention
 
 
 def layer(*, heads=3, num_kv_heads=3, bias=True, dropout=0.0):

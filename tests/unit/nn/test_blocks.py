@@ -11,7 +11,7 @@ from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.norms import build_norm
 from dragoman.nn.scores import DotScore
-from tests.written_out import attention, feed_forward, normalised
+from tests.reference_layers import attention, feed_forward, normalised
 
 SIZE = 15
 NORMS = pytest.mark.parametrize("norm", ["layer", "rms"])

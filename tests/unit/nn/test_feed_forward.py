@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.nn.feed_forward import FeedForward, activation_function
-from tests.written_out import activated, feed_forward
+from tests.reference_layers import activated, feed_forward
 
 
 def network(*, activation="relu", gated=False, bias=True, dropout=0.0):

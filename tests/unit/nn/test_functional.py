@@ -8,7 +8,7 @@ import torch
 from dragoman.nn.functional import fused_attention, masked_softmax, reference_attention
 from dragoman.nn.masks import causal_mask, left_padding_mask
 from dragoman.nn.scores import scaled_dot
-from tests.written_out import heads_attended
+from tests.reference_layers import heads_attended
 
 ROADS = pytest.mark.parametrize("road", [reference_attention, fused_attention])
 FORMATS = pytest.mark.parametrize("number_format", [torch.float32, torch.bfloat16])

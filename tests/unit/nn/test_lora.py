@@ -8,7 +8,7 @@ from dragoman.errors import ConfigError
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weights import get_weights, set_weights
 from dragoman.nn.lora import LoraConfig, apply_lora, merge_lora
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.random_models import NO_DROPOUT, random_transformer
 
 CONFIG = EncoderDecoderConfig(
     d_model=8, num_heads=2, encoder_layers=1, decoder_layers=1, d_ff=11, dropout=NO_DROPOUT, tie_embeddings="all"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.nn.norms import build_norm
-from tests.written_out import normalised
+from tests.reference_layers import normalised
 
 
 @pytest.mark.parametrize("name", ["layer", "rms"])

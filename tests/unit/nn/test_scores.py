@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman.errors import ConfigError
 from dragoman.nn.functional import map_query_chunks, reference_attention
 from dragoman.nn.scores import Score, build_score
-from tests.variants import SCORES
+from tests.attention_variants import SCORES
 
 HEADS, KEY_HEADS, SIZE, KEY_SIZE = 6, 2, 5, 7
 OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")

@@ -11,8 +11,8 @@ import dragoman.nn.sparse.bigbird
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
 from dragoman.nn.sparse.bigbird import NO_BLOCK, gather_blocks, split_into_blocks
-from tests.largest import Largest
-from tests.looks import CountingLook, dense_look, inputs
+from tests.attention_probes import CountingLook, dense_look, inputs
+from tests.peak_tensor import Largest
 
 
 def bigbird(*, block=3, random=2, seed=0):

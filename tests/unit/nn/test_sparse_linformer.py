@@ -8,8 +8,8 @@ import torch
 from dragoman.errors import DataError
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse import Linformer
-from tests.largest import Largest
-from tests.looks import CountingLook, dense_look, inputs
+from tests.attention_probes import CountingLook, dense_look, inputs
+from tests.peak_tensor import Largest
 
 
 def linformer(*, width=3, length=13, seed=1):

@@ -9,8 +9,8 @@ import dragoman.nn.sparse.sliding_window
 from dragoman.nn.masks import left_padding_mask
 from dragoman.nn.sparse import SlidingWindow, sliding_window_mask
 from dragoman.nn.sparse.sliding_window import MIN_BLOCK_SIZE, diagonal_blocks, overlapping_blocks
-from tests.largest import Largest
-from tests.looks import CountingLook, dense_look, inputs
+from tests.attention_probes import CountingLook, dense_look, inputs
+from tests.peak_tensor import Largest
 
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
 

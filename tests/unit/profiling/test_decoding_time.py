@@ -8,7 +8,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.profiling.decoding_time import Costs, Decoding, Machine, Step, roofline, timed
 from dragoman.profiling.machine import bytes_per_second, operations_per_second
-from tests.fakes import PrefixNetwork
+from tests.fake_models import PrefixNetwork
 
 COSTS = Costs(weight_bytes=1000, place_bytes=10, operations=700)
 

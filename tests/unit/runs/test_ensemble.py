@@ -8,7 +8,7 @@ from dragoman.inference import Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import ComputeTypeWarning
-from tests.finished_runs import finished_run, finished_writer
+from tests.untrained_runs import finished_run, finished_writer
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.quantization import dequantize_weights, load_arrays
 from dragoman.runs.export import export_run
 from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
-from tests.finished_runs import finished_run
+from tests.untrained_runs import finished_run
 
 TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
 

@@ -16,8 +16,8 @@ from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.initialization import build_initial_model, initial_tokenizer, initial_weights, load_teachers
-from tests.finished_runs import finished_run
 from tests.small_runs import write_corpus
+from tests.untrained_runs import finished_run
 
 CPU = torch.device("cpu")
 NEW = [("two dolphins play .", "zwei Delfine spielen ."), ("a dolphin", "ein Delfin")]

@@ -11,7 +11,7 @@ from dragoman.runs import workers
 from dragoman.runs.workers import choose_num_workers, lead_workers
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER
-from tests.learners import SMALL, build_network
+from tests.tiny_training import SMALL, build_network
 
 CPU = torch.device("cpu")
 AMONG_SEVERAL = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29400"}

@@ -11,7 +11,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import InterruptionError
 from dragoman.training.weight_selection import select_weights, weight_candidates
-from tests.learners import BUDGET, build_run, judge_of, train_small
+from tests.tiny_training import BUDGET, build_run, judge_of, train_small
 
 CONFIG = TrainingConfig(
     max_steps=9,

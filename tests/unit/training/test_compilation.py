@@ -11,7 +11,7 @@ from torch import nn
 
 from dragoman.errors import ConfigError
 from dragoman.training.step import compile_model
-from tests.compiled_whole import NETWORKS
+from tests.torch_compile_models import NETWORKS
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 def test_networks_are_compiled_whole_and_once_for_all_shapes():
     """By PyTorch's tracer, without its code generator, which needs a compiler of C++."""
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.compiled_whole"], cwd=ROOT, capture_output=True, text=True, timeout=250
+        [sys.executable, "-m", "tests.torch_compile_models"], cwd=ROOT, capture_output=True, text=True, timeout=250
     )
     assert answer.returncode == 0, answer.stderr
     apart = json.loads(answer.stdout)

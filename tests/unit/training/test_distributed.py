@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman.shapes import Structure
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.fsdp import enable_gradient_checkpointing
-from tests.team_training import FIRST, Options, as_json, trained
+from tests.worker_training import FIRST, Options, as_json, trained
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,7 +36,7 @@ def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)),
-            *("-m", "tests.team_training", str(folder), as_json(several)),
+            *("-m", "tests.worker_training", str(folder), as_json(several)),
         ],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},

@@ -10,8 +10,8 @@ from dragoman.data.masking import MaskingConfig, masked_lm_in_order
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.training.losses import TrainableDecoderOnly, TrainableEncoderOnly, causal_lm_loss, masked_lm_loss
 from dragoman.training.step import LossFunction, compute_gradients
-from tests.networks import NO_DROPOUT, random_causal, random_encoder
-from tests.running import ragged
+from tests.in_memory_text import ragged
+from tests.random_models import NO_DROPOUT, random_causal, random_encoder
 
 VOCABULARY, SIZE = 31, 7
 TEXTS = [[4 + (n * k * k) % 27 for k in range(1 + n * 5 % 13)] for n in range(11)]

@@ -14,7 +14,7 @@ from dragoman.training.distributed import WorkerGroup, WorkerLostError
 from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.schedules import ConstantSchedule, LinearSchedule
 from dragoman.training.trainer import InterruptionError, Validator, total_steps
-from tests.learners import BUDGET, build_run, failing_at, judge_of, of, train_small
+from tests.tiny_training import BUDGET, build_run, failing_at, judge_of, of, train_small
 
 
 def config(**choices) -> TrainingConfig:

@@ -14,7 +14,7 @@ from dragoman.data.datasets.parallel import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
 from dragoman.training.step import TrainingBatch
-from tests.running import one_epoch, packed, predictions, ragged
+from tests.in_memory_text import one_epoch, packed, predictions, ragged
 
 TEXTS = [[11, 12, 13], [], [21, 22], [31, 32, 33, 34, 35, 36, 37], [41]] * 5
 LONG = [list(range(100, 1100))]

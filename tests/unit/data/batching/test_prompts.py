@@ -7,7 +7,7 @@ from dragoman.data.batching.prompts import collate_prompts, prompt_stream, promp
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
-from tests.running import one_epoch
+from tests.in_memory_text import one_epoch
 
 PAIRS = [([10 + n] * (n * 7 % 11), [50 + n] * (n * 5 % 13)) for n in range(101)]
 

@@ -13,9 +13,9 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.functional import fused_attention, reference_attention
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
-from tests.variants import attentions
+from tests.attention_variants import attentions
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

@@ -26,11 +26,11 @@ from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import repeat_kv_heads
 from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, SlidingWindow, bigbird_mask, sliding_window_mask
 from dragoman.nn.sparse.linformer import project_length
-from tests.fakes import rectangle
-from tests.networks import NO_DROPOUT, random_causal, random_encoder, random_transformer
-from tests.recurrent_networks import random_recurrent, recurrent_configs
+from tests.attention_variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, goes_together
+from tests.fake_models import rectangle
+from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
+from tests.random_recurrent_models import random_recurrent, recurrent_configs
 from tests.trees import parsed, structure_of
-from tests.variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, goes_together
 
 VOCABULARY = 17
 CLOSE = {"atol": 1e-6, "rtol": 0.0}

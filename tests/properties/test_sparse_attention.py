@@ -35,7 +35,7 @@ from dragoman.nn.sparse import (
     sample_random_blocks,
     sliding_window_mask,
 )
-from tests.looks import dense_look, inputs
+from tests.attention_probes import dense_look, inputs
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
 seeds = st.integers(0, 2**32)

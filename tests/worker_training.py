@@ -1,6 +1,6 @@
 """One training in small as a process that torchrun starts, alone or several times: it prints what it reached as JSON.
 
-python -m tests.team_training FOLDER OPTIONS, where OPTIONS are those of `Options` as JSON
+python -m tests.worker_training FOLDER OPTIONS, where OPTIONS are those of `Options` as JSON
 """
 
 import json
@@ -21,7 +21,7 @@ from dragoman.training.optimizers import AdamConfig, MuonConfig, build_optimizer
 from dragoman.training.r_drop import r_drop_loss
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import TrainingState
-from tests.learners import BUDGET, build_run, of, train_small
+from tests.tiny_training import BUDGET, build_run, of, train_small
 
 MODEL = EncoderDecoderConfig(
     d_model=12,

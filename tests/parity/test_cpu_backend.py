@@ -20,8 +20,8 @@ from dragoman.models.config import (
 )
 from dragoman.nn.scores import AdditiveConfig
 from dragoman.nn.sparse import SlidingWindowConfig
-from tests import compiled as made
-from tests.compiled import AnyConfig, Network
+from tests import cpu_models as made
+from tests.cpu_models import AnyConfig, Network
 
 CLOSE = 1e-4
 Batch = tuple[list[list[int]], int, int]

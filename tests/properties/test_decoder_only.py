@@ -13,10 +13,10 @@ from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DecoderOnlyConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.protocols import DecoderOnly
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_causal
-from tests.searching import search
-from tests.variants import POSITIONS, self_attentions
+from tests.attention_variants import POSITIONS, self_attentions
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_causal
+from tests.tensor_search import search
 
 VOCABULARY = 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

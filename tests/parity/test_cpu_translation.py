@@ -15,7 +15,7 @@ from dragoman.inference.engine import Engine
 from dragoman.inference.scheduler import Request
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, load_torch_model
-from tests.finished_runs import PAIRS, finished_run, written_pairs
+from tests.untrained_runs import PAIRS, finished_run, written_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 

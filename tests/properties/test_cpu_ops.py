@@ -20,8 +20,8 @@ from dragoman.training.distillation import distillation_loss
 from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.precision import Bfloat16Linear, Precision, pad_rows
 from dragoman.training.step import compute_gradients, seeded_rng
-from tests.learners import batch_of
-from tests.networks import random_transformer
+from tests.random_models import random_transformer
+from tests.tiny_training import batch_of
 
 pytest.importorskip(
     "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from dragoman.models.config import EncoderOnlyConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.nn.sparse import BigBirdConfig
-from tests.fakes import rectangle
-from tests.networks import NO_DROPOUT, random_encoder
-from tests.variants import POSITIONS, self_attentions
+from tests.attention_variants import POSITIONS, self_attentions
+from tests.fake_models import rectangle
+from tests.random_models import NO_DROPOUT, random_encoder
 
 VOCABULARY = 17
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

@@ -27,8 +27,8 @@ from dragoman.training.distributed import WorkerGroup
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.r_drop import r_drop_cross_entropy, r_drop_logit_loss, r_drop_loss
 from dragoman.training.step import LossFunction, compute_gradients
-from tests.learners import batch_of
-from tests.networks import NO_DROPOUT, random_transformer
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.tiny_training import batch_of
 
 law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)

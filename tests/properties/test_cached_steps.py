@@ -12,10 +12,10 @@ from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, sco
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, PositionsConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT
-from tests.searching import beam_search
-from tests.variants import attentions
+from tests.attention_variants import attentions
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT
+from tests.tensor_search import beam_search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}

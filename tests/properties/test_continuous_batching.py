@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.decoding import BeamSearch, DecodingConfig, SearchStep, TorchStepper, build_search, run_search
-from tests.fakes import SYMBOLS, PrefixNetwork, Sources
-from tests.properties.test_search import Problem, assert_same, networks, problems, run_beam, searches
+from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
+from tests.properties.test_beam_search import Problem, assert_same, networks, problems, run_beam, searches
 
 
 def held(rows: list[list[int]]) -> object:

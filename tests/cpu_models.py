@@ -28,7 +28,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder
 from dragoman.nn.scores import DotConfig, ScaledDotConfig, ScoreConfig
-from tests.networks import NO_DROPOUT, random_causal, random_transformer
+from tests.random_models import NO_DROPOUT, random_causal, random_transformer
 
 cpu = pytest.importorskip(
     "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"

@@ -1,6 +1,6 @@
 """Networks under PyTorch's tracer, which cannot follow the shape checks that tests switch on: a process of its own.
 
-python -m tests.compiled_whole
+python -m tests.torch_compile_models
 """
 
 import json

@@ -12,8 +12,8 @@ from dragoman.inference.backends.ensemble import CpuEnsemble
 from dragoman.models.ensemble import Ensemble
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
-from tests.finished_runs import finished_run, written_pairs
-from tests.parity.test_compiled_translation import SETTINGS, assert_alike, texts
+from tests.parity.test_cpu_translation import SETTINGS, assert_alike, texts
+from tests.untrained_runs import finished_run, written_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 # What random networks write often reaches its limit, which these tests are not about.

@@ -17,9 +17,9 @@ from dragoman.decoding import (
     score_stepwise,
     score_targets,
 )
-from tests.fakes import SYMBOLS, PrefixNetwork, Sources, rectangle
+from tests.fake_models import SYMBOLS, PrefixNetwork, Sources, rectangle
 from tests.plain_beam_search import plain_beam_search
-from tests.searching import beam_search, greedy, penalty_options, search
+from tests.tensor_search import beam_search, greedy, penalty_options, search
 
 PRIMES = [1, 2, 3, 5, 7]
 penalties = st.one_of(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.decoding.mbr import choose_hypotheses, pairwise_bleu
-from tests.fakes import PrefixNetwork, Sources
-from tests.searching import beam_search, penalty_options
+from tests.fake_models import PrefixNetwork, Sources
+from tests.tensor_search import beam_search, penalty_options
 
 outputs = st.lists(st.lists(st.integers(4, 8), max_size=9), min_size=1, max_size=6)
 penalties = st.sampled_from(

@@ -22,11 +22,11 @@ from dragoman.models.source_trees import with_trees
 from dragoman.nn import attention
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.shapes import Structure
-from tests.fakes import SYMBOLS, rectangle
-from tests.networks import NO_DROPOUT, random_transformer
-from tests.searching import beam_search, search
+from tests.attention_variants import PATTERNS, SCORES
+from tests.fake_models import SYMBOLS, rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+from tests.tensor_search import beam_search, search
 from tests.trees import Parsed, parsed, structure_of
-from tests.variants import PATTERNS, SCORES
 
 VOCABULARY = 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}

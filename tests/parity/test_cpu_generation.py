@@ -10,7 +10,7 @@ from dragoman.inference import Completion, GenerationWarning, Generator
 from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import load_torch_model
-from tests.finished_runs import PAIRS, finished_writer
+from tests.untrained_runs import PAIRS, finished_writer
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 

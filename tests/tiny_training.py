@@ -21,7 +21,7 @@ from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.optimizers import build_optimizer
 from dragoman.training.step import LossFunction, TrainableSeq2Seq
 from dragoman.training.trainer import TrainingState, Validator, train
-from tests.fakes import SYMBOLS, rectangle
+from tests.fake_models import SYMBOLS, rectangle
 
 CPU = torch.device("cpu")
 VOCABULARY = 19

@@ -21,7 +21,7 @@ from dragoman.training.losses import causal_lm_loss
 from dragoman.training.optimizers import AdamConfig, build_optimizer
 from dragoman.training.schedules import CosineSchedule
 from dragoman.training.trainer import TrainingState, Validator, train
-from tests.learners import CPU
+from tests.tiny_training import CPU
 
 KEYS, VALUES = range(4, 16), range(16, 28)
 PAIRS = range(3, 7)
