@@ -1,7 +1,7 @@
-"""Write docs/reference/configuration.md from the configuration models; `--check` only says whether it is current.
+"""Write docs/reference/configuration.md from the configuration models; `--check` only compares.
 
-Every `Config` reachable from the tasks of `dragoman.runs.config` is shown where its key stands: a table of keys,
-and a table a kind where one of several kinds is chosen. What several tasks have alike is shown with the first of them.
+Each group of keys has a section with a table of its keys; a group of several kinds has one table per kind. A group
+that several tasks share is shown with the first of these tasks.
 """
 
 import sys
@@ -24,31 +24,33 @@ INTRODUCTION = f"""# Configuration
 
 <!-- Written by `{COMMAND}` from the configuration models; edits here are lost. -->
 
-Every key of a configuration file, with its default. A file gives the keys that differ; `--set key=value` on the command
-line overrides any of them, for example `--set training.seed=2`. The key `task` says what the run is about; without it,
-that is translation. The key `preset` lays a file over the choices of a preset, whose names follow. Where a group offers
-several kinds, its key `kind` says which one is meant, and only the keys of that kind may stand beside it; where `kind`
-is left out, that of the default is meant. The configuration that a run was trained with, defaults written out, is in
-its `config.yaml`.
+All keys of a configuration file, with their defaults. A file contains only the keys that differ from their defaults.
+
+- `--set key=value` on the command line overrides any key, for example `--set training.seed=2`.
+- The key `task` selects the task. The default is `translation`.
+- The key `preset` selects a preset; the file then overrides the values of the preset.
+- A group with several kinds is selected by its key `kind`, and accepts the keys of that kind only. Without `kind`, the
+  group has the kind of its default.
+- The file `config.yaml` of a run holds the complete configuration of its training, with all defaults.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
-PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
+PLAIN = {int: "integer", float: "number", str: "string", bool: "`true` or `false`", Path: "path"}
 
 
 @dataclass
 class Shown:
-    """What was shown already, so that it need not be shown again."""
+    """The groups that the page contains already."""
 
     task: str = ""
-    """Of which task it is being shown now."""
+    """The task whose section is being written."""
     groups: dict[tuple[str, tuple[type[Config], ...]], str] = field(default_factory=dict)
-    """The task with which the groups of a key were shown."""
+    """From a key and its groups to the task in whose section they are shown."""
 
 
 def page(tasks: Mapping[str, type[Config]], presets: Mapping[str, Sequence[str]]) -> str:
-    """The whole page: the presets with the tasks that they are for, then every task."""
+    """Return the page: a table of presets with their tasks, then a section per task."""
     shown = Shown()
-    parts = [INTRODUCTION, "| preset | for task |", "| --- | --- |"]
+    parts = [INTRODUCTION, "| preset | tasks |", "| --- | --- |"]
     parts += [f"| `{name}` | {_listed(of)} |" for name, of in presets.items()]
     for name, root in tasks.items():
         shown.task = name
@@ -57,12 +59,12 @@ def page(tasks: Mapping[str, type[Config]], presets: Mapping[str, Sequence[str]]
 
 
 def reference(root: type[Config]) -> str:
-    """The page of one group alone."""
+    """Return the page of a single group."""
     return "\n".join([INTRODUCTION, *_group(root, "", Shown())])
 
 
 def _group(kind: type[Config], path: str, shown: Shown, *, within: str = "") -> Iterator[str]:
-    """The table of a group's keys, then the groups below it; `within` names the kind that they are below."""
+    """Yield the table of a group's keys, then its nested groups; `within` is the kind of the enclosing group."""
     if kind.__doc__:
         yield f"{_paragraphs(kind.__doc__)}\n"
     fields = {name: one for name, one in kind.model_fields.items() if name not in ("kind", "task")}
@@ -79,7 +81,7 @@ def _below(key: str, annotation: Any, shown: Shown, *, within: str) -> Iterator[
     yield f"## {key}{within}\n"
     before = shown.groups.setdefault((key, tuple(groups)), shown.task)
     if before != shown.task:
-        yield f"As for task {before}.\n"
+        yield f"See task {before}.\n"
     elif len(groups) == 1:
         yield from _group(groups[0], key, shown, within=within)
     else:
@@ -112,13 +114,13 @@ def _value(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """An annotation in words, with the limits that stand inside it."""
+    """Describe an annotation in words, with the limits in its metadata."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     kinds = kinds_of(annotation)
     if kinds:
-        return "a group, " + (f"`kind: {kinds[0]}`" if len(kinds) == 1 else f"one kind of {_listed(kinds)}")
+        return f"group of kind {_listed(kinds)}"
     if is_config(annotation):
-        return "a group"
+        return "group"
     if origin is typing.Annotated:
         return " ".join(filter(None, [_type(arguments[0]), _limits(arguments[1:])]))
     if origin is typing.Literal:
@@ -126,14 +128,15 @@ def _type(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join("`null`" if argument is types.NoneType else _type(argument) for argument in arguments)
     if origin in (list, tuple):
-        return f"list of: {_type(arguments[0])}"
+        first, space, rest = _type(arguments[0]).partition(" ")
+        return f"list of {first}{'s' if first.isalpha() else ''}{space}{rest}"
     if origin is dict:
-        return f"mapping to: {_type(arguments[1])}"
+        return f"mapping from string to {_type(arguments[1])}"
     return PLAIN.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _limits(metadata: Sequence[Any]) -> str:
-    """What pydantic checks beyond the type; nested limits such as those of `Field` lie inside `metadata` in turn."""
+    """Describe the constraints that pydantic checks; a `FieldInfo` nests further metadata."""
     signs = [
         f"{sign} {getattr(limit, name)}"
         for limit in metadata
@@ -154,7 +157,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """A default as it would stand in a configuration file, on one line."""
+    """Format a default as YAML on one line."""
     if isinstance(value, list | tuple):
         value = [item.model_dump(mode="json") if isinstance(item, Config) else item for item in value]
     text = yaml.safe_dump(str(value) if isinstance(value, Path) else value, default_flow_style=True, width=1000)
@@ -166,12 +169,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _paragraphs(docstring: str) -> str:
-    """A docstring without the indentation of its later lines."""
+    """Remove the indentation of a docstring."""
     return "\n".join(line.strip() for line in docstring.strip().splitlines())
 
 
 def committed() -> str:
-    """The page as it must lie in the repository."""
+    """Return the page that belongs in the repository."""
     from dragoman.runs.presets import PRESETS
     from dragoman.tasks.config import TASK_CONFIGS
 
@@ -179,7 +182,7 @@ def committed() -> str:
 
 
 def main() -> int:
-    """Write the page, or check it; the exit code."""
+    """Write the page, or compare it; return the exit code."""
     text = committed()
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text, encoding="utf-8")
@@ -187,7 +190,7 @@ def main() -> int:
         return 0
     if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{TARGET}: is not what the models say; write it anew with: {COMMAND}", file=sys.stderr)
+    print(f"{TARGET} does not match the configuration models. Run: {COMMAND}", file=sys.stderr)
     return 1
 
 

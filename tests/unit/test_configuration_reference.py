@@ -1,4 +1,4 @@
-"""The configuration reference: how it is made, and that the committed page is what the models say now."""
+"""Generator of the configuration reference; the committed page is up to date."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -56,8 +56,8 @@ The whole.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |
-| `name` | text | *required* | what it is called |
-| `inner` | a group | see below |  |
+| `name` | string | *required* | what it is called |
+| `inner` | group | see below |  |
 
 ## inner
 
@@ -65,10 +65,10 @@ What lies inside.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |
-| `schedule` | a group, one kind of `warm`, `flat` | `kind: warm` |  |
+| `schedule` | group of kind `warm`, `flat` | `kind: warm` |  |
 | `clip` | number > 0, ≤ 7 or `null` | `null` | bound, a \\| b |
-| `choice` | `a`, `b` or whole number | `a` |  |
-| `paths` | list of: path | `[]` |  |
+| `choice` | `a`, `b` or integer | `a` |  |
+| `paths` | list of paths | `[]` |  |
 
 ## inner.schedule
 
@@ -78,7 +78,7 @@ A climb.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |
-| `steps` | whole number > 0 | `5` | updates of it |
+| `steps` | integer > 0 | `5` | updates of it |
 
 ### inner.schedule: {kind: flat}
 
@@ -88,11 +88,11 @@ No further keys.
 """
 
 
-def test_groups_kinds_limits_and_defaults_are_written_out(generate):
+def test_reference_lists_groups_kinds_limits_and_defaults(generate):
     assert generate.reference(Outer).removeprefix(generate.INTRODUCTION).strip() == EXPECTED.strip()
 
 
-def test_what_tasks_have_alike_is_shown_once(generate):
+def test_groups_shared_by_tasks_appear_once(generate):
     class Other(Config):
         """Another whole."""
 
@@ -102,10 +102,10 @@ def test_what_tasks_have_alike_is_shown_once(generate):
     assert "| `small` | `first` |" in page
     assert page.index("# task: first") < page.index("## inner.schedule") < page.index("# task: second")
     assert page.count("## inner.schedule") == 3  # and one a kind
-    assert page.rstrip().endswith("## inner\n\nAs for task first.")
+    assert page.rstrip().endswith("## inner\n\nSee task first.")
 
 
-def test_a_group_below_one_of_several_kinds_says_which(generate):
+def test_group_of_one_kind_names_the_kind(generate):
     class Slow(Config):
         """Slow."""
 
@@ -120,8 +120,8 @@ def test_a_group_below_one_of_several_kinds_says_which(generate):
     assert "## pace.inner of {kind: slow}" in generate.reference(Root)
 
 
-def test_the_committed_page_is_what_the_models_say(generate):
-    assert generate.TARGET.read_text(encoding="utf-8") == generate.committed(), "write it anew: make docs"
+def test_committed_page_is_current(generate):
+    assert generate.TARGET.read_text(encoding="utf-8") == generate.committed(), "run: make docs"
 
 
 def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
@@ -134,7 +134,7 @@ def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:
             yield from undescribed(group, f"{prefix}{name}.")
 
 
-def test_every_key_says_what_it_means():
+def test_every_key_has_a_description():
     from dragoman.tasks.config import TASK_CONFIGS
 
     assert sorted({key for settings in TASK_CONFIGS.values() for key in undescribed(settings)}) == []
