@@ -1,4 +1,4 @@
-"""`python -m dragoman`: the command, where no console script is on the path."""
+"""`python -m dragoman`: the command line without a console script on the path."""
 
 from dragoman.cli.main import main
 
