@@ -22,8 +22,6 @@ from dragoman.cli.options import (
 
 if TYPE_CHECKING:
     from dragoman.profiling.plan import Plan
-    from dragoman.runs.config import read_settings
-    from dragoman.runs.train import corpus_settings, resolve_experiment
 
 
 def plan(
@@ -62,7 +60,9 @@ def plan(
     from dragoman.profiling.memory import size_of
     from dragoman.profiling.plan import to_tree
     from dragoman.runs.batch_tokens import plan_training
+    from dragoman.runs.config import read_settings
     from dragoman.runs.environment import choose_device, describe_device
+    from dragoman.runs.train import corpus_settings, resolve_experiment
 
     available = None if memory is None else size_of(memory)
     chosen = choose_device(device)
