@@ -1,4 +1,4 @@
-"""Looks to hand to a pattern: dense attention with a bias that tells every distance apart, and one that keeps count."""
+"""Attention functions for tests of sparse patterns: a dense one with a bias per distance, and one that counts pairs."""
 
 from dataclasses import dataclass, field
 
@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 
-def dense_look(
+def dense_attention(
     query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
 ) -> Tensor:
-    """The equation with explicit sums; where distances are told, each adds a number of its own to the score."""
+    """Compute attention with explicit sums; a given distance adds its own number to the score."""
     key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     scores = torch.einsum("rhqw,rhkw->rhqk", query, key) / query.shape[3] ** 0.5
     seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
@@ -24,8 +24,8 @@ def dense_look(
 
 
 @dataclass
-class CountingLook:
-    """Dense attention without distances that notes how many pairs of a query and a key it was asked for."""
+class CountingAttention:
+    """Dense attention without distances that counts the query-key pairs it computes."""
 
     calls: list[tuple[int, int, int]] = field(default_factory=list)
     """Rows, queries and keys of each call."""
@@ -34,7 +34,7 @@ class CountingLook:
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
     ) -> Tensor:
         self.calls.append((query.shape[0], query.shape[2], key.shape[2]))
-        return dense_look(query, key, value, mask=mask, causal=False, past_length=None)
+        return dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
 
     @property
     def pairs(self) -> int:
@@ -52,7 +52,7 @@ def inputs(
     value_size: int = 7,
     seed: int = 0,
 ) -> list[Tensor]:
-    """Queries, keys and values in double precision that want gradients."""
+    """Return queries, keys and values in double precision that require gradients."""
     generator = torch.Generator().manual_seed(seed)
     key_heads, keys = key_heads or heads, keys or queries
     shapes = [(heads, queries, width), (key_heads, keys, width), (key_heads, keys, value_size)]

@@ -1,6 +1,6 @@
-"""Every attention that can be configured: scores, positions and patterns, and which of them go together.
+"""All attention configurations: scores, positions and patterns, and the combinations that are allowed.
 
-The table is written down here by hand, so that the tests judge what the configuration refuses.
+The table is written by hand, so that the tests check what the configuration refuses.
 """
 
 from itertools import product
@@ -66,8 +66,8 @@ POSITIONS_BESIDE = dict.fromkeys(PATTERNS, tuple(POSITIONS)) | {
 OF_ENCODERS_ALONE = ("bigbird", "linformer")
 
 
-def goes_together(score: str, positions: str, pattern: str, *, masked: bool) -> bool:
-    """Whether a self-attention of these makes sense."""
+def is_valid_combination(score: str, positions: str, pattern: str, *, masked: bool) -> bool:
+    """Return whether a self-attention with these parts is allowed."""
     return (
         score in SCORES_BESIDE[positions]
         and positions in POSITIONS_BESIDE[pattern]
@@ -76,7 +76,7 @@ def goes_together(score: str, positions: str, pattern: str, *, masked: bool) -> 
 
 
 def every_combination() -> list[tuple[str, str, str, bool]]:
-    """Score, positions, pattern, and whether the future is masked."""
+    """Return all combinations of score, position, pattern and causality."""
     return list(product(SCORES, POSITIONS, PATTERNS, (False, True)))
 
 
@@ -88,9 +88,9 @@ def self_attentions(
     masked: bool,
     patterns: tuple[str, ...] = ("full", "sliding_window", "linformer"),
 ) -> SelfAttentionConfig:
-    """One that goes with the positions."""
-    scores = [name for name in SCORES if goes_together(name, positions, "full", masked=masked)]
-    some = [name for name in patterns if goes_together("dot", positions, name, masked=masked)]
+    """Draw a self-attention that is allowed with the positions."""
+    scores = [name for name in SCORES if is_valid_combination(name, positions, "full", masked=masked)]
+    some = [name for name in patterns if is_valid_combination("dot", positions, name, masked=masked)]
     return SelfAttentionConfig(
         score=SCORES[draw(st.sampled_from(scores))], pattern=PATTERNS[draw(st.sampled_from(some))]
     )
@@ -98,7 +98,7 @@ def self_attentions(
 
 @st.composite
 def attentions(draw: st.DrawFn) -> tuple[PositionsConfig, EncoderDecoderAttentionConfig]:
-    """Positions, and three attentions that go with them."""
+    """Draw positions and three attentions that are allowed with them."""
     kind = draw(st.sampled_from(list(POSITIONS)))
     return draw(st.sampled_from(POSITIONS[kind])), EncoderDecoderAttentionConfig(
         encoder=draw(self_attentions(kind, masked=False)),

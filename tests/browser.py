@@ -1,4 +1,4 @@
-"""A browser without a window, spoken to over a pipe: Chromium's DevTools protocol, without a library."""
+"""Headless Chromium, driven over a pipe by the DevTools protocol, without a library."""
 
 import base64
 import itertools
@@ -17,7 +17,7 @@ FROM_HERE, TO_HERE = 3, 4
 
 
 def chromium() -> str | None:
-    """The program, where there is one."""
+    """Return the path of the browser, or None."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
@@ -29,7 +29,7 @@ class Browser:
         self._answers, answers = os.pipe()
 
         def plumb() -> None:
-            """Both ends at the numbers where Chromium looks for them, whatever they were before."""
+            """Move both pipes to the file descriptors that Chromium reads."""
             spare = [os.dup(commands), os.dup(answers)]
             os.dup2(spare[0], FROM_HERE)
             os.dup2(spare[1], TO_HERE)
@@ -57,7 +57,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """The answer to one command."""
+        """Return the response to one command."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": arguments}
         session = getattr(self, "_session", None)
@@ -68,7 +68,7 @@ class Browser:
         return answer["result"]
 
     def open(self, page: Path, *, width: int = 1180, height: int = 900, dark: bool = False, scale: float = 1.0) -> None:
-        """Load a file in a window of this size."""
+        """Load a file in a window of the given size."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False
         )
@@ -79,7 +79,7 @@ class Browser:
             pass
 
     def value(self, expression: str) -> Any:
-        """What an expression is in the page."""
+        """Return the value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -88,13 +88,13 @@ class Browser:
         return str(self.value(f"document.querySelector({json.dumps(selector)}).textContent"))
 
     def point(self, x: float, y: float, *, press: bool = False) -> None:
-        """Move the mouse there, in pixels of the window, and click."""
+        """Move the mouse to window coordinates in pixels and click."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if press else ():
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def point_at(self, element: str, *, x: float | None = None, y: float | None = None, press: bool = False) -> None:
-        """Move the mouse to what a JavaScript expression gives, in its middle or at a place of it, and click."""
+        """Move the mouse to the element that a JavaScript expression returns, and click on it."""
         box = self.value(
             f"(() => {{ const e = {element}; e.scrollIntoView({{block: 'center', inline: 'center'}});"
             " const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"
@@ -131,7 +131,7 @@ class Browser:
 
 @contextmanager
 def browser(program: str, profile: Path) -> Iterator[Browser]:
-    """A browser for the time of the block."""
+    """Start a browser that closes at the end of the block."""
     one = Browser(program, profile)
     try:
         yield one

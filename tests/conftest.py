@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests may use."""
+"""Fixtures for all tests."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ install_import_hook([f"dragoman.{package}" for package in TENSOR_PACKAGES], CHEC
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real corpora beside the checkout, or `DRAGOMAN_DATA`; a checkout without it skips."""
+    """Return the folder of real corpora next to the checkout, or `DRAGOMAN_DATA`; skip the test if it is absent."""
     folder = corpora()
     if not folder.is_dir():
         pytest.skip(f"no corpora at {folder}; set DRAGOMAN_DATA to their folder")

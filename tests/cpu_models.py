@@ -1,4 +1,4 @@
-"""Models of the compiled core beside the PyTorch models they are made from."""
+"""Random models for the CPU library and for PyTorch with the same weights."""
 
 import random
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ POSITIONS: list[PositionsConfig] = [
 
 @st.composite
 def stacks(draw: st.DrawFn) -> dict[str, Any]:
-    """What both kinds of Transformer choose, of what the core accepts."""
+    """Draw the options that both kinds of Transformer have and that the CPU library supports."""
     positions = draw(st.sampled_from(POSITIONS))
     heads, groups = draw(st.sampled_from([(1, None), (3, None), (6, 2), (6, 1), (5, 5)]))
     head_sizes = [2, 6, 14, 22] if isinstance(positions, RotaryConfig) else [2, 3, 7, 11, 17, 33]
@@ -76,7 +76,7 @@ scores: st.SearchStrategy[ScoreConfig] = st.sampled_from([DotConfig(), ScaledDot
 
 @st.composite
 def kept_heads(draw: st.DrawFn, stack: dict[str, Any], layers: int) -> KeptHeads | None:
-    """All heads, or those that pruning left in each layer; heads that share their keys stay or leave together."""
+    """Draw all heads, or the heads left by pruning; heads that share keys stay or leave together."""
     if draw(st.booleans()):
         return None
     groups = stack["num_kv_heads"] or stack["num_heads"]
@@ -90,7 +90,7 @@ Kind = TypeVar("Kind", bound=AnyConfig)
 
 
 def of_kind(kind: type[Kind], **choices: Any) -> Kind:
-    """The configuration; the type checker looks at items by chance, which is no chance of the strategy's."""
+    """Return the configuration of a model kind; the type checker samples items, so it cannot check the strategy."""
     before = random.getstate()
     try:
         return kind(**choices)
@@ -131,8 +131,8 @@ def causal_configs(draw: st.DrawFn) -> DecoderOnlyConfig:
 Network = EncoderDecoderTransformer | DecoderOnlyTransformer
 
 
-def network_of(config: AnyConfig, seed: int = 0) -> Network:
-    """A PyTorch model whose weights are all random."""
+def random_model(config: AnyConfig, seed: int = 0) -> Network:
+    """Return a PyTorch model whose weights are all random."""
     if isinstance(config, DecoderOnlyConfig):
         return random_causal(config, vocabulary=VOCABULARY, seed=seed)
     return random_transformer(
@@ -140,8 +140,8 @@ def network_of(config: AnyConfig, seed: int = 0) -> Network:
     )
 
 
-def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
-    """One whose numbers stay at the scale of trained models: as training begins, with every weight moved a little."""
+def initialized_model(config: AnyConfig, seed: int = 0) -> Network:
+    """Return a model at the scale of trained ones: initialized, with every weight moved a little."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if isinstance(config, DecoderOnlyConfig):
@@ -156,14 +156,14 @@ def mild_network_of(config: AnyConfig, seed: int = 0) -> Network:
 
 
 def source_vocabulary(config: AnyConfig) -> int:
-    """Tokens that `encode` knows."""
+    """Return the number of tokens that `encode` accepts."""
     if isinstance(config, DecoderOnlyConfig) or config.tie_embeddings == "all":
         return VOCABULARY
     return SOURCE_VOCABULARY
 
 
-def described(config: AnyConfig) -> dict[str, Any]:
-    """The configuration as the core is given it."""
+def cpu_config(config: AnyConfig) -> dict[str, Any]:
+    """Return the configuration in the form that the CPU library reads."""
     if isinstance(config, DecoderOnlyConfig):
         return {**config.model_dump(), "vocabulary": VOCABULARY}
     sizes = {"source_vocabulary": source_vocabulary(config), "target_vocabulary": VOCABULARY}
@@ -171,17 +171,17 @@ def described(config: AnyConfig) -> dict[str, Any]:
 
 
 def arrays(network: nn.Module) -> dict[str, np.ndarray]:
-    """Every weight by its first name, as a run stores it."""
+    """Return every weight by its first name, as a run stores it."""
     return {name: parameter.detach().numpy() for name, parameter in network.named_parameters()}
 
 
-def compiled(config: AnyConfig, network: nn.Module, **options: Any) -> Any:
-    """The same model in the core, of one thread unless said otherwise."""
-    return cpu.Model(described(config), arrays(network), **{"compute_type": "float32", "num_threads": 1, **options})
+def cpu_model(config: AnyConfig, network: nn.Module, **options: Any) -> Any:
+    """Return the same model in the CPU library, with one thread by default."""
+    return cpu.Model(cpu_config(config), arrays(network), **{"compute_type": "float32", "num_threads": 1, **options})
 
 
-def rectangle(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Padded ids and their lengths; padding is a real word, which must make no difference."""
+def padded_batch(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return padded ids and lengths. The padding is a real token, which must not change results."""
     width = max(len(row) for row in rows)
     ids = np.array([[*row, *[1] * (width - len(row))] for row in rows], dtype=np.int32)
     return ids, np.array([len(row) for row in rows], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Networks small enough to reason about, for tests of what stands on the protocols of `dragoman.models.protocols`."""
+"""Models small enough to reason about, for tests of code that uses `dragoman.models.protocols`."""
 
 import math
 import random
@@ -16,7 +16,7 @@ SYMBOLS = SpecialSymbols()
 
 @dataclass(frozen=True)
 class Sources:
-    """The memory of a `PrefixNetwork`: the sources as they are."""
+    """Encoder memory of a `PrefixNetwork`: the source ids."""
 
     ids: tuple[tuple[int, ...], ...]
 
@@ -33,7 +33,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """The state of a `PrefixNetwork`: what each hypothesis was given so far."""
+    """Decoder state of a `PrefixNetwork`: the tokens of each hypothesis so far."""
 
     ids: tuple[tuple[tuple[int, ...], ...], ...]
 
@@ -49,11 +49,11 @@ class Prefixes:
 
 
 @dataclass(frozen=True)
-class PrefixNetwork:
-    """A random network: its logits depend on the whole prefix and on the source, by a seeded generator.
+class PrefixModel:
+    """Random model whose logits depend on the whole prefix and the source, by a seeded generator.
 
-    With `levels`, logits are drawn from so many numbers only, so that ties are common. `end_bias` makes ends likely.
-    `words` real tokens follow the four special ones.
+    With `levels`, logits take only that many values, so that ties are common. `end_bias` makes EOS likely. `words` real
+    tokens follow the four special symbols.
     """
 
     words: int = 3
@@ -67,7 +67,7 @@ class PrefixNetwork:
         return 4 + self.words
 
     def logits(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
-        """Of what follows a prefix, which begins with the begin symbol."""
+        """Return the logits after a prefix, which begins with BOS."""
         key = (tuple(source), tuple(prefix))
         if key not in self._seen:
             self._seen[key] = self._drawn(random.Random(repr((self.seed, key))))
@@ -81,7 +81,7 @@ class PrefixNetwork:
         return values
 
     def log_probs(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
-        """Of what follows a prefix, by the definition, in double precision."""
+        """Return the log-probabilities after a prefix by definition, in double precision."""
         logits = self.logits(source, prefix)
         normaliser = math.log(math.fsum(math.exp(logit) for logit in logits))
         return [logit - normaliser for logit in logits]
@@ -107,7 +107,7 @@ class PrefixNetwork:
         return torch.tensor(logits), grown
 
     def hidden(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        """The logits themselves: `unembed` changes nothing."""
+        """Return the logits themselves: `unembed` is the identity."""
         rows = zip(self.encode(source, source_lengths).ids, target.tolist(), strict=True)
         return torch.tensor([[self.logits(ids, row[: n + 1]) for n in range(len(row))] for ids, row in rows])
 
@@ -116,10 +116,10 @@ class PrefixNetwork:
 
 
 @dataclass(frozen=True)
-class TextNetwork:
-    """A `PrefixNetwork` without sources, which goes on with texts; it fails where it is shown more than it knows."""
+class TextModel:
+    """A `PrefixNetwork` without sources that continues texts; it raises if a prefix exceeds its context."""
 
-    network: PrefixNetwork = field(default_factory=PrefixNetwork)
+    network: PrefixModel = field(default_factory=PrefixModel)
     max_length: int | None = None
 
     def encode(self, prompt: Tensor, lengths: Tensor) -> Sources:
@@ -136,7 +136,7 @@ class TextNetwork:
         return logits, grown
 
     def hidden(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
-        """The logits themselves: `unembed` changes nothing."""
+        """Return the logits themselves: `unembed` is the identity."""
         assert tokens.shape[1] <= (self.max_length or tokens.shape[1])
         rows = tokens.tolist()
         return torch.tensor([[self.network.logits((), row[: n + 1]) for n in range(len(row))] for row in rows])

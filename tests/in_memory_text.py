@@ -1,4 +1,4 @@
-"""Texts as ids in memory, for tests of what is learnt from running text."""
+"""Token ids in memory, for tests of language modeling."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ def ragged(texts: Sequence[Sequence[int]]) -> RaggedArray:
 
 
 def packed(texts: Sequence[Sequence[int]]) -> list[int]:
-    """The packed text by its definition."""
+    """Return the packed text by definition."""
     return [index for text in texts for index in (BOS, *text, EOS)]
 
 
 def one_epoch(stream: EpochStream[TextBatch]) -> list[TextBatch]:
-    """All batches up to the next epoch."""
+    """Return all batches up to the next epoch."""
     number, batches = stream.position["epoch"], []
     while stream.position["epoch"] == number:
         batches.append(next(stream))
@@ -29,7 +29,7 @@ def one_epoch(stream: EpochStream[TextBatch]) -> list[TextBatch]:
 
 
 def predictions(batch: TextBatch) -> list[tuple[int, int, int]]:
-    """Of each place of windows that counts: its place in the packed text, its token and what is expected of it."""
+    """Return, for each position that counts in the loss, its index in the packed text, its token and its target."""
     found = []
     for row, start in enumerate(batch.rows.tolist()):
         for column in batch.loss_mask[row].nonzero()[:, 0].tolist():

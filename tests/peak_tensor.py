@@ -1,4 +1,4 @@
-"""The largest memory that a tensor of a computation takes."""
+"""Measure the largest tensor memory of a computation."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class Largest(TorchDispatchMode):
-    """Inside, `bytes` is the largest storage of what any operation returned, those of backward included.
+class PeakTensor(TorchDispatchMode):
+    """Context whose `bytes` is the largest storage that any operation returns, backward included.
 
-    A view counts as what it looks at.
+    A view counts as the storage it refers to.
     """
 
     bytes = 0

@@ -1,6 +1,6 @@
-"""Our Transformer as Hugging Face's Pegasus, with the same weights.
+"""Export of our Transformer to Hugging Face's Pegasus with the same weights.
 
-Pegasus stores sinusoidal positions in another order: sines first, then cosines. The residual stream is permuted to that
+Pegasus orders sinusoidal positions differently: sines first, then cosines. The residual stream is permuted to that
 order, which changes no result.
 """
 

@@ -1,4 +1,4 @@
-"""Small networks whose weights are all random: biases, norms and positions too, which building leaves plain."""
+"""Small models whose weights are all random, biases, norms and positions included."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,21 +19,21 @@ M = TypeVar("M", bound=nn.Module)
 def random_transformer(
     config: EncoderDecoderConfig, *, source_vocabulary: int, target_vocabulary: int, seed: int = 0
 ) -> EncoderDecoderTransformer:
-    """In evaluation mode; the ambient generator is left as it was."""
+    """Return a model in evaluation mode; the ambient generator stays unchanged."""
     sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
-    return stirred(lambda: build_encoder_decoder(config, **sizes), seed)
+    return randomized(lambda: build_encoder_decoder(config, **sizes), seed)
 
 
 def random_causal(config: DecoderOnlyConfig, *, vocabulary: int, seed: int = 0) -> DecoderOnlyTransformer:
-    return stirred(lambda: build_decoder_only(config, vocabulary=vocabulary), seed)
+    return randomized(lambda: build_decoder_only(config, vocabulary=vocabulary), seed)
 
 
 def random_encoder(config: EncoderOnlyConfig, *, vocabulary: int, seed: int = 0) -> EncoderOnlyTransformer:
-    return stirred(lambda: build_encoder_only(config, vocabulary=vocabulary), seed)
+    return randomized(lambda: build_encoder_only(config, vocabulary=vocabulary), seed)
 
 
-def stirred(build: Callable[[], M], seed: int) -> M:
-    """What is built, every parameter moved at random."""
+def randomized(build: Callable[[], M], seed: int) -> M:
+    """Build a module and move every parameter at random."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = build()

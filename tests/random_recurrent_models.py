@@ -1,4 +1,4 @@
-"""Small recurrent networks whose weights are all random, biases too, and every way in which one can be configured."""
+"""Small recurrent models whose weights are all random, and all their configurations."""
 
 import torch
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")
 def random_recurrent(
     config: RecurrentConfig, *, source_vocabulary: int, target_vocabulary: int, seed: int = 0
 ) -> RecurrentEncoderDecoder:
-    """In evaluation mode; the ambient generator is left as it was."""
+    """Return a model in evaluation mode; the ambient generator stays unchanged."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = build_recurrent_model(config, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
@@ -29,7 +29,7 @@ def random_recurrent(
 
 @st.composite
 def recurrent_configs(draw: st.DrawFn) -> RecurrentConfig:
-    """Sizes are primes, or twice a prime where they are halved."""
+    """Draw a configuration. Sizes are primes, or twice a prime if the model halves them."""
     attention = ATTENTIONS[draw(st.sampled_from(list(ATTENTIONS)))]
     tie = draw(st.sampled_from(["all", "target", "none"]))
     if attention.kind in OF_ONE_SIZE or draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""The equations of a Transformer written out one after another: slow twins of the modules that hold its parameters."""
+"""Slow reference implementations of the Transformer's equations."""
 
 import math
 
@@ -10,13 +10,13 @@ from dragoman.nn.feed_forward import FeedForward
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """$W x + b$."""
+    """Return $W x + b$."""
     product = torch.einsum("...i,oi->...o", x, layer.weight)
     return product if layer.bias is None else product + layer.bias
 
 
-def normalised(norm: nn.Module, x: Tensor) -> Tensor:
-    """Zero mean and unit variance along the last axis, then scale and shift; without mean and shift for RMSNorm."""
+def normalized(norm: nn.Module, x: Tensor) -> Tensor:
+    """Normalize the last axis to zero mean and unit variance, scale and shift; RMSNorm has no mean and no shift."""
     if isinstance(norm, nn.Identity):
         return x
     if isinstance(norm, nn.RMSNorm):
@@ -26,8 +26,8 @@ def normalised(norm: nn.Module, x: Tensor) -> Tensor:
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
 
 
-def heads_attended(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
-    """$softmax(q k / \\sqrt{d_k}) v$ for one row, head and query after another, over the list of allowed keys."""
+def attend_heads(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -> Tensor:
+    r"""Return $softmax(q k / \sqrt{d_k}) v$ for each row, head and query over its list of allowed keys."""
     query, key, value = query.detach(), key.detach(), value.detach()
     rows, heads, queries, head_size = query.shape
     groups = heads // key.shape[1]
@@ -46,7 +46,7 @@ def heads_attended(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor) -
 
 
 def attention(layer: MultiHeadAttention, x: Tensor, seen: Tensor, allowed: Tensor) -> Tensor:
-    """Heads side by side in the width of the projections, attended, concatenated and projected."""
+    """Project the inputs, attend with each head, concatenate the heads and project the result."""
 
     def split(projected: Tensor) -> Tensor:
         return torch.stack(projected.split(layer.head_size, dim=-1), dim=1)
@@ -56,12 +56,12 @@ def attention(layer: MultiHeadAttention, x: Tensor, seen: Tensor, allowed: Tenso
         split(linear(layer.key, seen)),
         split(linear(layer.value, seen)),
     )
-    attended = heads_attended(query, key, value, allowed)
+    attended = attend_heads(query, key, value, allowed)
     return linear(layer.output, torch.cat(list(attended.unbind(dim=1)), dim=-1))
 
 
-def activated(x: Tensor, name: str) -> Tensor:
-    """ReLU max(0, x), GELU x Phi(x), SiLU x / (1 + exp(-x))."""
+def activate(x: Tensor, name: str) -> Tensor:
+    """Apply ReLU max(0, x), GELU x Phi(x) or SiLU x / (1 + exp(-x))."""
     match name:
         case "relu":
             return x * (x > 0)
@@ -74,8 +74,8 @@ def activated(x: Tensor, name: str) -> Tensor:
 
 
 def feed_forward(layer: FeedForward, x: Tensor) -> Tensor:
-    """$W_2 f(W_1 x)$, times the gate $W_3 x$ before the second map where there is one."""
-    hidden = activated(linear(layer.inner, x), layer.activation)
+    """Return $W_2 f(W_1 x)$, with the gate $W_3 x$ as a factor before the second map if there is one."""
+    hidden = activate(linear(layer.inner, x), layer.activation)
     if layer.gate is not None:
         hidden = hidden * linear(layer.gate, x)
     return linear(layer.outer, hidden)

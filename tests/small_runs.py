@@ -1,4 +1,4 @@
-"""Trainings that take seconds: a corpus in a made-up language, the smallest of models, and the command as a process."""
+"""Trainings that take seconds: a small corpus in an invented language, a tiny model, and the command as a process."""
 
 import hashlib
 import os
@@ -48,14 +48,14 @@ def write_corpus(folder: Path, *, pairs: int = 300, seed: int = 1, name: str = "
     return paths
 
 
-def settings(**changed: object) -> list[str]:
-    """The options that make a training small; keys are written with `__` for the dot."""
+def small_options(**changed: object) -> list[str]:
+    """Return the options of a small training; `__` in a key stands for the dot."""
     chosen = SMALLEST | {key.replace("__", "."): value for key, value in changed.items()}
     return [part for key, value in chosen.items() if value is not None for part in ("--set", f"{key}={value}")]
 
 
 def environment(folder: Path, *, threads: int = 1) -> dict[str, str]:
-    """For a process that keeps its stores in `folder` and leaves the machine to others."""
+    """Return an environment for a process that caches in `folder` and uses few resources."""
     machine = {"OMP_NUM_THREADS": str(threads)}
     return os.environ | machine | {"DRAGOMAN_CACHE": str(folder / "cache"), "COLUMNS": "200"}
 
@@ -72,7 +72,7 @@ def dragoman(*arguments: object, cwd: Path, timeout: float = 120) -> subprocess.
 
 
 def hashes(folder: Path, *, without: Sequence[str] = ("cache",)) -> dict[str, str]:
-    """SHA-256 of every file below a folder, by relative path; folders are there with an empty one."""
+    """Return the SHA-256 of every file below a folder by relative path; folders have an empty hash."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         for path in sorted(folder.rglob("*"))

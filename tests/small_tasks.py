@@ -1,4 +1,4 @@
-"""Corpora of a few hundred examples for every task, and settings that train on them in a second or two."""
+"""Corpora of a few hundred examples for every task, and configurations that train on them in a second or two."""
 
 import json
 import random
@@ -16,7 +16,7 @@ TRAINING = {
 
 
 def write_texts(folder: Path) -> None:
-    """Everything below in one folder: pairs, running text, labelled texts, tagged sentences and questions."""
+    """Write all corpora into one folder: pairs, running text, labeled texts, tagged sentences and questions."""
     write_corpus(folder, pairs=149)
     sentences = (folder / "train.en").read_text(encoding="utf-8").splitlines()
     (folder / "running.txt").write_text("".join(f"{one}\n" for one in sentences), encoding="utf-8")
@@ -30,7 +30,7 @@ def write_texts(folder: Path) -> None:
 
 
 def questions(sentences: list[str]) -> list[dict[str, Any]]:
-    """What stands after a word, in a context of two sentences."""
+    """Return questions for the word that follows a given word, in a context of two sentences."""
     generator = random.Random(1)
     rows = []
     for first, second in zip(sentences[::2], sentences[1::2], strict=False):
@@ -43,8 +43,8 @@ def questions(sentences: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def settings_of(task: str, folder: Path) -> dict[str, Any]:
-    """A whole configuration tree; `pairs` is language modelling on prompts."""
+def config_of(task: str, folder: Path) -> dict[str, Any]:
+    """Return a whole configuration tree; `pairs` is language modeling on prompts."""
     common = {"task": task, "tokenizer": {"kind": "words"}, "training": TRAINING}
     match task:
         case "translation":

@@ -1,4 +1,4 @@
-"""Searches over models of tensors, with tensors as arguments."""
+"""Searches over PyTorch models with tensors as arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The loop's surroundings in small: a store of id sequences, a Transformer of one layer, and a judge."""
+"""A tiny training: a dataset of id sequences, a one-layer Transformer, and a validation function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def build_run(
     behind: bool = False,
     team: WorkerGroup = SINGLE_WORKER,
 ) -> TrainingState:
-    """A run at its beginning, or to go on with where `folder` holds its checkpoints."""
+    """Return a run at its start, or resumed from the checkpoints in `folder`."""
     pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
     network = build_network(model, seed=config.seed)
     return TrainingState(
@@ -65,7 +65,7 @@ def build_network(model: EncoderDecoderConfig, *, seed: int, vocabulary: int = V
 
 
 def batch_of(pairs: list[tuple[list[int], list[int]]], *, first: int = 0) -> Batch:
-    """The pairs side by side, as a store would give them; `first` is the index of the first pair there."""
+    """Return a batch of the pairs as a dataset would; `first` is the index of the first pair."""
     source, source_lengths = rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
     target, _ = rectangle([[SYMBOLS.bos, *target] for _, target in pairs])
     expected, target_lengths = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
@@ -79,8 +79,8 @@ def batch_of(pairs: list[tuple[list[int], list[int]]], *, first: int = 0) -> Bat
     )
 
 
-def judge_of(values: Iterable[float], *, higher_is_better: bool = True) -> Validator:
-    """A judge that gives these values, one a validation."""
+def validation_of(values: Iterable[float], *, higher_is_better: bool = True) -> Validator:
+    """Return a validation function that returns these values in order."""
     given = iter(values)
 
     def validate(_: nn.Module) -> Mapping[str, float]:
@@ -89,16 +89,16 @@ def judge_of(values: Iterable[float], *, higher_is_better: bool = True) -> Valid
     return Validator(validate, metric="quality", higher_is_better=higher_is_better)
 
 
-def judge_by(quality: Callable[[nn.Module], float]) -> Validator:
-    """A judge that looks at the weights."""
+def validation_by(quality: Callable[[nn.Module], float]) -> Validator:
+    """Return a validation function that reads the weights."""
     return Validator(lambda model: {"quality": quality(model)}, metric="quality", higher_is_better=True)
 
 
-INDIFFERENT = judge_by(lambda _: 0.0)
+INDIFFERENT = validation_by(lambda _: 0.0)
 
 
 def failing_at(objective: LossFunction, failing: Callable[[int], bool]) -> LossFunction:
-    """The objective, with a loss that is not a number whenever `failing` says so of how often it was called."""
+    """Return the objective with a NaN loss whenever `failing` is true of the number of calls."""
     calls = 0
 
     def failing_objective(model: TrainableSeq2Seq, batch: Batch) -> Loss:
@@ -120,7 +120,7 @@ def train_small(
     interrupted: Callable[[], bool] = lambda: False,
     team: WorkerGroup = SINGLE_WORKER,
 ) -> list[Event]:
-    """Train, and return what was told."""
+    """Train, and return the reported events."""
     events: list[Event] = []
     train(
         run,

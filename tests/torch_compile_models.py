@@ -1,4 +1,5 @@
-"""Networks under PyTorch's tracer, which cannot follow the shape checks that tests switch on: a process of its own.
+"""Check models under `torch.compile` in a process of its own, because the tracer cannot follow the shape checks of
+tests.
 
 python -m tests.torch_compile_models
 """
@@ -50,10 +51,10 @@ def batch(name: str, rows: int, width: int) -> tuple[Tensor, ...]:
     return (tokens, lengths) if name == "reader" else (tokens, lengths, torch.randint(4, WORDS, (rows, width + 2)))
 
 
-def apart(name: str) -> float:
-    """How far hidden states and gradients of a network and of what became of it are apart at most.
+def largest_difference(name: str) -> float:
+    """Return the largest difference of hidden states and gradients between a model and its compiled form.
 
-    Raises where it cannot be compiled whole, or has to be compiled again for another shape.
+    Raises if the model does not compile as one graph or compiles again for another shape.
     """
     torch.manual_seed(7)
     network = NETWORKS[name]().train()
@@ -62,16 +63,19 @@ def apart(name: str) -> float:
     with torch._dynamo.config.patch(error_on_recompile=True):
         given = [batch(name, rows, width) for rows, width in SHAPES]
         with without_cpu_ops():  # whose operations the compiler was given
-            pairs = [(learnt(whole, network, one), learnt(network.hidden, network, one)) for one in given]
+            pairs = [
+                (hidden_and_gradients(whole, network, one), hidden_and_gradients(network.hidden, network, one))
+                for one in given
+            ]
     return max(float((a - b).abs().max()) for one, other in pairs for a, b in zip(one, other, strict=True))
 
 
-def learnt(entrance, network, given):
-    """The hidden states, and the gradients of the sum of their squares."""
+def hidden_and_gradients(entrance, network, given):
+    """Return the hidden states and the gradients of the sum of their squares."""
     hidden = entrance(*given)
     found = torch.autograd.grad(hidden.square().sum(), list(network.parameters()), allow_unused=True)
     return [hidden.detach(), *(one for one in found if one is not None)]
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: apart(name) for name in NETWORKS}))
+    print(json.dumps({name: largest_difference(name) for name in NETWORKS}))

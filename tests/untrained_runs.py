@@ -1,4 +1,4 @@
-"""Runs that look finished without having been trained: a random network in a folder."""
+"""Runs that look finished without training: a random model in a run folder."""
 
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,18 @@ MODEL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1
 
 
 def finished_run(path: Path, changed: dict[str, Any] | None = None) -> RunFolder:
-    """A run of translation whose vocabulary is the words of `PAIRS`; the configuration is laid over a small one."""
+    """Write a translation run whose vocabulary is the words of `PAIRS`; the options override a small configuration."""
     corpus = {"kind": "files", "source": "/home/somebody/train.en", "target": "/home/somebody/train.de"}
     tree = {"tokenizer": {"kind": "words"}, "model": MODEL, "data": {"train": corpus}}
     return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, WordConfig()))
 
 
-def finished_writer(
+def finished_language_model(
     path: Path, changed: dict[str, Any] | None = None, *, data: dict[str, Any] | None = None
 ) -> RunFolder:
-    """A run of language modelling over the characters of `PAIRS`, of a network that looks at 23 of them.
+    """Write a language modeling run over the characters of `PAIRS` with a context of 23 tokens.
 
-    With `data` in place of running text it is one of something else.
+    `data` replaces the running text with another kind of corpus.
     """
     running = {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context_length": 23}
     tree = {
@@ -43,8 +43,8 @@ def finished_writer(
     return _finished(path, merge(tree, changed or {}), tokenizer)
 
 
-def written_pairs(folder: Path) -> ParallelFiles:
-    """`PAIRS` as files of a folder."""
+def write_pairs(folder: Path) -> ParallelFiles:
+    """Write `PAIRS` as files into a folder."""
     sides = [folder / name for name in ("train.en", "train.de")]
     for path, side in zip(sides, zip(*PAIRS, strict=True), strict=True):
         path.write_text("".join(f"{text}\n" for text in side), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Weights of partners into our networks, and partners with random weights everywhere, norms and biases too."""
+"""Copy the weights of peer models into ours, and give peers random weights everywhere, norms and biases included."""
 
 from typing import Any, TypeVar
 
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 M = TypeVar("M", bound=nn.Module)
 
 
-def stirred(make: type[M], config: Any, *, seed: int = 7) -> M:
-    """A partner's network in evaluation mode whose weights are all random."""
+def randomized(make: type[M], config: Any, *, seed: int = 7) -> M:
+    """Return a peer's model in evaluation mode whose weights are all random."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = make(config).eval()
@@ -21,13 +21,13 @@ def stirred(make: type[M], config: Any, *, seed: int = 7) -> M:
 
 @torch.no_grad()
 def copy_same(theirs: nn.Module, own: nn.Module) -> None:
-    """Parameters of the same names."""
+    """Copy parameters of the same names."""
     own.load_state_dict(theirs.state_dict())
 
 
 @torch.no_grad()
 def copy_linear(weight: Tensor, bias: Tensor | None, own: nn.Linear) -> None:
-    """A map whose rows are its outputs."""
+    """Copy a linear map whose rows are its outputs."""
     own.weight.copy_(weight)
     assert (own.bias is None) == (bias is None)
     if bias is not None:

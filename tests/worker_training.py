@@ -1,4 +1,4 @@
-"""One training in small as a process that torchrun starts, alone or several times: it prints what it reached as JSON.
+"""A small training as a process that torchrun starts once or several times; it prints its results as JSON.
 
 python -m tests.worker_training FOLDER OPTIONS, where OPTIONS are those of `Options` as JSON
 """
@@ -52,15 +52,15 @@ def main(folder: Path, several: dict[str, Options]) -> None:
     assert here is not None
     if here.rank == 0:
         with lead_workers(here.world_size, message={"folder": str(folder)}) as team:
-            print(json.dumps({name: trained(folder / name, options, team) for name, options in several.items()}))
+            print(json.dumps({name: train_run(folder / name, options, team) for name, options in several.items()}))
     else:
         with join_workers(here) as (team, _):
             for name, options in several.items():
-                trained(folder / name, options, team)
+                train_run(folder / name, options, team)
 
 
-def trained(folder: Path, options: Options, team: WorkerGroup) -> dict[str, object]:
-    """The loss of each update, and the weights at the end."""
+def train_run(folder: Path, options: Options, team: WorkerGroup) -> dict[str, object]:
+    """Return the loss of each step, and the weights at the end."""
     config = TrainingConfig(
         max_steps=options.updates,
         validate_every=FIRST,
@@ -72,7 +72,7 @@ def trained(folder: Path, options: Options, team: WorkerGroup) -> dict[str, obje
         ema_decay=0.9,
         optimizer=MuonConfig(learning_rate=0.003) if options.muon else AdamConfig(learning_rate=0.003),
     )
-    run = begun(folder, config, options, team)
+    run = start_run(folder, config, options, team)
     objective = r_drop_loss(config.label_smoothing, weight=5.0) if options.consistent else None
     events = train_small(run, config, objective=objective, team=team)
     assert run.ema is not None
@@ -83,8 +83,8 @@ def trained(folder: Path, options: Options, team: WorkerGroup) -> dict[str, obje
     }
 
 
-def begun(folder: Path, config: TrainingConfig, options: Options, team: WorkerGroup) -> TrainingState:
-    """The run at its beginning; each worker has the same store, in a folder of its own."""
+def start_run(folder: Path, config: TrainingConfig, options: Options, team: WorkerGroup) -> TrainingState:
+    """Return the run at its start; each worker has the same dataset in a folder of its own."""
     run = build_run(folder, config, model=MODEL, store=folder / f"store-{team.rank}-{team.world_size}", team=team)
     if options.recompute:
         enable_gradient_checkpointing(run.model)

@@ -7,8 +7,8 @@ import yaml
 
 from dragoman.cpu_library import is_installed
 from tests.small_runs import dragoman
-from tests.small_tasks import settings_of, write_texts
-from tests.untrained_runs import finished_run, finished_writer
+from tests.small_tasks import config_of, write_texts
+from tests.untrained_runs import finished_language_model, finished_run
 
 ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
 ROW = {
@@ -21,10 +21,10 @@ ROW = {
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     finished_run(folder / "translator")
-    finished_writer(folder / "writer")
+    finished_language_model(folder / "writer")
     (folder / "source.txt").write_text("two dogs play .\n\na cat sits\nthe sea\n", encoding="utf-8")
     write_texts(folder)
-    (folder / "classifier.yaml").write_text(yaml.safe_dump(settings_of("classification", folder)), encoding="utf-8")
+    (folder / "classifier.yaml").write_text(yaml.safe_dump(config_of("classification", folder)), encoding="utf-8")
     assert dragoman("train", "classifier.yaml", "--out", "classifier", cwd=folder).returncode == 0
     return folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.models.weights import load_tensors
-from tests.small_runs import dragoman, settings, write_corpus
+from tests.small_runs import dragoman, small_options, write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("better")
     write_corpus(folder)
     write_corpus(folder, name="more", seed=2, pairs=200)
-    longer = settings(
+    longer = small_options(
         training__length="{kind: updates, count: 150}",
         training__interval="{kind: updates, count: 75}",
         training__optimiser="{kind: muon, learning_rate: 0.02}",
@@ -156,14 +156,14 @@ def test_runs_that_were_asked_together_teach_together(folder, second):
     assert (origin["run"], [one["run"] for one in origin["beside"]]) == ("run", [second])
     objective = f"training.loss={{kind: distillation, teacher: run, beside: [{second}]}}"
     corpora = ("--source", "more.en", "--target", "more.de", "--out", "taught-by-words")
-    done(folder, "train", *corpora, *settings(), *SHORT, "--set", objective)
+    done(folder, "train", *corpora, *small_options(), *SHORT, "--set", objective)
     done(folder, "backtranslate", "run", "--ensemble", second, "--monolingual", "more.en", "--out", "back-of-both")
 
 
 def test_what_cannot_be_asked_together_is_refused(folder, second):
     run = ("translate", "run", "--input", "more.en")
     drawing = ("backtranslate", "run", "--monolingual", "more.en", "--out", "none", "--method", "sampling")
-    done(folder, "train", "--source", "more.en", "--target", "more.de", "--out", "stranger", *settings(), *SHORT)
+    done(folder, "train", "--source", "more.en", "--target", "more.de", "--out", "stranger", *small_options(), *SHORT)
     for command, message in (
         ((*run, "--ensemble", "stranger"), "stranger: has another tokenizer than run"),
         ((*run, "--ensemble", "nowhere"), "nowhere: no run folder"),
@@ -199,7 +199,7 @@ def test_text_without_sources_gets_them(folder, method, how):
 def test_what_a_model_wrote_stands_beside_what_people_wrote(folder):
     corpus = "{kind: files, source: more.en, target: more.de}"
     said = done(
-        *(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "mixed", *settings(), *SHORT),
+        *(folder, "train", "--source", "train.en", "--target", "train.de", "--out", "mixed", *small_options(), *SHORT),
         *("--valid-source", "more.en", "--valid-target", "more.de", "--set", "data.cleaning.remove_leaks=false"),
         *(
             "--set",

@@ -18,7 +18,7 @@ from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.inference import AnswerConfig, Classifier, QuestionAnswerer, Tagger, Translator
 from dragoman.models.task_heads import SpanLogits, answer_mask
-from tests.fake_models import PrefixNetwork
+from tests.fake_models import PrefixModel
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 LABELS = Labels(("bad", "good", "so"))
@@ -55,7 +55,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "answers": QuestionAnswerer(
             Table(len(words), 2), words, layout=layout, settings=AnswerConfig(max_answer_length=3)
         ),
-        "en-de": Translator(PrefixNetwork(words=len(side) - 4, end_bias=3.0), both),
+        "en-de": Translator(PrefixModel(words=len(side) - 4, end_bias=3.0), both),
     }
 
     def load(

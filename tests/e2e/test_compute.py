@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.untrained_runs import finished_run, finished_writer
+from tests.untrained_runs import finished_language_model, finished_run
 
 STUBS = Path(__file__).parents[1] / "stubs"
 TEXT = "two dogs play .\n\na cat sits by the sea\n"
@@ -118,7 +118,7 @@ def test_a_core_of_another_version_is_not_asked(run, tmp_path):
 
 def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_or_says_why_not(tmp_path):
     """The stand-in writes nothing."""
-    run = finished_writer(tmp_path / "writer").path
+    run = finished_language_model(tmp_path / "writer").path
     told = process("-m", "dragoman", "export", run, "--out", "model", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     asked = ["generate", "model", "--prompt", "two", "--tokens", 5, "--device", "cpu"]

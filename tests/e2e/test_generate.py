@@ -14,7 +14,7 @@ from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.inference import Generator, Translator
-from tests.fake_models import PrefixNetwork, TextNetwork
+from tests.fake_models import PrefixModel, TextModel
 
 PROMPTS = ["two dogs", "", "a cat"]
 TEXTS = ["two dogs and a cat", "eine Katze\n\nund"]
@@ -24,7 +24,7 @@ TEXTS = ["two dogs and a cat", "eine Katze\n\nund"]
 def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     """What every run folder loads as."""
     tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(whitespace="keep", byte_fallback=False))
-    network = TextNetwork(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=1.0))
+    network = TextModel(PrefixModel(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
     def load(
@@ -193,7 +193,7 @@ def test_what_cannot_be_done_is_said_in_one_message(generator, capsys, options, 
 
 def test_a_run_of_another_kind_is_named(monkeypatch, capsys):
     tokenizer = Tokenizer.train(lambda: [("a", "b")], CharacterConfig())
-    translator = Translator(PrefixNetwork(words=len(tokenizer.target) - 4), tokenizer)
+    translator = Translator(PrefixModel(words=len(tokenizer.target) - 4), tokenizer)
     monkeypatch.setitem(sys.modules, "dragoman.runs.load", types.SimpleNamespace(load=lambda *_, **__: translator))
     assert run("--prompt", "a") == 2
     assert capsys.readouterr().err.splitlines() == [

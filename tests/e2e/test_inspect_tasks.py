@@ -9,7 +9,7 @@ import yaml
 from dragoman.cli import main
 from dragoman.runs.load import load_torch_model
 from tests.browser import browser, chromium
-from tests.small_tasks import settings_of, write_texts
+from tests.small_tasks import config_of, write_texts
 
 FEW = ("--set", "training.max_steps=3", "--set", "training.validate_every=3")
 CHIPS = "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
@@ -36,7 +36,7 @@ def place(tmp_path_factory):
         patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
         patch.chdir(place)
         for task, options in TASKS.items():
-            (place / f"{task}.yaml").write_text(yaml.safe_dump(settings_of(task, place)), encoding="utf-8")
+            (place / f"{task}.yaml").write_text(yaml.safe_dump(config_of(task, place)), encoding="utf-8")
             assert run("train", f"{task}.yaml", "--out", task, "--device", "cpu", *FEW) == 0
             files = ("--out", f"{task}.html", "--json", f"{task}.json")
             assert run("inspect", task, *options, *files, "--device", "cpu") == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.small_runs import dragoman, hashes, settings, write_corpus
+from tests.small_runs import dragoman, hashes, small_options, write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def place(tmp_path_factory) -> Path:
 
 def test_a_plan_says_what_a_training_takes_and_leaves_nothing_behind(place):
     before = hashes(place)
-    answer = dragoman("plan", "recipe.yaml", "--data", ".", *settings(), "--price", "1.2", "--json", cwd=place)
+    answer = dragoman("plan", "recipe.yaml", "--data", ".", *small_options(), "--price", "1.2", "--json", cwd=place)
     assert answer.returncode == 0, answer.stderr
     assert hashes(place) == before
     found = json.loads(answer.stdout)
@@ -41,7 +41,7 @@ def test_a_plan_says_what_a_training_takes_and_leaves_nothing_behind(place):
 
 
 def test_two_files_are_enough_and_a_person_reads_it(place):
-    answer = dragoman("plan", *FILES, *settings(), "--devices", "3", "--price", "2", cwd=place)
+    answer = dragoman("plan", *FILES, *small_options(), "--devices", "3", "--price", "2", cwd=place)
     assert answer.returncode == 0, answer.stderr
     for part in ("parameters", "weights", "activations", "token budget: 331", "23 updates", "cost: ", "× 3"):
         assert part in answer.stdout
@@ -56,10 +56,10 @@ def test_two_files_are_enough_and_a_person_reads_it(place):
             ["--text", "train.en", "--init-from", "run"],
             ["--init-from fine-tunes a translator", "leave one of them out"],
         ),
-        ([*FILES, *settings(), "--memory", "1MiB"], ["1 MiB is too small for any batch"]),
-        ([*FILES, *settings(), "--memory", "much"], ["no size of a memory"]),
-        (["--source", "train.en", "--target", "absent.de", *settings()], ["absent.de"]),
-        ([*FILES, *settings(training__batch_tokens=3)], ["exceed the budget of 3 tokens"]),
+        ([*FILES, *small_options(), "--memory", "1MiB"], ["1 MiB is too small for any batch"]),
+        ([*FILES, *small_options(), "--memory", "much"], ["no size of a memory"]),
+        (["--source", "train.en", "--target", "absent.de", *small_options()], ["absent.de"]),
+        ([*FILES, *small_options(training__batch_tokens=3)], ["exceed the budget of 3 tokens"]),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_message(place, arguments, parts):
@@ -73,7 +73,7 @@ def test_what_cannot_be_planned_is_said_in_one_message(place, arguments, parts):
 
 
 def test_a_budget_that_fits_is_found_said_and_written_down(place):
-    asked = settings(training__batch_tokens="auto")
+    asked = small_options(training__batch_tokens="auto")
     answer = dragoman("train", *FILES, "--out", "run", *asked, cwd=place)
     assert answer.returncode == 0, answer.stderr
     [said] = [line for line in answer.stderr.splitlines() if line.startswith("training.batch_tokens: ")]
@@ -90,7 +90,7 @@ def test_a_recipe_with_a_budget_to_be_found_can_be_reproduced_again(place):
     expected = "\nexpected:\n  - {set: valid, metric: BLEU, value: 50, tolerance: 50}\n"
     (place / "expecting.yaml").write_text(recipe + expected, encoding="utf-8")
     arguments = ("reproduce", "expecting.yaml", "--data", ".", "--out", "again")
-    arguments += tuple(settings(training__batch_tokens="auto", training__length="{kind: updates, count: 2}"))
+    arguments += tuple(small_options(training__batch_tokens="auto", training__length="{kind: updates, count: 2}"))
     first, second = (dragoman(*arguments, cwd=place) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "starting:" in first.stderr

@@ -11,12 +11,12 @@ import yaml
 from dragoman.data.preprocessing.ray_engine import ray_runner
 from dragoman.errors import ConfigError
 from tests.e2e.test_train import refused
-from tests.small_runs import dragoman, hashes, settings, write_corpus
+from tests.small_runs import dragoman, hashes, small_options, write_corpus
 
 pytestmark = pytest.mark.slow
 
 SHARDS = ("--source", "part.*.en", "--target", "part.*.de")
-SMALL = settings(training__length="{kind: updates, count: 5}", tokenizer__vocabulary=300)
+SMALL = small_options(training__length="{kind: updates, count: 5}", tokenizer__vocabulary=300)
 VOCABULARY = ("--set", "tokenizer.vocab_size=300")
 
 
@@ -59,7 +59,7 @@ def test_training_on_it_is_training_on_the_texts(prepared):
 
 def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp_path):
     shutil.copytree(prepared / "ready", tmp_path / "ready")
-    long = settings(training__length="{kind: updates, count: 12}", training__interval="{kind: updates, count: 4}")
+    long = small_options(training__length="{kind: updates, count: 12}", training__interval="{kind: updates, count: 4}")
     tree = {"preset": "nano", "data": {"train": {"kind": "prepared", "folder": "ready"}}}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     for name in ("whole", "parted"):
@@ -82,7 +82,7 @@ def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
     known = ("--tokenizer", "before/tokenizer.json")
     answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
-    steps = settings(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
+    steps = small_options(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
     answer = dragoman(
         "train", "--init-from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.small_runs import command, environment, hashes, settings, write_corpus
+from tests.small_runs import command, environment, hashes, small_options, write_corpus
 
 VARIANTS = {
     "plain": {
@@ -88,7 +88,7 @@ class Sitting:
 def test_killed_and_gone_on_is_never_killed(tmp_path, variant, threads):
     seed = int(os.environ.get("DRAGOMAN_KILLS") or int.from_bytes(os.urandom(4)))
     generator = random.Random(seed)
-    options = settings(**list(VARIANTS.values())[variant])
+    options = small_options(**list(VARIANTS.values())[variant])
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for folder in (whole, broken):
         folder.mkdir()

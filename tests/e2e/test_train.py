@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.small_runs import command, dragoman, environment, hashes, settings, write_corpus
+from tests.small_runs import command, dragoman, environment, hashes, small_options, write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +25,11 @@ def trained(tmp_path_factory) -> Path:
     """A folder with a corpus and two runs: `run`, finished, and `other`, with another tokenizer."""
     folder = tmp_path_factory.mktemp("trained")
     write_corpus(folder)
-    first = dragoman("train", *FILES, "--out", "run", *settings(), cwd=folder)
+    first = dragoman("train", *FILES, "--out", "run", *small_options(), cwd=folder)
     assert first.returncode == 0, first.stderr
     (folder / "first.txt").write_text(first.stderr, encoding="utf-8")
     other = {"tokenizer__kind": "characters", "training__length": "{kind: updates, count: 1}"}
-    second = dragoman("train", *FILES, "--out", "other", *settings(**other), cwd=folder)
+    second = dragoman("train", *FILES, "--out", "other", *small_options(**other), cwd=folder)
     assert second.returncode == 0, second.stderr
     return folder
 
@@ -144,7 +144,7 @@ def answers(trained, tmp_path_factory) -> dict[str, subprocess.CompletedProcess[
     before = hashes(folder)
 
     def ask(name: str) -> subprocess.CompletedProcess[str]:
-        kept = [] if "training=5" in ASKED_FOR[name][0] else settings()
+        kept = [] if "training=5" in ASKED_FOR[name][0] else small_options()
         return dragoman("train", *FILES, "--out", f"new {name}", *kept, *ASKED_FOR[name][0], cwd=folder)
 
     with ThreadPoolExecutor(2) as pool:
@@ -177,7 +177,7 @@ def readings(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
         (folder / "train.en").write_bytes(TEXTS[name][0])
         (folder / "train.de").write_bytes(TEXTS[name][1])
         before = hashes(folder)
-        answer = dragoman("train", *FILES, "--out", "new", *settings(), cwd=folder)
+        answer = dragoman("train", *FILES, "--out", "new", *small_options(), cwd=folder)
         assert hashes(folder) == before
         return answer
 
@@ -195,7 +195,7 @@ def test_a_line_of_100_000_words_among_others_is_left_out_and_reported(folder):
         with (folder / name).open("a", encoding="utf-8") as file:
             file.write(f"{word} " * 100_000 + "\n")
     answer = dragoman(
-        "train", *FILES, "--out", "new", *settings(training__length="{kind: updates, count: 1}"), cwd=folder
+        "train", *FILES, "--out", "new", *small_options(training__length="{kind: updates, count: 1}"), cwd=folder
     )
     assert answer.returncode == 0, answer.stderr
     assert "too long" in answer.stderr
@@ -209,7 +209,7 @@ def test_a_held_out_line_of_100_000_words_is_refused_before_training(folder):
             file.write(f"{word} " * 100_000 + "\n")
     before = hashes(folder)
     held_out = ("--valid-source", "valid.en", "--valid-target", "valid.de")
-    answer = dragoman("train", *FILES, *held_out, "--out", "new", *settings(), cwd=folder)
+    answer = dragoman("train", *FILES, *held_out, "--out", "new", *small_options(), cwd=folder)
     refused(answer, "valid.en and valid.de, line 12", "65,536 tokens")
     assert hashes(folder) == before
 
@@ -230,7 +230,7 @@ def test_a_run_folder_is_never_overwritten(folder):
     (folder / "full").mkdir()
     (folder / "full" / "letter.txt").write_text("dear\n", encoding="utf-8")
     before = hashes(folder)
-    answer = dragoman("train", *FILES, "--out", "run", *settings(), cwd=folder)
+    answer = dragoman("train", *FILES, "--out", "run", *small_options(), cwd=folder)
     refused(answer, "run: exists already and is never overwritten", "--resume run", "--out")
     refused(dragoman("train", *FILES, "--out", "full", cwd=folder), "full: exists already", "choose another place")
     refused(dragoman("train", *FILES, "--out", "train.en/run", cwd=folder), "train.en/run: cannot be made")
@@ -296,7 +296,7 @@ def small_files() -> None:
 def test_a_disk_that_refuses_is_one_message(folder):
     before = hashes(folder)
     answer = subprocess.run(
-        command("train", *FILES, "--out", "new", *settings(model__size=64)),
+        command("train", *FILES, "--out", "new", *small_options(model__size=64)),
         cwd=folder,
         env=environment(folder),
         preexec_fn=small_files,
@@ -315,7 +315,7 @@ def test_a_disk_without_space_is_one_message_and_harms_nothing(folder):
         pytest.skip(f"no file system may be mounted here: {probe.stderr.decode().strip()}")
     before = hashes(folder)
     (folder / "disk").mkdir()
-    training = command("train", *FILES, "--out", "disk/new", *settings(model__size=32))
+    training = command("train", *FILES, "--out", "disk/new", *small_options(model__size=32))
     resuming = command("train", "--resume", "disk/new")
     mount = ["mount", "-t", "tmpfs", "-o"]
     script = f"""
@@ -338,7 +338,7 @@ def test_a_disk_without_space_is_one_message_and_harms_nothing(folder):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_signal_saves_and_says_how_to_go_on(folder, number):
-    forever = settings(training__length="{kind: updates, count: 1000000}", training__report=1)
+    forever = small_options(training__length="{kind: updates, count: 1000000}", training__report=1)
     training = command("train", *FILES, "--out", "new", *forever)
     with subprocess.Popen(training, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -357,7 +357,7 @@ def test_a_signal_saves_and_says_how_to_go_on(folder, number):
 
 
 def test_two_processes_do_not_train_in_one_folder(folder):
-    forever = settings(training__length="{kind: updates, count: 1000000}", training__report=1)
+    forever = small_options(training__length="{kind: updates, count: 1000000}", training__report=1)
     training = command("train", *FILES, "--out", "new", *forever)
     with subprocess.Popen(training, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from dragoman.cli import main
-from tests.small_tasks import settings_of, write_texts
+from tests.small_tasks import config_of, write_texts
 
 FEW = ("training.max_steps=3", "training.validate_every=3")
 TINY = ("model.d_model=12", "model.num_heads=2", "model.num_layers=1", "model.d_ff=17", "data.context_length=19")
@@ -30,7 +30,7 @@ def place(tmp_path_factory):
         patch.chdir(place)
         assert run("train", "--text", "running.txt", "--out", "writer", *options(*FEW, *TINY)) == 0
         for task in ("classification", "tagging"):
-            tree = settings_of(task, place.relative_to(place))
+            tree = config_of(task, place.relative_to(place))
             (place / f"{task}.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
             assert run("train", f"{task}.yaml", "--data", place, "--out", task, *options(*FEW)) == 0
     return place

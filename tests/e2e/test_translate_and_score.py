@@ -15,7 +15,7 @@ from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
-from tests.fake_models import PrefixNetwork
+from tests.fake_models import PrefixModel
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 
@@ -25,7 +25,7 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     """Translator that every run folder loads as."""
     pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
     tokenizer = Tokenizer.train(lambda: pairs, CharacterConfig(shared=False))
-    loaded = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
+    loaded = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
     def load(
         path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from tests.small_runs import settings, write_corpus
+from tests.small_runs import small_options, write_corpus
 from tests.trees import conllu, random_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little
@@ -38,7 +38,7 @@ def place(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
-        small = settings(tokenizer__vocabulary=300, training__length="{kind: updates, count: 5}")
+        small = small_options(tokenizer__vocabulary=300, training__length="{kind: updates, count: 5}")
         assert run("train", *FILES, "--out", "run", "--device", "cpu", *small, *TREES, *MODEL) == 0
     return place
 
@@ -143,10 +143,10 @@ def test_trees_of_another_text_are_refused_with_file_and_line(texts, tmp_path, c
 
 
 def test_training_without_trees_is_one_message(capsys):
-    assert run("train", *FILES, "--out", "new", *settings(), *MODEL) == 2
+    assert run("train", *FILES, "--out", "new", *small_options(), *MODEL) == 2
     message = capsys.readouterr().err
     assert "data.train.source_trees is not given: model.positions.kind = tree needs the dependency tree" in message
-    assert run("train", *FILES, "--out", "new", *settings(), *TREES) == 2
+    assert run("train", *FILES, "--out", "new", *small_options(), *TREES) == 2
     message = capsys.readouterr().err
     assert "data.train.source_trees = train.conllu has no effect without model.positions.kind = tree" in message
     assert not Path("new").exists()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_runs import command, dragoman, environment, settings, write_corpus
+from tests.small_runs import command, dragoman, environment, small_options, write_corpus
 
 pytestmark = pytest.mark.slow
 FILES = ("--source", "train.en", "--target", "train.de")
 LENGTH = {"training__length": "{kind: updates, count: 40}", "training__interval": "{kind: updates, count: 15}"}
-OPTIONS = settings(training__report=1, training__precision="float32", **LENGTH)
+OPTIONS = small_options(training__report=1, training__precision="float32", **LENGTH)
 TWO = ("--set", "training.num_workers=2")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -1,7 +1,7 @@
-"""A small decoder-only network learns associative recall: shown keys with their values, it gives the value of a key.
+"""A small decoder-only model learns associative recall: after keys with values, it predicts the value of a key.
 
-A text is `key value key value …`, then the same keys in another order, each again followed by its value. Which key
-comes next cannot be known; its value can, and only by looking back (Olsson et al., 2022, on induction).
+A text is `key value key value …`, then the same keys in another order, each followed by its value. The next key is
+unpredictable; its value can be predicted by attending to the earlier pair (Olsson et al., 2022, on induction heads).
 """
 
 import random
@@ -45,7 +45,7 @@ Pair = tuple[list[int], list[int]]
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """More would wait for each other in a network so small."""
+    """Use one thread; more threads would wait for each other in such a small model."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -53,7 +53,7 @@ def one_thread():
 
 
 def draw(generator: random.Random) -> Pair:
-    """Shown keys with their values, and the same again in another order."""
+    """Return keys with their values, and the same pairs again in another order."""
     shown = [(key, generator.choice(VALUES)) for key in generator.sample(KEYS, generator.choice(PAIRS))]
     asked = generator.sample(shown, len(shown))
     return [token for pair in shown for token in pair], [token for pair in asked for token in pair]
@@ -66,7 +66,7 @@ def test_99_of_100_values_are_recalled(tmp_path):
     shown = {tuple(source) for source, _ in seen}
     unseen = [pair for pair in (draw(generator) for _ in range(600)) if tuple(pair[0]) not in shown]
     network = train_on(tmp_path, seen)
-    assert recalled(network, TokenStore.build(tmp_path / "unseen", unseen)) >= 0.99
+    assert recall_rate(network, TokenStore.build(tmp_path / "unseen", unseen)) >= 0.99
 
 
 def train_on(folder: Path, pairs: list[Pair]) -> DecoderOnlyTransformer:
@@ -87,8 +87,8 @@ def train_on(folder: Path, pairs: list[Pair]) -> DecoderOnlyTransformer:
 
 
 @torch.inference_mode()
-def recalled(network: DecoderOnlyTransformer, store: TokenStore) -> float:
-    """The share of the values asked for to which the network gives the highest probability."""
+def recall_rate(network: DecoderOnlyTransformer, store: TokenStore) -> float:
+    """Return the share of values to which the model gives the highest probability."""
     network.eval()
     right = asked = 0
     for batch in prompts_in_order(store, budget=4096):

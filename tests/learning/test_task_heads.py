@@ -1,4 +1,4 @@
-"""Small networks with heads learn, from texts to labels, words to labels and questions to answers, within a minute."""
+"""Small models with task heads learn to classify texts, tag words and answer questions within a minute."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """More would wait for each other in a network so small."""
+    """Use one thread; more threads would wait for each other in such a small model."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -46,13 +46,13 @@ def side() -> LanguageTokenizer:
 
 
 def texts(count: int, *, seed: int) -> list[list[str]]:
-    """Words in any order; so many that the learners never see the ones they are judged by."""
+    """Return random word sequences; test and training texts do not overlap."""
     generator = random.Random(seed)
     return [generator.choices(WORDS, k=generator.randint(3, 11)) for _ in range(count)]
 
 
-def learn(model: ModelWithHead, ids, objective, *, updates: int) -> None:
-    """Plain Adam over shuffled batches."""
+def train_model(model: ModelWithHead, ids, objective, *, updates: int) -> None:
+    """Train with Adam over shuffled batches."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     stream = example_stream(ids, budget=500, seed=1)
     model.train()
@@ -77,8 +77,8 @@ def build(kind: str, side: LanguageTokenizer, head) -> ModelWithHead:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "pooling"), [("encoder", "first"), ("encoder", "mean"), ("causal", "last")])
-def test_a_text_is_classified_by_a_word_anywhere_in_it(side, kind, pooling):
-    """The label is whether w0, w1 or w2 occurs, of which each text has one."""
+def test_classifier_finds_a_word_anywhere_in_the_text(side, kind, pooling):
+    """The label is the one of w0, w1 and w2 that occurs in the text."""
     labels = Labels(("w0", "w1", "w2"))
 
     def examples(count: int, seed: int) -> list[LabeledText]:
@@ -92,7 +92,7 @@ def test_a_text_is_classified_by_a_word_anywhere_in_it(side, kind, pooling):
         return found
 
     model = build(kind, side, lambda: SequenceHead(d_model=32, num_labels=3, pooling=pooling, dense=True, dropout=0.0))
-    learn(
+    train_model(
         model,
         LabeledDataset.build(examples(1000, 1), side.encode_batch, labels, max_length=20),
         sequence_classification_loss(0.0),
@@ -105,7 +105,7 @@ def test_a_text_is_classified_by_a_word_anywhere_in_it(side, kind, pooling):
 
 
 @pytest.mark.slow
-def test_a_word_is_labelled_by_the_word_before_it(side):
+def test_tagger_reads_the_previous_word(side):
     labels = Labels(("after w0 to w9", "other"))
 
     def examples(count: int, seed: int) -> list[TaggedSentence]:
@@ -116,7 +116,7 @@ def test_a_word_is_labelled_by_the_word_before_it(side):
         ]
 
     model = build("encoder", side, lambda: TokenHead(d_model=32, num_labels=2, dropout=0.0))
-    learn(
+    train_model(
         model,
         TaggedDataset.build(examples(1000, 1), side, labels, max_length=20),
         token_classification_loss(0.0),
@@ -130,7 +130,7 @@ def test_a_word_is_labelled_by_the_word_before_it(side):
 
 
 @pytest.mark.slow
-def test_a_question_is_answered_by_the_same_word_in_the_context_in_any_window(side):
+def test_answerer_finds_the_word_in_any_window(side):
     layout = WindowConfig(max_length=10, max_question_length=1, stride=4)
 
     def questions(count: int, seed: int) -> list[Question]:
@@ -145,7 +145,9 @@ def test_a_question_is_answered_by_the_same_word_in_the_context_in_any_window(si
         return found
 
     model = build("encoder", side, lambda: SpanHead(d_model=32, dropout=0.0))
-    learn(model, QuestionDataset.build(questions(2000, 1), side, layout), question_answering_loss(0.0), updates=700)
+    train_model(
+        model, QuestionDataset.build(questions(2000, 1), side, layout), question_answering_loss(0.0), updates=700
+    )
     unseen = questions(200, 2)
     answerer = QuestionAnswerer(model, side, windows=layout)
     answers = answerer.answer_batch(

@@ -1,4 +1,4 @@
-"""A small Transformer learns to copy, reverse and sort sequences of symbols that it never saw, within a minute."""
+"""A small Transformer learns to copy, reverse and sort unseen sequences of symbols within a minute."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ TASKS: dict[str, Callable[[Sequence_], Sequence[int]]] = {
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """More would wait for each other in a network so small."""
+    """Use one thread; more threads would wait for each other in such a small model."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -65,11 +65,11 @@ def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):
     unseen = draw(generator, 500, without=set(seen))
     network = train_on(tmp_path, [(source, TASKS[task](source)) for source in seen])
     store = TokenStore.build(tmp_path / "unseen", [(source, TASKS[task](source)) for source in unseen])
-    assert exact(network, store) >= 0.99
+    assert exact_match_rate(network, store) >= 0.99
 
 
 def draw(generator: random.Random, count: int, *, without: set[Sequence_]) -> list[Sequence_]:
-    """Random sequences, none of them among those in `without`."""
+    """Return random sequences, none of them in `without`."""
     drawn = []
     while len(drawn) < count:
         sequence = tuple(generator.choices(SYMBOLS, k=generator.choice(LENGTHS)))
@@ -92,8 +92,8 @@ def train_on(folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]]) -> Enco
     return network
 
 
-def exact(network: EncoderDecoderTransformer, store: TokenStore) -> float:
-    """The share of a store's targets that greedy search finds."""
+def exact_match_rate(network: EncoderDecoderTransformer, store: TokenStore) -> float:
+    """Return the share of a dataset's targets that greedy search finds."""
     network.eval()
     right = 0
     for batch in batches_in_order(store, budget=4096):

@@ -1,4 +1,4 @@
-"""What can only be known from the tree of a sentence is learnt with structural positions, and not without."""
+"""A model with tree positions learns what depends only on the dependency tree; a model without them does not."""
 
 import random
 from collections.abc import Callable
@@ -41,18 +41,18 @@ Task = Callable[[list[str], Heads], list[str]]
 
 
 def heads_of(words: list[str], tree: Heads) -> list[str]:
-    """For each word the one that it hangs on, and for the root the sign o."""
+    """Return the head of each word, and the symbol o for the root."""
     return [words[head - 1] if head else "o" for head in tree]
 
 
 def depths_of(words: list[str], tree: Heads) -> list[str]:
-    """For each word a sign of its depth."""
+    """Return a symbol of the depth of each word."""
     return [WORDS[depth(tree, word)] for word in range(1, len(words) + 1)]
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """More would wait for each other in a network so small."""
+    """Use one thread; more threads would wait for each other in such a small model."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -70,15 +70,15 @@ def one_thread():
     ],
     ids=["heads by relations", "depths by depths", "heads without", "depths without"],
 )
-def test_trees_are_read_where_they_are_told(tmp_path, task, positions, least, most):
-    """The share of unseen sentences that are answered without a fault; without trees one can but guess."""
+def test_only_tree_positions_learn_tree_tasks(tmp_path, task, positions, least, most):
+    """The score is the exact-match rate on unseen sentences; a model without trees can only guess."""
     corpus = Corpus(tmp_path, task)
     network = corpus.learnt(positions)
     assert least <= corpus.exact(network) <= most
 
 
 class Corpus:
-    """Random sentences with random trees, to learn from and unseen."""
+    """Random sentences with random trees, for training and for testing."""
 
     def __init__(self, folder: Path, task: Task) -> None:
         generator = random.Random(1)
@@ -121,7 +121,7 @@ class Corpus:
         return network
 
     def exact(self, network: EncoderDecoderTransformer) -> float:
-        """The share of unseen sentences whose target greedy search finds."""
+        """Return the share of unseen sentences whose target greedy search finds."""
         network.eval()
         store, trees = self.stores("unseen")
         right = 0

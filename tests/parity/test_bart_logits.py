@@ -1,4 +1,4 @@
-"""With the weights of a random Hugging Face `BartForConditionalGeneration` copied over, we give the same logits."""
+"""Logits equal those of a random Hugging Face `BartForConditionalGeneration` with the same weights."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
-from tests.weight_copying import copy_same, stirred
+from tests.weight_copying import copy_same, randomized
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3]]
@@ -36,7 +36,7 @@ def bart(activation: str) -> BartForConditionalGeneration:
         decoder_start_token_id=SYMBOLS.bos,
         forced_eos_token_id=None,
     )
-    model = stirred(BartForConditionalGeneration, config)
+    model = randomized(BartForConditionalGeneration, config)
     with torch.no_grad():
         model.final_logits_bias.normal_(generator=torch.Generator().manual_seed(3))
     return model
@@ -61,7 +61,7 @@ def ours(activation: str) -> EncoderDecoderTransformer:
 
 @torch.no_grad()
 def copy_weights(partner: BartForConditionalGeneration, model: EncoderDecoderTransformer) -> None:
-    """Their tables of positions begin with two rows that no text reaches."""
+    """Copy the weights. BART's position tables begin with two rows that no text uses."""
     encoder, decoder = partner.model.encoder, partner.model.decoder
     for theirs, embedding in ((encoder, model.source_embedding), (decoder, model.target_embedding)):
         copy_same(theirs.embed_tokens, embedding.tokens)
@@ -89,7 +89,7 @@ def copy_attention(theirs: Any, own: MultiHeadAttention) -> None:
 
 @pytest.mark.parametrize(("their_activation", "activation"), [("gelu", "gelu"), ("relu", "relu")])
 @torch.no_grad()
-def test_the_same_logits(their_activation: str, activation: str) -> None:
+def test_logits_equal_bart(their_activation: str, activation: str) -> None:
     partner, model = bart(their_activation), ours(activation)
     copy_weights(partner, model)
     source, lengths = rectangle(SOURCES)

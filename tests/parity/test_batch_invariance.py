@@ -1,4 +1,4 @@
-"""No sentence's translation depends on its company: in both precisions, on every instruction set, by every road."""
+"""A translation does not depend on its batch, in each compute type and instruction set, from files, API and engine."""
 
 import random
 import shutil
@@ -27,7 +27,7 @@ WAYS = 6
 
 @pytest.fixture(autouse=True)
 def silently():
-    """A sharpened network may ramble to its limit, which these tests are not about."""
+    """Ignore the warning about the length limit, which is irrelevant here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         yield
@@ -35,7 +35,7 @@ def silently():
 
 @pytest.fixture
 def sharp(tmp_path) -> Path:
-    """The stored run with weights half as large again: its choices are nearer to each other's numbers, and surer."""
+    """Return the stored run with weights scaled by 1.5, so that log-probabilities of candidates lie closer together."""
     run = Path(shutil.copytree(STORED, tmp_path / "run"))
     arrays = {
         name: array * 1.5 if array.ndim == 2 else array for name, array in load_file(run / "model.safetensors").items()
@@ -51,12 +51,12 @@ def made_up(count: int) -> list[str]:
 
 
 def real(count: int) -> list[str]:
-    """Of the corpora beside the checkout, where there are any."""
+    """Return sentences of the corpora next to the checkout, if present."""
     path = corpora() / "multi30k" / "test_2016_flickr.en.gz"
     return [text for _, text in read_lines(path)][:: 1000 // count] if path.exists() else []
 
 
-def test_sentences_are_translated_the_same_in_any_company(sharp):
+def test_translations_do_not_depend_on_the_batch(sharp):
     results = list(batch_invariance.compare_everywhere(sharp, [*made_up(43), *real(25)], SHORT))
     assert [(one["compute_type"], one["instruction_set"]) for one in results] == [
         (compute_type, name) for compute_type in ("float32", "int8") for name in instruction_sets()
@@ -66,8 +66,8 @@ def test_sentences_are_translated_the_same_in_any_company(sharp):
         assert set(result["different"].values()) == {0}, result
 
 
-def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
-    """The comparison is not blind: a network that looks at the batch beside a sentence is caught in every way."""
+def test_batch_dependence_is_detected(sharp, monkeypatch):
+    """A model that reads the rest of the batch fails the comparison in every way of batching."""
     translator = load(sharp, device="cpu")
     whole = translator.backend.top_k
 
@@ -88,7 +88,7 @@ def test_what_depends_on_company_is_found_out(sharp, monkeypatch):
         assert sum(one != other for one, other in zip(alone, found, strict=True)) > len(texts) // 2
 
 
-def test_the_environment_says_which_instructions_and_is_refused_where_they_are_not_there(sharp, monkeypatch):
+def test_instruction_set_comes_from_the_environment(sharp, monkeypatch):
     for name in instruction_sets():
         monkeypatch.setenv(INSTRUCTION_SET, name)
         assert load(sharp, device="cpu").backend.model.instruction_set == name
@@ -97,7 +97,7 @@ def test_the_environment_says_which_instructions_and_is_refused_where_they_are_n
         load(sharp, device="cpu")
 
 
-def test_the_environment_says_how_many_threads_and_is_refused_where_it_says_none(sharp, monkeypatch):
+def test_thread_count_comes_from_the_environment(sharp, monkeypatch):
     for threads in (1, 3):
         monkeypatch.setenv(THREADS, str(threads))
         assert load(sharp, device="cpu").backend.model.threads == threads

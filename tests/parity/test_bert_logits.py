@@ -1,4 +1,4 @@
-"""With the weights of random Hugging Face BERTs copied over, we give the same states, words and labels."""
+"""States, masked tokens and labels equal those of random Hugging Face BERT models with the same weights."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.task_heads import SequenceHead
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_encoder
-from tests.weight_copying import copy_same, stirred
+from tests.weight_copying import copy_same, randomized
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 TEXTS = [[2, 19, 23, 37, 3, 11, 3], [2, 5, 7, 11, 13, 3, 41, 4, 4, 3], [2, 3]]
@@ -77,15 +77,15 @@ def copy_block(theirs: Any, block: Any) -> None:
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens, lengths, segments, and which places are real."""
+    """Return tokens, lengths, segments, and the mask of real positions."""
     tokens, lengths = rectangle(TEXTS)
     segments, _ = rectangle(SEGMENTS)
     return tokens, lengths, segments, torch.arange(tokens.shape[1]) < lengths[:, None]
 
 
 @torch.no_grad()
-def test_the_same_hidden_states_and_logits_of_masked_words() -> None:
-    partner, model = stirred(BertForMaskedLM, their_config()), ours()
+def test_hidden_states_and_mlm_logits_equal_bert() -> None:
+    partner, model = randomized(BertForMaskedLM, their_config()), ours()
     copy_trunk(partner.bert, model)
     predictions = partner.cls.predictions
     copy_same(predictions.transform.dense, model.head.linear)
@@ -101,8 +101,8 @@ def test_the_same_hidden_states_and_logits_of_masked_words() -> None:
 
 
 @torch.no_grad()
-def test_the_same_labels_from_the_pooler() -> None:
-    partner, model = stirred(BertForSequenceClassification, their_config()), ours()
+def test_pooled_labels_equal_bert() -> None:
+    partner, model = randomized(BertForSequenceClassification, their_config()), ours()
     copy_trunk(partner.bert, model)
     head = SequenceHead(d_model=SIZE, num_labels=5, pooling="first", dense=True, dropout=0.0).eval()
     copy_same(partner.bert.pooler.dense, head.dense)

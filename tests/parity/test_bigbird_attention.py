@@ -1,4 +1,4 @@
-"""With the projections of a random Hugging Face BigBird copied over, block-sparse attention gives the same values."""
+"""Block-sparse attention equals that of a random Hugging Face BigBird with the same projections."""
 
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -31,8 +31,8 @@ CONFIG = BigBirdConfig(
 
 
 @pytest.fixture
-def partner() -> BigBirdBlockSparseAttention:
-    """Block-sparse attention with large random weights, so that a wrong key would show."""
+def bigbird_layer() -> BigBirdBlockSparseAttention:
+    """Return block-sparse attention with large random weights, so that a wrong key changes the result."""
     with torch.random.fork_rng():
         torch.manual_seed(7)
         attention = BigBirdBlockSparseAttention(CONFIG, seed=3)
@@ -53,15 +53,15 @@ def hidden_states(rows: int = 2) -> Tensor:
     return torch.randn(rows, PLACES, SIZE, generator=torch.Generator().manual_seed(1)).requires_grad_()
 
 
-def theirs(partner: BigBirdBlockSparseAttention, x: Tensor, lengths: list[int]) -> tuple[Tensor, Tensor]:
-    """What they attend to, with the heads side by side, and their weights."""
+def bigbird_attention(partner: BigBirdBlockSparseAttention, x: Tensor, lengths: list[int]) -> tuple[Tensor, Tensor]:
+    """Return the attended values with concatenated heads, and the weights."""
     mask = padding_mask(torch.tensor(lengths), PLACES)[:, 0, 0].float()
     blocked, band_mask, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(mask, BLOCK)
     return partner(x, band_mask, from_mask, to_mask, blocked, blocked)
 
 
-def ours(partner: BigBirdBlockSparseAttention, pattern: AttentionPattern) -> MultiHeadAttention:
-    """The same projections; theirs has none behind, so ours is the identity."""
+def our_attention(partner: BigBirdBlockSparseAttention, pattern: AttentionPattern) -> MultiHeadAttention:
+    """Return our layer with the same projections and an identity output projection, which BigBird's layer lacks."""
     score = build_score(
         ScaledDotConfig(), query_size=SIZE // HEADS, key_size=SIZE // HEADS, heads=HEADS, key_heads=HEADS
     )
@@ -77,14 +77,16 @@ def ours(partner: BigBirdBlockSparseAttention, pattern: AttentionPattern) -> Mul
 
 
 def with_plan(partner: BigBirdBlockSparseAttention, plan: RandomBlocks) -> MultiHeadAttention:
-    return ours(partner, BigBird(block_size=BLOCK, num_random_blocks=RANDOM, sampler=lambda blocks, heads: plan))
+    return our_attention(
+        partner, BigBird(block_size=BLOCK, num_random_blocks=RANDOM, sampler=lambda blocks, heads: plan)
+    )
 
 
 def assert_same(partner: BigBirdBlockSparseAttention, layer: MultiHeadAttention, lengths: list[int]) -> None:
-    """Values at every real place, and the gradient of the input."""
+    """Compare the values at every real position and the gradient of the input."""
     x = hidden_states()
     real = padding_mask(torch.tensor(lengths), PLACES)
-    mine, other = layer(x, layer.project_keys_values(x), real), theirs(partner, x, lengths)[0]
+    mine, other = layer(x, layer.project_keys_values(x), real), bigbird_attention(partner, x, lengths)[0]
     torch.testing.assert_close(mine[real[:, 0, 0]], other[real[:, 0, 0]], **CLOSE)
     towards = torch.randn(mine.shape, generator=torch.Generator().manual_seed(2)) * real[:, 0, 0, :, None]
     gradients = [torch.autograd.grad(output, x, towards)[0] for output in (mine, other)]
@@ -96,7 +98,7 @@ LENGTHS = pytest.mark.parametrize("lengths", [[PLACES, PLACES], [PLACES, PLACES 
 
 
 @LENGTHS
-def test_with_our_random_blocks(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
+def test_our_random_blocks_equal_bigbird(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
     plan = sample_random_blocks(BLOCKS, HEADS, num_random_blocks=RANDOM, seed=5)
     with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
         assert_same(partner, with_plan(partner, plan), lengths)
@@ -104,15 +106,15 @@ def test_with_our_random_blocks(partner: BigBirdBlockSparseAttention, lengths: l
 
 @LENGTHS
 @pytest.mark.usefixtures("_their_generator_is_left_as_it_was")
-def test_with_their_random_blocks(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
-    """They draw while training, anew for every layer and head; there is no dropout in it."""
+def test_sampled_blocks_equal_bigbird(partner: BigBirdBlockSparseAttention, lengths: list[int]) -> None:
+    """BigBird samples blocks per layer and head in training mode; dropout is 0."""
     partner.train()
     drawn = []
     draw = partner._bigbird_block_rand_mask_with_head
     with patch.object(
         partner, "_bigbird_block_rand_mask_with_head", lambda **how: drawn.append(draw(**how)) or drawn[-1]
     ):
-        theirs(partner, hidden_states(), lengths)
+        bigbird_attention(partner, hidden_states(), lengths)
     plan = torch.from_numpy(np.stack(drawn[0])).long()
     assert plan.shape == (HEADS, BLOCKS - 2, RANDOM)
     assert not torch.equal(plan[0], plan[1])
@@ -120,17 +122,17 @@ def test_with_their_random_blocks(partner: BigBirdBlockSparseAttention, lengths:
 
 
 @LENGTHS
-def test_their_evaluation_mode_counts_the_first_block_again(
+def test_bigbird_evaluation_counts_the_first_block_twice(
     partner: BigBirdBlockSparseAttention, lengths: list[int]
 ) -> None:
     zeros = torch.zeros(HEADS, BLOCKS - 2, RANDOM, dtype=torch.long)
     assert_same(partner, with_plan(partner, zeros), lengths)
 
 
-def test_they_look_where_our_dense_mask_says(partner: BigBirdBlockSparseAttention) -> None:
+def test_bigbird_attends_by_our_dense_mask(partner: BigBirdBlockSparseAttention) -> None:
     plan = sample_random_blocks(BLOCKS, HEADS, num_random_blocks=RANDOM, seed=5)
     with patch.object(partner, "_bigbird_block_rand_mask_with_head", lambda **_: list(plan.numpy())):
-        values, weights = theirs(partner, hidden_states(), [PLACES, PLACES])
+        values, weights = bigbird_attention(partner, hidden_states(), [PLACES, PLACES])
     mask = bigbird_mask(PLACES, block_size=BLOCK, random_blocks=plan)
     assert torch.equal(weights > 0, mask.expand_as(weights))
     dense = partner_in_full(partner)
@@ -144,14 +146,14 @@ def partner_in_full(partner: BigBirdBlockSparseAttention) -> BigBirdSelfAttentio
     return dense
 
 
-def test_few_blocks_are_full_attention_for_both(partner: BigBirdBlockSparseAttention) -> None:
+def test_few_blocks_equal_full_attention(partner: BigBirdBlockSparseAttention) -> None:
     places = BLOCK * (4 + RANDOM)
     x = hidden_states()[:, :places]
-    layer = ours(
+    layer = our_attention(
         partner,
         BigBird(block_size=BLOCK, num_random_blocks=RANDOM, sampler=lambda *_: pytest.fail("nothing is left to draw")),
     )
     expected = partner_in_full(partner)(x)[0]
     torch.testing.assert_close(layer(x, layer.project_keys_values(x), None), expected, **CLOSE)
-    full = ours(partner, FullAttention(causal=False))
+    full = our_attention(partner, FullAttention(causal=False))
     torch.testing.assert_close(full(x, full.project_keys_values(x), None), expected, **CLOSE)

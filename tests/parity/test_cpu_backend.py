@@ -1,4 +1,4 @@
-"""The compiled core gives the log-probabilities of the PyTorch model that its weights are from."""
+"""The CPU library's log-probabilities equal those of the PyTorch model with the same weights."""
 
 import copy
 from typing import Any
@@ -37,7 +37,7 @@ def cases(draw: st.DrawFn) -> tuple[AnyConfig, Batch]:
 
 
 def choices(batch: Batch, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parents that are selected before each step, and its tokens."""
+    """Draw the parents selected before each step, and its tokens."""
     rows, beam, seed = batch
     generator = np.random.default_rng(seed)
     shape = (len(rows), beam)
@@ -46,10 +46,10 @@ def choices(batch: Batch, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def by_core(config: AnyConfig, network: Network, batch: Batch, steps: int, **options: Any) -> np.ndarray:
-    """Log-probabilities of some steps: `[steps, batch, beam, vocabulary]`."""
-    model = made.compiled(config, network, **options)
-    memory = model.encode(*made.rectangle(batch[0]))
+def cpu_log_probs(config: AnyConfig, network: Network, batch: Batch, steps: int, **options: Any) -> np.ndarray:
+    """Return the log-probabilities of some steps: `[steps, batch, beam, vocabulary]`."""
+    model = made.cpu_model(config, network, **options)
+    memory = model.encode(*made.padded_batch(batch[0]))
     state = model.start(memory, batch[1])
     found = []
     for parents, tokens in choices(batch, steps):
@@ -59,8 +59,8 @@ def by_core(config: AnyConfig, network: Network, batch: Batch, steps: int, **opt
 
 
 @torch.no_grad()
-def shaken(network: Network, seed: int) -> Network:
-    """The network in float64, each weight off by about what a float32 is."""
+def perturbed_model(network: Network, seed: int) -> Network:
+    """Return the model in float64 with a float32 rounding error on each weight."""
     generator = torch.Generator().manual_seed(seed)
     network = copy.deepcopy(network).double()
     for weight in network.parameters():
@@ -70,7 +70,7 @@ def shaken(network: Network, seed: int) -> Network:
 
 @torch.no_grad()
 def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
-    ids, lengths = made.rectangle(batch[0])
+    ids, lengths = made.padded_batch(batch[0])
     memory: Any = network.encode(made.tensor(ids), made.tensor(lengths))
     state: Any = network.start(memory, beam_size=batch[1])
     found = []
@@ -83,14 +83,17 @@ def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
 @settings(max_examples=30)
 @given(cases())
-def test_float32_is_as_pytorch(instruction_set: str, case: tuple[AnyConfig, Batch]) -> None:
-    """To 1e-4; where a random network blows up rounding, to a few times what that does to PyTorch."""
+def test_float32_equals_pytorch(instruction_set: str, case: tuple[AnyConfig, Batch]) -> None:
+    """The tolerance is 1e-4, or a few times PyTorch's own rounding error if a random model amplifies it."""
     config, batch = case
-    network = made.network_of(config)
+    network = made.random_model(config)
     exact = by_pytorch(copy.deepcopy(network).double(), batch, 4)
-    rounded = [by_pytorch(network, batch, 4), *(by_pytorch(shaken(network, seed), batch, 4) for seed in range(3))]
+    rounded = [
+        by_pytorch(network, batch, 4),
+        *(by_pytorch(perturbed_model(network, seed), batch, 4) for seed in range(3)),
+    ]
     magnified = max(np.abs(one - exact).max() for one in rounded)
-    found = by_core(config, network, batch, 4, instruction_set=instruction_set)
+    found = cpu_log_probs(config, network, batch, 4, instruction_set=instruction_set)
     assert np.abs(found - exact).max() <= CLOSE + 20 * magnified
 
 
@@ -98,14 +101,14 @@ def test_float32_is_as_pytorch(instruction_set: str, case: tuple[AnyConfig, Batc
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
 @settings(max_examples=20)
 @given(case=cases())
-def test_fewer_bits_stay_near_pytorch(
+def test_low_precision_is_close_to_pytorch(
     instruction_set: str, compute: str, furthest: float, on_average: float, case: tuple[AnyConfig, Batch]
 ) -> None:
-    """Bounds for networks at the scale of trained ones; half of them are beyond 0.02 (bfloat16) and 0.05 (int8)."""
+    """Bounds for models at the scale of trained ones; half of them exceed 0.02 (bfloat16) and 0.05 (int8)."""
     config, batch = case
-    network = made.mild_network_of(config)
+    network = made.initialized_model(config)
     apart = np.abs(
-        by_core(config, network, batch, 3, compute_type=compute, instruction_set=instruction_set)
+        cpu_log_probs(config, network, batch, 3, compute_type=compute, instruction_set=instruction_set)
         - by_pytorch(network, batch, 3)
     )
     assert apart.max() <= furthest
@@ -114,14 +117,14 @@ def test_fewer_bits_stay_near_pytorch(
 
 @settings(max_examples=20)
 @given(cases(), st.sampled_from([(5, 0), (3, 2), (1, 4), (0, 0)]))
-def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, Batch], ages: tuple[int, int]) -> None:
+def test_concatenated_states_equal_pytorch(case: tuple[AnyConfig, Batch], ages: tuple[int, int]) -> None:
     config, (rows, _, seed) = case
-    network = made.mild_network_of(config)
-    model = made.compiled(config, network)
+    network = made.initialized_model(config)
+    model = made.cpu_model(config, network)
     batches = [(rows, 1, seed), (rows[::-1], 1, seed + 1)]
     memories, states, tokens, alone = [], [], [], []
     for batch, age in zip(batches, ages, strict=True):
-        memory = model.encode(*made.rectangle(batch[0]))
+        memory = model.encode(*made.padded_batch(batch[0]))
         state = model.start(memory, 1)
         given_ = [words for _, words in choices(batch, age + 1)]
         for words in given_[:-1]:
@@ -153,7 +156,7 @@ def test_sentences_of_different_ages_go_on_as_in_pytorch(case: tuple[AnyConfig, 
         ),
     ],
 )
-def test_what_the_core_does_not_run_is_refused_with_the_reason(config: AnyConfig, named: str) -> None:
-    assert made.cpu.unsupported_reason(made.described(config)) is not None
+def test_unsupported_models_are_refused_with_the_reason(config: AnyConfig, named: str) -> None:
+    assert made.cpu.unsupported_reason(made.cpu_config(config)) is not None
     with pytest.raises(ValueError, match=named):
-        made.cpu.Model(made.described(config), {}, compute_type="float32")
+        made.cpu.Model(made.cpu_config(config), {}, compute_type="float32")

@@ -1,4 +1,4 @@
-"""Runs that the compiled core asks together beside PyTorch doing so, from the same folders; needs `dragoman-cpu`."""
+"""Ensembles by the CPU library equal ensembles by PyTorch, from the same run folders; needs `dragoman-cpu`."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ from dragoman.models.ensemble import Ensemble
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
 from tests.parity.test_cpu_translation import SETTINGS, assert_alike, texts
-from tests.untrained_runs import finished_run, written_pairs
+from tests.untrained_runs import finished_run, write_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 # What random networks write often reaches its limit, which these tests are not about.
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.T
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
-    """Two networks that differ in everything but their symbols."""
+    """Two runs whose models share only their vocabularies."""
     modern = {"positions": {"kind": "rotary"}, "norm": "rms", "decoder_layers": 2}
     runs = [finished_run(tmp_path / "one").path, finished_run(tmp_path / "other", {"model": modern}).path]
     first = dragoman.load(runs[0], device="cpu").translate(texts(5))
@@ -42,12 +42,12 @@ def by_the_core(runs: list[Path], **options: object) -> Translator:
     return fast
 
 
-def test_the_same_translations_with_the_same_scores(runs):
+def test_translations_and_scores_equal_pytorch(runs):
     assert_alike(by_the_core(runs, batch_tokens=41), by_pytorch(runs))
 
 
 @pytest.mark.parametrize("compute", ["float32", "int8"])
-def test_a_translation_does_not_depend_on_its_company(runs, tmp_path, compute):
+def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
     for run in runs:
         export_run(run, tmp_path / compute / run.name, compute_type=compute)
     translator = by_the_core([tmp_path / compute / run.name for run in runs], batch_tokens=37)
@@ -61,8 +61,8 @@ def test_a_translation_does_not_depend_on_its_company(runs, tmp_path, compute):
         assert everyone.translate_n_best(lines, SETTINGS[1]) == together
 
 
-def test_a_shortlist_is_shared_among_by_all_of_them(runs, tmp_path):
-    asked = {"shortlist": ShortlistConfig(frequent=1, per_token=2), "corpus": written_pairs(tmp_path)}
+def test_members_share_one_shortlist(runs, tmp_path):
+    asked = {"shortlist": ShortlistConfig(frequent=1, per_token=2), "corpus": write_pairs(tmp_path)}
     export_run(runs[0], tmp_path / "model", compute_type="float32", **asked)
     few = [dragoman.load(tmp_path / "model", ensemble=runs[1:], device="cpu", shortlist=True)]
     few.append(apply_shortlist(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
@@ -75,7 +75,7 @@ def test_a_shortlist_is_shared_among_by_all_of_them(runs, tmp_path):
     assert [one.text for one in found[0]] != [one[0].text for one in freely]
 
 
-def test_where_the_core_computes_not_all_of_them_pytorch_does(runs, tmp_path):
+def test_pytorch_runs_unsupported_ensembles(runs, tmp_path):
     relative = finished_run(tmp_path / "relative", {"model": {"positions": {"kind": "shaw"}}}).path
     with pytest.warns(UserWarning, match="PyTorch runs .*relative"):
         mixed = dragoman.load(runs[0], ensemble=[relative], device="cpu")

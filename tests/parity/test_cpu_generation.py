@@ -1,4 +1,4 @@
-"""What the compiled core writes beside what PyTorch writes, from the same folder; needs `dragoman-cpu`."""
+"""Generation by the CPU library equals generation by PyTorch, from the same run folder; needs `dragoman-cpu`."""
 
 import math
 
@@ -10,7 +10,7 @@ from dragoman.inference import Completion, GenerationWarning, Generator
 from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import load_torch_model
-from tests.untrained_runs import PAIRS, finished_writer
+from tests.untrained_runs import PAIRS, finished_language_model
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
@@ -53,8 +53,8 @@ def assert_alike(mine: list[list[Completion]], theirs: list[list[Completion]]) -
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_the_same_is_drawn_and_found_with_the_same_scores(tmp_path, model):
-    fast, slow = both(finished_writer(tmp_path / "run", {"model": model}).path)
+def test_samples_and_beams_equal_pytorch(tmp_path, model):
+    fast, slow = both(finished_language_model(tmp_path / "run", {"model": model}).path)
     for settings in DRAWN:
         asked = {"max_new_tokens": LONG, "stop": ["sea"], "num_samples": 1 if settings.temperature == 0 else 2}
         assert_alike(*(one.generate_n_best(PROMPTS, settings, **asked) for one in (fast, slow)))
@@ -69,10 +69,10 @@ def test_the_same_is_drawn_and_found_with_the_same_scores(tmp_path, model):
 
 @pytest.mark.parametrize("overlap", [0, 7])
 @pytest.mark.parametrize("pairs", [False, True])
-def test_texts_cost_the_same(tmp_path, overlap, pairs):
+def test_perplexity_equals_pytorch(tmp_path, overlap, pairs):
     files = {"kind": "files", "source": "a", "target": "b"}
     data = {"kind": "pairs", "train": files, "max_source_length": 70, "max_target_length": 70}
-    run = finished_writer(tmp_path / "run", data=data if pairs else None).path
+    run = finished_language_model(tmp_path / "run", data=data if pairs else None).path
     prompts = {"prompts": TEXTS[::-1]} if pairs else {}
     mine, theirs = (one.score(TEXTS, overlap=overlap, **prompts) for one in both(run))
     for one, other in zip(mine, theirs, strict=True):
@@ -84,8 +84,8 @@ def test_texts_cost_the_same(tmp_path, overlap, pairs):
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
-def test_an_exported_model_is_the_run_in_that_precision_and_nobody_depends_on_company(tmp_path, compute):
-    run = finished_writer(tmp_path / "run").path
+def test_export_equals_run_in_its_compute_type(tmp_path, compute):
+    run = finished_language_model(tmp_path / "run").path
     export_run(run, tmp_path / "model", compute_type=compute)
     loaded, exported = (
         dragoman.load(run, device="cpu", compute_type=compute),

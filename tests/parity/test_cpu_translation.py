@@ -1,4 +1,4 @@
-"""Whole translations by the compiled core beside those by PyTorch, from the same folder; needs `dragoman-cpu`."""
+"""Translations by the CPU library equal translations by PyTorch, from the same run folder; needs `dragoman-cpu`."""
 
 import random
 import warnings
@@ -15,7 +15,7 @@ from dragoman.inference.engine import Engine
 from dragoman.inference.scheduler import Request
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, load_torch_model
-from tests.untrained_runs import PAIRS, finished_run, written_pairs
+from tests.untrained_runs import PAIRS, finished_run, write_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
@@ -40,14 +40,14 @@ def texts(count: int) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def silently():
-    """What random networks write often reaches its limit, which these tests are not about."""
+    """Ignore the warning about the length limit, which random models often reach."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         yield
 
 
 def assert_alike(fast: Translator, slow: Translator) -> None:
-    """They find the same translations with the same scores, and score others alike."""
+    """Assert equal translations with equal scores, and equal scores of given targets."""
     lines = texts(17)
     for wanted in SETTINGS:
         for mine, theirs in zip(
@@ -61,7 +61,7 @@ def assert_alike(fast: Translator, slow: Translator) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_the_same_translations_with_the_same_scores(tmp_path, model):
+def test_translations_and_scores_equal_pytorch(tmp_path, model):
     run = finished_run(
         tmp_path / "run", {"model": model, "data": {"max_source_length": 18, "max_target_length": 18}}
     ).path
@@ -72,7 +72,7 @@ def test_the_same_translations_with_the_same_scores(tmp_path, model):
 
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
-def test_a_translation_does_not_depend_on_its_company(tmp_path, compute):
+def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     export_run(run, tmp_path / "model", compute_type=compute)
     translator: Translator = dragoman.load(tmp_path / "model", device="cpu", batch_tokens=37)
@@ -86,7 +86,7 @@ def test_a_translation_does_not_depend_on_its_company(tmp_path, compute):
 
 
 @pytest.mark.parametrize("compute", ["float32", "int8"])
-def test_nor_on_who_joins_and_leaves_the_engine_meanwhile(tmp_path, compute):
+def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     translator: Translator = dragoman.load(run, device="cpu", compute_type=compute)
     ids = [tuple(row) for row in translator.tokenizer.source.encode_batch([line for line in texts(29) if line])]
@@ -107,8 +107,8 @@ def test_nor_on_who_joins_and_leaves_the_engine_meanwhile(tmp_path, compute):
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
-def test_an_exported_model_is_the_run_in_that_precision(tmp_path, compute):
-    """What the exporter rounds is what the core rounds when it loads."""
+def test_export_equals_run_in_its_compute_type(tmp_path, compute):
+    """Export and loading round the weights in the same way."""
     run = finished_run(tmp_path / "run").path
     export_run(run, tmp_path / "model", compute_type=compute)
     lines = texts(11)
@@ -118,15 +118,15 @@ def test_an_exported_model_is_the_run_in_that_precision(tmp_path, compute):
 
 
 def exported_with_shortlist(tmp_path: Path, compute: str, **sizes: int) -> Path:
-    """The model of a random run, with a shortlist of the pairs that its words are from."""
+    """Export a random run with a shortlist from the pairs of its vocabulary."""
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     shortlist = ShortlistConfig(**sizes)
-    export_run(run, tmp_path / "model", compute_type=compute, shortlist=shortlist, corpus=written_pairs(tmp_path))
+    export_run(run, tmp_path / "model", compute_type=compute, shortlist=shortlist, corpus=write_pairs(tmp_path))
     return tmp_path / "model"
 
 
-def test_a_shortlist_means_the_same_to_the_core_and_to_pytorch(tmp_path):
-    """In whole batches of PyTorch, and beside others that join and leave in the core."""
+def test_shortlist_equals_pytorch(tmp_path):
+    """Whole batches in PyTorch, and continuous batching in the CPU library."""
     model = exported_with_shortlist(tmp_path, "float32", frequent=1, per_token=2)
     fast = dragoman.load(model, device="cpu", batch_tokens=41, shortlist=True)
     shortlist = Shortlist.load(model / "shortlist.safetensors")
@@ -146,7 +146,7 @@ def test_a_shortlist_means_the_same_to_the_core_and_to_pytorch(tmp_path):
 
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
-def test_a_shortlist_is_a_matter_of_each_text_alone(tmp_path, compute):
+def test_shortlist_depends_only_on_its_text(tmp_path, compute):
     model = exported_with_shortlist(tmp_path, compute, frequent=0, per_token=3)
     translator: Translator = dragoman.load(model, device="cpu", batch_tokens=37, shortlist=True)
     lines = [line for line in texts(23) if line]

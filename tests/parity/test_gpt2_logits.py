@@ -1,4 +1,4 @@
-"""With the weights of a random Hugging Face `GPT2LMHeadModel` copied over, we give the same logits."""
+"""Logits equal those of a random Hugging Face `GPT2LMHeadModel` with the same weights."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -7,7 +7,7 @@ from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_causal
-from tests.weight_copying import copy_linear, copy_same, stirred
+from tests.weight_copying import copy_linear, copy_same, randomized
 
 SIZE, HEADS, HIDDEN, PLACES, VOCABULARY = 35, 5, 53, 31, 43
 TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4], [2]]
@@ -26,7 +26,7 @@ def gpt2() -> GPT2LMHeadModel:
         eos_token_id=SYMBOLS.eos,
         pad_token_id=SYMBOLS.pad,
     )
-    return stirred(GPT2LMHeadModel, config)
+    return randomized(GPT2LMHeadModel, config)
 
 
 def ours() -> DecoderOnlyTransformer:
@@ -45,7 +45,7 @@ def ours() -> DecoderOnlyTransformer:
 
 @torch.no_grad()
 def copy_weights(partner: GPT2LMHeadModel, model: DecoderOnlyTransformer) -> None:
-    """Their maps are stored with a row an input, those of queries, keys and values as one."""
+    """Copy the weights. GPT-2 stores one row per input, and queries, keys and values as one matrix."""
     copy_same(partner.transformer.wte, model.embedding.tokens)
     copy_same(partner.transformer.wpe, model.embedding.positions.table)
     copy_same(partner.transformer.ln_f, model.norm)
@@ -67,7 +67,7 @@ def copy_weights(partner: GPT2LMHeadModel, model: DecoderOnlyTransformer) -> Non
 
 
 @torch.no_grad()
-def test_the_same_logits() -> None:
+def test_logits_equal_gpt2() -> None:
     partner, model = gpt2(), ours()
     copy_weights(partner, model)
     tokens, lengths = rectangle(TEXTS)

@@ -1,5 +1,7 @@
-"""With the weights of a random Hugging Face `LlamaForCausalLM` copied over, we give the same logits: rotary positions,
-RMSNorm, gated feed-forward, grouped heads, an unembedding of its own."""
+"""Logits equal those of a random Hugging Face `LlamaForCausalLM` with the same weights.
+
+The model has rotary positions, RMSNorm, gated feed-forward layers, grouped-query attention and untied embeddings.
+"""
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from dragoman.models.config import DecoderOnlyConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_causal
-from tests.weight_copying import copy_same, stirred
+from tests.weight_copying import copy_same, randomized
 
 SIZE, HEADS, HIDDEN, VOCABULARY, BASE = 36, 6, 53, 43, 500.0
 TEXTS = [[2, 19, 23, 37], [2, 5, 7, 11, 13, 41, 4, 4, 9, 9, 31], [2]]
@@ -30,7 +32,7 @@ def llama(num_kv_heads: int) -> LlamaForCausalLM:
         eos_token_id=SYMBOLS.eos,
         pad_token_id=SYMBOLS.pad,
     )
-    return stirred(LlamaForCausalLM, config)
+    return randomized(LlamaForCausalLM, config)
 
 
 def ours(num_kv_heads: int) -> DecoderOnlyTransformer:
@@ -74,7 +76,7 @@ def copy_weights(partner: LlamaForCausalLM, model: DecoderOnlyTransformer) -> No
 
 @pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
 @torch.no_grad()
-def test_the_same_logits(num_kv_heads: int) -> None:
+def test_logits_equal_llama(num_kv_heads: int) -> None:
     partner, model = llama(num_kv_heads), ours(num_kv_heads)
     copy_weights(partner, model)
     tokens, lengths = rectangle(TEXTS)

@@ -1,4 +1,4 @@
-"""Our filters of logits against Hugging Face's, on random logits."""
+"""Logits processors equal Hugging Face's on random logits."""
 
 import pytest
 import torch
@@ -40,15 +40,15 @@ THEIRS = {
 
 
 def random_logits(seed: int) -> tuple[Tensor, Tensor]:
-    """Logits of rather different sharpness, and histories of few words, so that they repeat."""
+    """Return logits of different sharpness, and histories of few distinct tokens, so that tokens repeat."""
     generator = torch.Generator().manual_seed(seed)
     sharpness = torch.linspace(0.1, 6.0, ROWS)[:, None]
     logits = sharpness * torch.randn(ROWS, VOCABULARY, generator=generator)
     return logits, torch.randint(4, 11, (ROWS, 29), generator=generator)
 
 
-def agree(ours: Tensor, theirs: Tensor) -> None:
-    """On what is left (at least a token), and on the logits of it."""
+def assert_equal_filters(ours: Tensor, theirs: Tensor) -> None:
+    """Assert that the same tokens remain (at least one) with the same logits."""
     assert torch.equal(ours.isfinite(), theirs.isfinite())
     assert ours.isfinite().any(dim=1).all()
     torch.testing.assert_close(ours, theirs)
@@ -57,11 +57,11 @@ def agree(ours: Tensor, theirs: Tensor) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values], ids=str
 )
-def test_each_filter_is_theirs(name: str, value: float) -> None:
+def test_each_processor_equals_hugging_face(name: str, value: float) -> None:
     for seed in range(3):
         logits, said = random_logits(seed)
         theirs = THEIRS[name](value)(said, logits)
-        agree(filter_logits(logits, said, config=SamplingConfig(**{name: value})), theirs)
+        assert_equal_filters(filter_logits(logits, said, config=SamplingConfig(**{name: value})), theirs)
         assert value == 2000 or not torch.equal(theirs, logits)
 
 
@@ -75,7 +75,7 @@ def test_each_filter_is_theirs(name: str, value: float) -> None:
     ],
     ids=lambda settings: "+".join(settings),
 )
-def test_several_filters_are_theirs_in_their_order(settings: dict[str, float]) -> None:
+def test_combined_processors_equal_hugging_face(settings: dict[str, float]) -> None:
     logits, said = random_logits(5)
     chain = LogitsProcessorList(THEIRS[name](settings[name]) for name in THEIRS if name in settings)
-    agree(filter_logits(logits, said, config=SamplingConfig(**settings)), chain(said, logits))
+    assert_equal_filters(filter_logits(logits, said, config=SamplingConfig(**settings)), chain(said, logits))

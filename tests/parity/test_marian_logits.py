@@ -1,6 +1,6 @@
-"""With the weights of a random Hugging Face `MarianMTModel` copied over, our Transformer gives the same logits.
+"""Logits equal those of a random Hugging Face `MarianMTModel` with the same weights.
 
-Marian's sinusoids stand in another order (sines first, then cosines), so its table is held by our learnt positions.
+Marian orders sinusoids differently (sines first, then cosines), so our learned positions hold its table.
 """
 
 from typing import Any
@@ -104,7 +104,7 @@ def copy_attention(theirs: Any, own: MultiHeadAttention) -> None:
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(("their_activation", "activation"), [("relu", "relu"), ("swish", "silu"), ("gelu", "gelu")])
 @torch.no_grad()
-def test_the_same_logits(their_activation: str, activation: str, shared: bool) -> None:
+def test_logits_equal_marian(their_activation: str, activation: str, shared: bool) -> None:
     partner, model = marian(their_activation, shared=shared), ours(activation, shared=shared)
     assert partner.lm_head.weight is partner.model.decoder.embed_tokens.weight
     copy_weights(partner, model)

@@ -1,4 +1,4 @@
-"""Our beam search asks a random Marian model, and finds what the model's own beam search finds (Hugging Face)."""
+"""Our beam search over a random Marian model finds the hypotheses of Hugging Face's own beam search."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,7 +21,7 @@ SOURCES = [[5, 11, 7, 13, 41, 3], [17, 3], [29, 31, 5, 3], [19, 23, 37, 5, 7, 11
 
 @dataclass(frozen=True)
 class Encoded:
-    """What the encoder says of each source."""
+    """Encoder states of each source."""
 
     states: Tensor
     lengths: Tensor
@@ -39,7 +39,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The prefix of each hypothesis: the model decodes it anew at every step."""
+    """Prefix of each hypothesis; the model decodes it again at every step."""
 
     prefixes: Tensor
 
@@ -55,7 +55,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class MarianStepper:
-    """The protocol of our search around Hugging Face's model."""
+    """Adapter from Hugging Face's model to the protocol of our search."""
 
     model: MarianMTModel
 
@@ -104,8 +104,11 @@ def model(request: pytest.FixtureRequest) -> MarianMTModel:
     return built
 
 
-def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any) -> list[list[tuple[Any, float]]]:
-    """The model's own search: stop when `num_beams` have finished; padding and begin symbols are never generated."""
+def hugging_face_search(
+    model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any
+) -> list[list[tuple[Any, float]]]:
+    """Run the model's own search: it stops when `num_beams` hypotheses have finished, and never generates PAD or
+    BOS."""
     asked = GenerationConfig(
         max_new_tokens=LIMIT,
         early_stopping=True,
@@ -126,7 +129,7 @@ def theirs(model: MarianMTModel, source: Tensor, lengths: Tensor, **options: Any
 
 
 @pytest.mark.parametrize(("beam", "best", "alpha"), [(2, 1, 1.0), (5, 5, 1.0), (7, 3, 0.6), (3, 3, 0.0), (5, 2, 2.0)])
-def test_the_same_hypotheses_with_the_same_scores(model: MarianMTModel, beam: int, best: int, alpha: float) -> None:
+def test_hypotheses_and_scores_equal_hugging_face(model: MarianMTModel, beam: int, best: int, alpha: float) -> None:
     source, lengths = rectangle(SOURCES)
     stepper = MarianStepper(model)
     wanted = DecodingConfig(beam_size=beam, n_best=best, length_penalty=alpha, max_length=LIMIT)
@@ -135,7 +138,7 @@ def test_the_same_hypotheses_with_the_same_scores(model: MarianMTModel, beam: in
     limits = torch.full_like(lengths, LIMIT - 1)
     found = search(stepper, memory, limits=limits, config=wanted)
     assert all(one.finished for row in found for one in row)
-    expected = theirs(
+    expected = hugging_face_search(
         model, source, lengths, num_beams=beam, num_return_sequences=best, length_penalty=alpha, num_beam_groups=1
     )
     assert [[one.tokens for one in row] for row in found] == [[tokens for tokens, _ in row] for row in expected]

@@ -1,6 +1,6 @@
 """Hugging Face's Pegasus computes the logits of our Transformer from the same weights.
 
-Pegasus is normed before each sublayer and has sinusoidal positions of its own, which nothing is copied into.
+Pegasus has pre-norm layers and its own sinusoidal positions, into which nothing is copied.
 """
 
 import torch
@@ -20,7 +20,7 @@ TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4], []]
 
 
 @torch.no_grad()
-def test_the_same_logits() -> None:
+def test_logits_equal_pegasus() -> None:
     model = random_transformer(CONFIG, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
     arrays = {name: tensor.numpy() for name, tensor in get_weights(model).items()}
     partner = pegasus(CONFIG.model_dump(mode="json"), arrays)

@@ -1,4 +1,4 @@
-"""What the compiled core computes in less than float32, and PyTorch with inputs rounded alike, beside each other."""
+"""The CPU library in low precision equals PyTorch with inputs rounded in the same way."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from dragoman.models.weights import get_weights, save_tensors
 from dragoman.runs.export import export_run
 from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import load_torch_model
-from tests.cpu_models import mild_network_of  # skips where the core is not installed
+from tests.cpu_models import initialized_model  # skips where the core is not installed
 from tests.untrained_runs import PAIRS, finished_run
 
 SIZES = {"d_model": 48, "num_heads": 6, "d_ff": 67, "encoder_layers": 2, "decoder_layers": 3}
@@ -28,7 +28,7 @@ SOURCE, OUTPUT = [5, 9, 6, 7, 11, 8], [7, 5, 10, 6, 4]
 
 
 def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
-    """A model whose numbers are of the scale of trained ones, stored in less than float32."""
+    """Export a model at the scale of trained ones in low precision."""
     run = finished_run(place / "run", {"model": SIZES | model})
     network = load_torch_model(run.path, device="cpu").model
     generator = torch.Generator().manual_seed(7)
@@ -41,8 +41,8 @@ def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
 
 @pytest.mark.parametrize("compute", ["int8", "bfloat16"])
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute):
-    """Until some number falls to the other side of a half, which moves all that follows by a step."""
+def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
+    """Results agree until a number rounds to the other side, which moves all later numbers by a step."""
     path = exported(tmp_path, model, compute)
     translator, core = load_torch_model(path, device="cpu"), dragoman.load(path, device="cpu").model
     expected = torch.from_numpy(core.log_probs(SOURCE, OUTPUT))
@@ -60,7 +60,7 @@ def test_inputs_rounded_alike_give_what_the_core_gives(tmp_path, model, compute)
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it never learnt to end
 @pytest.mark.parametrize("compute", ["int8", "bfloat16"])
-def test_what_is_told_of_an_exported_model_is_what_the_core_does(tmp_path, compute):
+def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]
     core = dragoman.load(path, device="cpu")
     found = inspect_run(path, InspectionRequest([text]), device="cpu")
@@ -76,15 +76,15 @@ def test_what_is_told_of_an_exported_model_is_what_the_core_does(tmp_path, compu
         assert weights_of_kind.sum(dim=-1).sub(1).abs().max() < 1e-5
 
 
-def test_rounding_by_hand():
+def test_rounding_examples():
     x = torch.tensor([[12.7, -6.35, 0.04, 0.06], [0.0, 0.0, 0.0, 0.0]])
     torch.testing.assert_close(rounded(x, "int8"), torch.tensor([[12.7, -6.4, 0.0, 0.1], [0.0] * 4]))
     assert rounded(torch.tensor([1.00390625]), "bfloat16").tolist() == [1.0]  # half a step: to the even one
     assert rounded(x, "float32") is x
 
 
-def test_gradients_pass_the_rounding():
-    network = mild_network_of(EncoderDecoderConfig(**SIZES))
+def test_gradients_pass_through_rounding():
+    network = initialized_model(EncoderDecoderConfig(**SIZES))
     source = torch.tensor([[5, 9, 3]])
     with rounded_as(network, "int8"):
         loss = network(source, torch.tensor([3]), torch.tensor([[2, 7]])).square().sum()

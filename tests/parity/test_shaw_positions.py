@@ -1,4 +1,4 @@
-"""Relative positions against eqs. 3 to 5 of Shaw et al. (2018), one pair of places after another."""
+"""Relative positions equal eqs. 3 to 5 of Shaw et al. (2018), computed pair by pair."""
 
 import math
 
@@ -20,8 +20,9 @@ def layer(*, causal: bool, values: bool) -> MultiHeadAttention:
         return build_self_attention(config, SelfAttentionConfig(), None, FullAttention(causal=causal)).eval()
 
 
-def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
-    r"""$e_{ij} = x_i W^Q (x_j W^K + a^K_{ij})^\top / \sqrt{d_z}$, $z_i = \sum_j \alpha_{ij} (x_j W^V + a^V_{ij})$."""
+def reference_attention(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
+    r"""Return $e_{ij} = x_i W^Q (x_j W^K + a^K_{ij})^\top / \sqrt{d_z}$, $z_i = \sum_j \alpha_{ij} (x_j W^V +
+    a^V_{ij})$."""
     size = SIZE // HEADS
     key_embedding, value_embedding = own.position_bias.key_embedding, own.position_bias.value_embedding
     outputs = []
@@ -48,8 +49,8 @@ def by_the_paper(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("values", [False, True])
 @torch.no_grad()
-def test_the_equations_of_the_paper(causal: bool, values: bool) -> None:
+def test_attention_equals_the_equations(causal: bool, values: bool) -> None:
     own = layer(causal=causal, values=values)
     x = torch.randn(PLACES, SIZE, generator=torch.Generator().manual_seed(2))
     ours = own(x[None], own.project_keys_values(x[None]), None)[0]
-    torch.testing.assert_close(ours, by_the_paper(own, x, causal=causal), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours, reference_attention(own, x, causal=causal), atol=1e-5, rtol=1e-5)

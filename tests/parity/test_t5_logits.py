@@ -1,7 +1,7 @@
-"""With the weights of a random Hugging Face `T5ForConditionalGeneration` copied over, we give the same logits.
+"""Logits equal those of a random Hugging Face `T5ForConditionalGeneration` with the same weights.
 
-T5 has no scale in its scores and none on its embeddings, buckets of distances that all layers share, and, where the
-unembedding is tied, hidden states divided by the root of the size; that factor goes into our last norm.
+T5 does not scale scores or embeddings, and its layers share distance buckets. With tied embeddings it divides hidden
+states by the root of `d_model`; that factor goes into our last norm.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from dragoman.nn.positions.t5_bias import relative_position_bucket
 from dragoman.nn.scores import DotConfig
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
-from tests.weight_copying import copy_same, stirred
+from tests.weight_copying import copy_same, randomized
 
 SIZE, HEADS, HIDDEN, VOCABULARY, BUCKETS, MAX_DISTANCE = 35, 5, 53, 43, 8, 11
 SOURCES = [[5, 11, 7, 13, 41, 8, 9, 4, 4, 17, 19, 23, 29, 31, 37, 3], [17, 3], [29, 31, 5, 3]]
@@ -48,7 +48,7 @@ def t5(feed_forward: str) -> T5ForConditionalGeneration:
         eos_token_id=SYMBOLS.eos,
         decoder_start_token_id=SYMBOLS.bos,
     )
-    return stirred(T5ForConditionalGeneration, config)
+    return randomized(T5ForConditionalGeneration, config)
 
 
 def ours(activation: str, *, gated: bool) -> EncoderDecoderTransformer:
@@ -116,7 +116,7 @@ def copy_feed_forward(theirs: Any, own: FeedForward) -> None:
     ("feed_forward", "activation", "gated"), [("relu", "relu", False), ("gated-gelu", "gelu_tanh", True)]
 )
 @torch.no_grad()
-def test_the_same_logits(feed_forward: str, activation: str, gated: bool) -> None:
+def test_logits_equal_t5(feed_forward: str, activation: str, gated: bool) -> None:
     partner, model = t5(feed_forward), ours(activation, gated=gated)
     assert partner.lm_head.weight is partner.shared.weight
     copy_weights(partner, model)
@@ -131,7 +131,7 @@ def test_the_same_logits(feed_forward: str, activation: str, gated: bool) -> Non
 
 @pytest.mark.parametrize("past_only", [False, True])
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 11), (32, 128), (12, 1009)])
-def test_the_same_buckets(buckets: int, max_distance: int, past_only: bool) -> None:
+def test_buckets_equal_t5(buckets: int, max_distance: int, past_only: bool) -> None:
     away = torch.arange(-2003, 2004)
     attention = t5("relu").encoder.block[0].layer[0].SelfAttention
     theirs = attention._relative_position_bucket(

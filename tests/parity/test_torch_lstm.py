@@ -1,4 +1,4 @@
-"""PyTorch's own recurrent modules, with the same weights, give the same states, outputs and gradients."""
+"""PyTorch's recurrent modules with the same weights give the same states, outputs and gradients."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def ours(**options) -> RecurrentEncoderDecoder:
 
 
 @CELLS
-def test_a_cell(cell):
+def test_cell_equals_pytorch(cell):
     """Ten steps of one cell."""
     theirs = STEPS[cell](EMBEDDING, SIZE)
     weights = CellWeights(theirs.weight_ih, theirs.weight_hh, theirs.bias_ih, theirs.bias_hh)
@@ -47,7 +47,7 @@ def test_a_cell(cell):
 
 @torch.no_grad()
 def stacked(mine: list[nn.RNNBase], kind: type[nn.RNNBase], *, both_ways: bool) -> nn.RNNBase:
-    """One module of theirs with several layers, from several of one layer."""
+    """Return one PyTorch module of several layers from several modules of one layer."""
     first = mine[0]
     twin = kind(first.input_size, first.hidden_size, len(mine), batch_first=True, bidirectional=both_ways)
     for number, layer in enumerate(mine):
@@ -62,8 +62,8 @@ def gradients(output: Tensor, of: list[Tensor]) -> list[Tensor]:
 
 @CELLS
 @pytest.mark.parametrize("road", ["fast", "slow"])
-def test_the_encoder(cell, road, monkeypatch):
-    """Three layers both ways over sentences of different lengths, on either road."""
+def test_encoder_equals_pytorch(cell, road, monkeypatch):
+    """Three bidirectional layers over sentences of different lengths, packed and padded."""
     encoder = ours(cell=cell, encoder_layers=3).encoder
     if road == "slow":
         for layer in encoder.layers:
@@ -83,8 +83,8 @@ def test_the_encoder(cell, road, monkeypatch):
 
 @CELLS
 @pytest.mark.parametrize("road", ["at once", "step by step"])
-def test_the_decoder_without_attention(cell, road):
-    """Three layers from left to right, from the states in which the encoder ended."""
+def test_decoder_without_attention_equals_pytorch(cell, road):
+    """Three layers from left to right, initialized from the final encoder states."""
     model = ours(cell=cell, decoder_layers=3, attention=NoAttentionConfig())
     twin = stacked([layer.layer for layer in model.decoder.layers], MODULES[cell], both_ways=False)
     memory = model.encode(*rectangle(SOURCES))
@@ -105,8 +105,8 @@ def test_the_decoder_without_attention(cell, road):
     torch.testing.assert_close(gradients(mine, learnt), gradients(theirs, learnt), **CLOSE)
 
 
-def written_out(model: RecurrentEncoderDecoder, cell: str, weigh_words) -> Tensor:
-    """Hidden states of Luong et al. (2015) with input feeding, one sentence and one place after the other."""
+def reference_decoder(model: RecurrentEncoderDecoder, cell: str, weigh_words) -> Tensor:
+    """Return the hidden states of Luong et al. (2015) with input feeding, position by position."""
     step = STEPS[cell](EMBEDDING + SIZE, SIZE)
     decoder, weights = model.decoder, CellWeights.of(model.decoder.layers[0].layer)
     step.weight_ih.data = torch.cat([weights.input, decoder.input_feeding.weight], dim=1)
@@ -143,10 +143,10 @@ def additive(model: RecurrentEncoderDecoder, query: Tensor, states: Tensor) -> T
 @CELLS
 @pytest.mark.parametrize(("score", "weigh_words"), [(ScaledDotConfig(), scaled_dot), (AdditiveConfig(), additive)])
 @torch.no_grad()
-def test_the_whole_network_with_attention_and_input_feeding(cell, score, weigh_words):
+def test_attention_with_input_feeding_equals_the_equations(cell, score, weigh_words):
     model = ours(cell=cell, attention=score)
     source, lengths = rectangle(SOURCES)
     target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
     mine = model.hidden(source, lengths, target)[real]
-    torch.testing.assert_close(mine, written_out(model, cell, weigh_words), **CLOSE)
+    torch.testing.assert_close(mine, reference_decoder(model, cell, weigh_words), **CLOSE)

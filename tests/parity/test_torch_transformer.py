@@ -1,4 +1,4 @@
-"""With its weights copied over, PyTorch's own `nn.Transformer` gives the same hidden states and the same logits."""
+"""PyTorch's `nn.Transformer` with the same weights gives the same hidden states and logits."""
 
 import pytest
 import torch
@@ -30,8 +30,8 @@ def ours(norm_position: str, activation: str) -> EncoderDecoderTransformer:
     return random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
 
 
-def theirs(model: EncoderDecoderTransformer, norm_position: str, activation: str) -> nn.Transformer:
-    """PyTorch ends both stacks in a norm whatever the order; after post-norm, as in the paper, there is none."""
+def torch_transformer(model: EncoderDecoderTransformer, norm_position: str, activation: str) -> nn.Transformer:
+    """Return PyTorch's model. It ends both stacks in a norm; with post-norm we remove it, as in the paper."""
     options = {"activation": activation, "batch_first": True, "norm_first": norm_position == "pre", "dropout": 0.0}
     pre = norm_position == "pre"
     twin = nn.Transformer(
@@ -89,8 +89,8 @@ def copy_feed_forward(mine: FeedForward, other: nn.Module) -> None:
     copy_same(mine.outer, other.linear2)
 
 
-def their_hidden(model: EncoderDecoderTransformer, twin: nn.Transformer, source: Tensor, target: Tensor) -> Tensor:
-    """Embedded by our embedding; their masks are `True` where nothing may be seen."""
+def torch_hidden(model: EncoderDecoderTransformer, twin: nn.Transformer, source: Tensor, target: Tensor) -> Tensor:
+    """Return hidden states from our embedding; PyTorch's masks are `True` where attention is forbidden."""
 
     def embedded(embedding: nn.Module, ids: Tensor) -> Tensor:
         return embedding(ids, torch.arange(ids.shape[1])[None])
@@ -109,13 +109,13 @@ def their_hidden(model: EncoderDecoderTransformer, twin: nn.Transformer, source:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm_position", ["pre", "post"])
-def test_the_same_hidden_states_logits_and_gradients(norm_position: str, activation: str) -> None:
+def test_hidden_states_logits_and_gradients_equal_pytorch(norm_position: str, activation: str) -> None:
     model = ours(norm_position, activation)
-    twin = theirs(model, norm_position, activation)
+    twin = torch_transformer(model, norm_position, activation)
     source, lengths = rectangle(SOURCES)
     target, target_lengths = rectangle([[SYMBOLS.bos, *row] for row in TARGETS])
     real = torch.arange(target.shape[1]) < target_lengths[:, None]
-    mine, other = model.hidden(source, lengths, target)[real], their_hidden(model, twin, source, target)[real]
+    mine, other = model.hidden(source, lengths, target)[real], torch_hidden(model, twin, source, target)[real]
     torch.testing.assert_close(mine, other, atol=1e-4, rtol=1e-4)
     unembedding = model.unembedding
     logits = other @ unembedding.weight.t() + unembedding.bias

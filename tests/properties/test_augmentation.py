@@ -1,4 +1,4 @@
-"""Noise in training: what it may change, where its chance comes from, and that none changes nothing."""
+"""Properties of source noise: its scope, its randomness, and that no noise changes nothing."""
 
 import random
 
@@ -29,14 +29,14 @@ def test_no_noise_changes_nothing(source: str, target: str, seed: int, row: int)
 
 @law
 @given(texts, texts, seeds, st.integers(0, 97), st.sampled_from([NoiseConfig(typos=0.3, titlecase=0.5), ALWAYS]))
-def test_chance_is_of_seed_epoch_and_row(source: str, target: str, seed: int, row: int, noise: NoiseConfig) -> None:
-    """Asked for twice it is the same, whatever the ambient generator has done meanwhile."""
+def test_noise_depends_on_seed_epoch_and_row(source: str, target: str, seed: int, row: int, noise: NoiseConfig) -> None:
+    """The same arguments give the same noise, whatever the state of the ambient generator."""
     first = add_noise((source, target), noise, seed=seed, epoch=2, row=row)
     random.random()
     assert add_noise((source, target), noise, seed=seed, epoch=2, row=row) == first
 
 
-def test_other_epochs_rows_and_seeds_draw_other_faults() -> None:
+def test_other_epochs_rows_and_seeds_differ() -> None:
     pair = ("the quick brown fox jumps over the lazy dog near the riverbank .", "…")
     drawn = {
         add_noise(pair, NoiseConfig(typos=0.5), seed=seed, epoch=epoch, row=row)[0]
@@ -49,8 +49,8 @@ def test_other_epochs_rows_and_seeds_draw_other_faults() -> None:
 
 @law
 @given(texts, texts, seeds)
-def test_one_fault_leaves_the_chance_of_another_where_it_was(source: str, target: str, seed: int) -> None:
-    """Capitals on top of the same typing errors are those typing errors in capitals."""
+def test_kinds_of_noise_are_independent(source: str, target: str, seed: int) -> None:
+    """Uppercase on top of typing errors gives the same typing errors in uppercase."""
     alone = add_noise((source, target), NoiseConfig(typos=0.5), seed=seed, epoch=0, row=5)
     both = add_noise((source, target), NoiseConfig(typos=0.5, uppercase=1.0), seed=seed, epoch=0, row=5)
     assert both == (alone[0].upper(), alone[1])
@@ -58,12 +58,12 @@ def test_one_fault_leaves_the_chance_of_another_where_it_was(source: str, target
 
 @law
 @given(texts, st.sampled_from([NoiseConfig(uppercase=1.0), NoiseConfig(lowercase=1.0), NoiseConfig(titlecase=1.0)]))
-def test_case_is_all_that_changes_of_it(text: str, noise: NoiseConfig) -> None:
+def test_case_noise_changes_only_the_case(text: str, noise: NoiseConfig) -> None:
     found, target = add_noise((text, text), noise, seed=1, epoch=1, row=1)
     assert (found.casefold(), target) == (text.casefold(), text)
 
 
-def test_words_begin_with_capitals_and_white_space_stays() -> None:
+def test_titlecase_keeps_whitespace() -> None:
     assert (
         add_noise(("two  dogs' éclairs", ""), NoiseConfig(titlecase=1.0), seed=1, epoch=1, row=1)[0]
         == "Two  Dogs' Éclairs"
@@ -72,8 +72,8 @@ def test_words_begin_with_capitals_and_white_space_stays() -> None:
 
 @law
 @given(letters, seeds)
-def test_a_mistyped_word_is_one_slip_away(word: str, seed: int) -> None:
-    """It has a letter more, a letter less, two neighbours changed about, or one letter from a key beside."""
+def test_a_typo_is_one_edit(word: str, seed: int) -> None:
+    """A typo adds, drops, swaps or replaces one letter; replacements are neighboring keys."""
     found = misspell(word, random.Random(seed))
     if len(word) < 2 or found == word:
         return
@@ -88,11 +88,11 @@ def test_a_mistyped_word_is_one_slip_away(word: str, seed: int) -> None:
             assert (second - first, found[first], found[second]) == (1, word[second], word[first])
         else:
             [place] = changed
-            assert near(word[place], found[place])
+            assert are_neighbors(word[place], found[place])
 
 
-def near(key: str, hit: str) -> bool:
-    """Whether two keys touch: side by side, or in rows that are half a key apart."""
+def are_neighbors(key: str, hit: str) -> bool:
+    """Return whether two keys touch: in one row, or in rows offset by half a key."""
     at = {letter: (row, column + row / 2) for row, keys in enumerate(KEYBOARD) for column, letter in enumerate(keys)}
     (row, column), (other_row, other_column) = at[key.lower()], at[hit.lower()]
     apart = abs(column - other_column)
@@ -101,14 +101,14 @@ def near(key: str, hit: str) -> bool:
 
 @law
 @given(texts, seeds)
-def test_one_typing_error_changes_one_word(text: str, seed: int) -> None:
+def test_one_typo_changes_one_word(text: str, seed: int) -> None:
     found = add_typo(text, random.Random(seed))
     before, after = text.split(), found.split()
     assert len(before) == len(after)
     assert sum(one != other for one, other in zip(before, after, strict=True)) <= 1
 
 
-def test_most_words_change_when_all_are_mistyped() -> None:
+def test_full_typo_rate_changes_most_words() -> None:
     words = [f"{one}{other}s" for one in "abcdefghij" for other in "lmnopqrst"]
     changed = sum(misspell(word, random.Random(number)) != word for number, word in enumerate(words))
     assert changed == len(words)
@@ -116,7 +116,7 @@ def test_most_words_change_when_all_are_mistyped() -> None:
 
 @law
 @given(texts, texts, st.floats(0, 1, exclude_max=True))
-def test_both_sides_break_off_together(source: str, target: str, share: float) -> None:
+def test_truncation_cuts_both_sides(source: str, target: str, share: float) -> None:
     for whole, cut in zip((source, target), truncate_pair(source, target, share=share), strict=True):
         words, kept = whole.split(), cut.split()
         assert kept == words[: len(kept)]
@@ -134,11 +134,11 @@ def test_both_sides_break_off_together(source: str, target: str, share: float) -
         ("typos", "1 2 3 .", "1 2 3 ."),
     ],
 )
-def test_faults_worked_out_by_hand(kind: str, text: str, found: str) -> None:
+def test_noise_examples(kind: str, text: str, found: str) -> None:
     assert perturb_text(text, kind, number=3) == found
 
 
-def test_a_source_has_one_case() -> None:
+def test_a_source_gets_one_case() -> None:
     with pytest.raises(ConfigError, match=r"noise.capitals, lower and title are 1.2 together"):
         parse(NoiseConfig, {"capitals": 0.5, "lower": 0.4, "title": 0.3})
 
@@ -163,14 +163,14 @@ def read(store: TokenStore, tokenizer: Tokenizer) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("settings_", [BpeConfig(vocab_size=300), WordConfig()], ids=["bpe", "words"])
-def test_a_store_without_faults_is_the_store(tmp_path, settings_):
+def test_dataset_without_noise_is_unchanged(tmp_path, settings_):
     store, text, tokenizer = stores(tmp_path, settings_)
     anew = retokenize_epoch(store, text, tokenizer, tmp_path, noise=NoiseConfig(), seed=1, epoch=0)
     assert read(anew, tokenizer) == read(store, tokenizer)
     assert anew.origins.tolist() == store.origins.tolist()
 
 
-def test_each_epoch_has_faults_of_its_own_that_come_again(tmp_path):
+def test_epochs_differ_and_repeat(tmp_path):
     store, text, tokenizer = stores(tmp_path)
     noise = NoiseConfig(uppercase=0.5, no_final_punctuation=0.5)
 
@@ -187,7 +187,7 @@ def test_each_epoch_has_faults_of_its_own_that_come_again(tmp_path):
     assert epoch(0) == first  # built anew, for only the latest epoch stays
 
 
-def test_what_noise_makes_too_long_stays_as_it_was(tmp_path):
+def test_overlong_noisy_sources_stay_unchanged(tmp_path):
     text = TextStore.build(tmp_path / "texts", SENTENCES)
     tokenizer = Tokenizer.train(text.pairs, BpeConfig(vocab_size=300))
     longest = max(len(tokenizer.source.encode(one.source)) for one in SENTENCES)
@@ -197,7 +197,7 @@ def test_what_noise_makes_too_long_stays_as_it_was(tmp_path):
     assert len(anew) == len(store)
 
 
-def test_noise_and_dropout_go_together(tmp_path):
+def test_noise_combines_with_bpe_dropout(tmp_path):
     store, text, tokenizer = stores(tmp_path)
     anew = retokenize_epoch(
         store, text, tokenizer, tmp_path, noise=NoiseConfig(lowercase=1.0), probability=0.5, seed=1, epoch=0

@@ -1,4 +1,4 @@
-"""What every search must satisfy, whatever network it asks; proved on small random networks by enumeration."""
+"""Properties of all searches over any model, checked by enumeration on small random models."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from dragoman.decoding import (
     score_stepwise,
     score_targets,
 )
-from tests.fake_models import SYMBOLS, PrefixNetwork, Sources, rectangle
+from tests.fake_models import SYMBOLS, PrefixModel, Sources, rectangle
 from tests.plain_beam_search import plain_beam_search
 from tests.tensor_search import beam_search, greedy, penalty_options, search
 
@@ -30,9 +30,9 @@ penalties = st.one_of(
 sources = st.lists(st.lists(st.integers(4, 10), max_size=5), min_size=1, max_size=5)
 
 
-def networks(*, words: int = 3, levels: int | None = None) -> st.SearchStrategy[PrefixNetwork]:
+def networks(*, words: int = 3, levels: int | None = None) -> st.SearchStrategy[PrefixModel]:
     return st.builds(
-        PrefixNetwork,
+        PrefixModel,
         words=st.just(words),
         seed=st.integers(0, 2**32),
         levels=st.just(levels),
@@ -54,7 +54,7 @@ def searches(draw: st.DrawFn) -> DecodingConfig:
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
-    """Sources, and a limit for each."""
+    """Draw sources and a limit for each."""
     rows = draw(sources)
     return rows, [draw(st.integers(1, 7)) for _ in rows]
 
@@ -62,7 +62,7 @@ def problems(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
 Problem = tuple[list[list[int]], list[int]]
 
 
-def run_beam(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> list[list[Hypothesis]]:
+def run_beam(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> list[list[Hypothesis]]:
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
     return beam_search(network, memory, limits=torch.tensor(limits), config=wanted)
@@ -78,7 +78,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 
 
 @given(networks(), problems(), searches())
-def test_a_beam_of_one_is_greedy_search(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+def test_beam_of_one_equals_greedy(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1})
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
@@ -87,7 +87,7 @@ def test_a_beam_of_one_is_greedy_search(network: PrefixNetwork, problem: Problem
 
 
 @given(networks(levels=2), problems())
-def test_a_beam_of_one_is_greedy_search_where_many_symbols_tie(network: PrefixNetwork, problem: Problem) -> None:
+def test_beam_of_one_equals_greedy_with_ties(network: PrefixModel, problem: Problem) -> None:
     narrow = DecodingConfig(beam_size=1)
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
@@ -95,8 +95,8 @@ def test_a_beam_of_one_is_greedy_search_where_many_symbols_tie(network: PrefixNe
     assert_same(run_beam(network, problem, narrow), one)
 
 
-def every_output(network: PrefixNetwork, source: list[int], limit: int, wanted: DecodingConfig) -> Iterator[Hypothesis]:
-    """All finished outputs that settings allow, with their scores by the definition, in double precision."""
+def every_output(network: PrefixModel, source: list[int], limit: int, wanted: DecodingConfig) -> Iterator[Hypothesis]:
+    """Return all finished outputs that the configuration allows, with scores by definition in double precision."""
     words = [SYMBOLS.unk] * wanted.allow_unk + list(range(4, network.vocabulary))
     for length in range(wanted.min_length, limit + 1):
         for tokens in itertools.product(words, repeat=length):
@@ -122,8 +122,8 @@ def by_definition(log_prob: float, length: int, wanted: DecodingConfig) -> float
 
 @settings(max_examples=60)
 @given(networks(words=2), st.lists(st.integers(4, 9), max_size=3), penalties, st.integers(0, 3), st.integers(1, 5))
-def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
-    network: PrefixNetwork, source: list[int], penalty: LengthPenalty, minimum: int, best: int
+def test_widest_beam_equals_exhaustive_search(
+    network: PrefixModel, source: list[int], penalty: LengthPenalty, minimum: int, best: int
 ) -> None:
     limit = 3
     wanted = DecodingConfig(beam_size=3**4, n_best=best, **penalty_options(penalty), min_length=minimum)
@@ -133,9 +133,7 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
 
 
 @given(networks(), problems(), searches())
-def test_search_finds_what_the_plain_loop_finds_which_never_stops_early(
-    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig
-) -> None:
+def test_beam_search_equals_the_plain_loop(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     rows, limits = problem
     ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
     with_end = [[*row, SYMBOLS.eos] for row in rows]
@@ -144,16 +142,14 @@ def test_search_finds_what_the_plain_loop_finds_which_never_stops_early(
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches())
-def test_in_a_batch_is_as_alone(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+def test_batch_equals_alone(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     together = run_beam(network, problem, wanted)
     alone = [run_beam(network, ([row], [limit]), wanted)[0] for row, limit in zip(*problem, strict=True)]
     assert_same(together, alone)
 
 
 @given(networks(), problems(), searches())
-def test_outputs_obey_the_settings_and_come_best_first(
-    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig
-) -> None:
+def test_outputs_obey_limits_and_are_sorted(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     never = {SYMBOLS.pad, SYMBOLS.bos, SYMBOLS.eos} | (set() if wanted.allow_unk else {SYMBOLS.unk})
     for hypotheses, limit in zip(run_beam(network, problem, wanted), problem[1], strict=True):
         assert 1 <= len(hypotheses) <= wanted.n_best
@@ -170,7 +166,7 @@ def test_outputs_obey_the_settings_and_come_best_first(
 
 
 @given(networks(), problems(), searches())
-def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+def test_returned_score_equals_forced_score(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     found = [
         (row, one)
         for row, hypotheses in zip(problem[0], run_beam(network, problem, wanted), strict=True)
@@ -185,16 +181,14 @@ def test_the_score_given_is_the_forced_score(network: PrefixNetwork, problem: Pr
 
 
 @given(networks(), problems(), searches())
-def test_fewer_outputs_are_the_first_of_more(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+def test_smaller_n_best_is_a_prefix_of_larger(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     fewer = run_beam(network, problem, wanted)
     more = run_beam(network, problem, wanted.model_copy(update={"n_best": wanted.beam_size}))
     assert_same(fewer, [row[: wanted.n_best] for row in more])
 
 
 @given(networks(), problems(), st.integers(0, 3))
-def test_search_with_a_beam_of_one_and_of_more_ranks_alike(
-    network: PrefixNetwork, problem: Problem, minimum: int
-) -> None:
+def test_greedy_and_beam_rank_alike(network: PrefixModel, problem: Problem, minimum: int) -> None:
     """Greedy and beam search count lengths in the same way."""
     memory = Sources(tuple(map(tuple, problem[0])))
     for beam in (1, 2):
@@ -206,8 +200,8 @@ def test_search_with_a_beam_of_one_and_of_more_ranks_alike(
 
 
 @given(networks(words=5), sources, st.data(), st.sampled_from([1, 3, 1024]))
-def test_forced_scores_in_parallel_and_by_steps_agree(
-    network: PrefixNetwork, rows: list[list[int]], data: st.DataObject, positions: int
+def test_parallel_scores_equal_step_scores(
+    network: PrefixModel, rows: list[list[int]], data: st.DataObject, positions: int
 ) -> None:
     outputs = [data.draw(st.lists(st.integers(4, 8), max_size=7)) for _ in rows]
     ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])

@@ -1,4 +1,5 @@
-"""The Transformer step by step: cached = parallel, in a batch = alone, and what `select`, `keep` and `join` promise."""
+"""Properties of decoding steps of the Transformer: cached = parallel, batch = alone, and `reorder`, `select`,
+`concat`."""
 
 import functools
 
@@ -68,7 +69,7 @@ def targets(pairs: Pairs) -> Tensor:
 
 
 def stepped(model: EncoderDecoderTransformer, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
-    """Logits of `tokens` (batch, places) given one place after the other to a beam of one."""
+    """Return the logits of `tokens` (batch, positions), given one position at a time to a beam of one."""
     columns = []
     for place in range(tokens.shape[1]):
         logits, state = model.step(tokens[:, place, None], memory, state)
@@ -79,7 +80,7 @@ def stepped(model: EncoderDecoderTransformer, memory: object, tokens: Tensor, st
 @settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
-def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
+def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     source, lengths = sources(pairs)
     target = targets(pairs)
@@ -93,7 +94,7 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
 @settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
-def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: Pairs) -> None:
+def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     memory = model.encode(*sources(pairs))
     tokens = torch.full((len(pairs), 1), SYMBOLS.bos)
@@ -107,8 +108,8 @@ def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: P
 @settings(max_examples=40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
-def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
-    """Whatever is selected on the way, a beam's logits are those of its own prefix decoded anew."""
+def test_reordered_beams_continue_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
+    """After any reordering, the logits of a beam are those of its own prefix decoded again."""
     model = network(*recipe)
     batch, width = len(pairs), data.draw(st.sampled_from([1, 2, 3]))
     source, lengths = sources(pairs)
@@ -135,7 +136,7 @@ def matrix(rows: int, columns: int, entries: st.SearchStrategy[int]) -> st.Searc
 @settings(max_examples=40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
-def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
+def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
     model = network(*recipe)
     rows = torch.tensor(data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=1, unique=True)))
     tokens = torch.tensor(data.draw(matrix(len(pairs), 5, st.integers(4, TARGET_VOCABULARY - 1))))
@@ -149,7 +150,7 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
 @settings(max_examples=40)
 @given(recipes, pairs, pairs, st.data())
 @torch.no_grad()
-def test_joined_sentences_of_different_ages_go_on_as_alone(
+def test_concatenated_sentences_continue_as_alone(
     recipe: Recipe, older: Pairs, younger: Pairs, data: st.DataObject
 ) -> None:
     model = network(*recipe)
@@ -172,7 +173,7 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
 @settings(max_examples=40)
 @given(recipes, pairs)
 @torch.no_grad()
-def test_a_sentence_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
+def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     logits = model(*sources(pairs), targets(pairs))
     for row, pair in enumerate(pairs):
@@ -182,7 +183,7 @@ def test_a_sentence_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None
 
 @settings(max_examples=40)
 @given(recipes, pairs)
-def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pairs) -> None:
+def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
     source, lengths = sources(pairs)
     expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
@@ -195,7 +196,7 @@ def test_forced_scores_in_parallel_and_by_steps_agree(recipe: Recipe, pairs: Pai
 
 @settings(max_examples=40)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
-def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(*recipe)
     wanted = DecodingConfig(beam_size=beam, n_best=beam)
     source, lengths = sources(pairs)
@@ -218,7 +219,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
 @settings(max_examples=40)
 @given(recipes, pairs, pairs)
 @torch.no_grad()
-def test_a_memory_is_no_wider_than_its_longest_source_whoever_left(recipe: Recipe, left: Pairs, last: Pairs) -> None:
+def test_memory_shrinks_to_its_longest_source(recipe: Recipe, left: Pairs, last: Pairs) -> None:
     model = network(*recipe)
     long = model.encode(*sources([*left, ([4] * 9, [])]))
     memory = long.select(torch.arange(len(left))).concat(model.encode(*sources(last)))

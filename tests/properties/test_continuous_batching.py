@@ -1,4 +1,4 @@
-"""Sentences that enter and leave a running search, and the steps an observer receives."""
+"""Properties of continuous batching: requests enter and leave a running search, and observers receive its steps."""
 
 from collections import defaultdict
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.decoding import BeamSearch, DecodingConfig, SearchStep, TorchStepper, build_search, run_search
-from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
+from tests.fake_models import SYMBOLS, PrefixModel, Sources
 from tests.properties.test_beam_search import Problem, assert_same, networks, problems, run_beam, searches
 
 
@@ -17,8 +17,8 @@ def held(rows: list[list[int]]) -> object:
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches(), st.data())
-def test_entering_and_leaving_changes_no_result(
-    network: PrefixNetwork, problem: Problem, wanted: DecodingConfig, data: st.DataObject
+def test_admission_and_removal_change_no_result(
+    network: PrefixModel, problem: Problem, wanted: DecodingConfig, data: st.DataObject
 ) -> None:
     rows, limits = problem
     searching = build_search(TorchStepper(network), config=wanted)
@@ -41,13 +41,13 @@ def test_entering_and_leaving_changes_no_result(
     assert found
 
 
-def run_alone(network: PrefixNetwork, sentence: tuple[list[int], int], wanted: DecodingConfig) -> list:
+def run_alone(network: PrefixModel, sentence: tuple[list[int], int], wanted: DecodingConfig) -> list:
     source, limit = sentence
     return run_beam(network, ([source], [limit]), wanted)
 
 
 class Replay:
-    """Hypotheses made anew of nothing but the steps that an observer is told."""
+    """Hypotheses reconstructed only from the observed steps."""
 
     def __init__(self) -> None:
         self.open: dict[int, list[tuple[tuple[int, ...], float]]] = {}
@@ -74,7 +74,7 @@ class Replay:
 
 
 @given(networks(), problems(), searches())
-def test_observed_steps_determine_the_tree(network: PrefixNetwork, problem: Problem, wanted: DecodingConfig) -> None:
+def test_observed_steps_determine_the_tree(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     rows, limits = problem
     replay = Replay()
     searching = BeamSearch(TorchStepper(network), config=wanted, observer=replay)

@@ -1,4 +1,4 @@
-"""What the compiled core computes for training is what PyTorch's own operations compute, gradients included."""
+"""The training operations of the CPU library equal PyTorch's operations, gradients included."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -46,8 +46,8 @@ def drawn(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def on_both_roads(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Values and gradients, towards a direction that is not that of the values, by the core and by PyTorch."""
+def by_both(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Return values and gradients by the CPU library and by PyTorch, for a random output gradient."""
 
     def found() -> Sequence[Tensor]:
         leaves = [one.clone().requires_grad_() for one in given]
@@ -63,26 +63,26 @@ def on_both_roads(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tu
 
 @law
 @given(rows=sizes, places=sizes, width=sizes, share=st.floats(0.01, 0.99), turned=st.booleans(), seed=seeds)
-def test_dropout_takes_the_same_elements(
+def test_dropout_drops_the_same_elements(
     rows: int, places: int, width: int, share: float, turned: bool, seed: int
 ) -> None:
     x = drawn(seed, rows, width, places).transpose(1, 2) if turned else drawn(seed, rows, places, width)
-    for one, other in on_both_roads(lambda x: dropout(x, share), x):
+    for one, other in by_both(lambda x: dropout(x, share), x):
         assert torch.equal(one, other)
 
 
 @law
 @given(rows=sizes, heads=st.integers(1, 3), places=sizes, half=sizes, alike=st.booleans(), seed=seeds)
-def test_heads_turn_alike(rows: int, heads: int, places: int, half: int, alike: bool, seed: int) -> None:
+def test_rotary_positions_equal_pytorch(rows: int, heads: int, places: int, half: int, alike: bool, seed: int) -> None:
     where = torch.arange(places) + (0 if alike else torch.arange(rows)[:, None])
     x = drawn(seed, rows, heads, places, 2 * half)
-    for one, other in on_both_roads(lambda x: apply_rotary(x, where.expand(1 if alike else rows, -1), base=100.0), x):
+    for one, other in by_both(lambda x: apply_rotary(x, where.expand(1 if alike else rows, -1), base=100.0), x):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 @law
 @given(rows=sizes, queries=sizes, keys=sizes, size=sizes, mask=st.sampled_from(["none", "keys", "all"]), seed=seeds)
-def test_attention_is_that_of_pytorch(rows: int, queries: int, keys: int, size: int, mask: str, seed: int) -> None:
+def test_attention_equals_pytorch(rows: int, queries: int, keys: int, size: int, mask: str, seed: int) -> None:
     shape = (rows, 1, 1, keys) if mask == "keys" else (rows, 2, queries, keys)
     allowed = None if mask == "none" else drawn(seed, *shape) > 0
     if allowed is not None:
@@ -92,20 +92,20 @@ def test_attention_is_that_of_pytorch(rows: int, queries: int, keys: int, size: 
         drawn(seed, rows, 2, keys, size),
         drawn(7, rows, 2, keys, size),
     )
-    for one, other in on_both_roads(lambda *some: fused_attention(*some, mask=allowed, scale=0.3), query, key, value):
+    for one, other in by_both(lambda *some: fused_attention(*some, mask=allowed, scale=0.3), query, key, value):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 @law
 @given(rows=sizes, places=sizes, size=sizes, seed=seeds)
-def test_causal_attention_is_that_of_pytorch(rows: int, places: int, size: int, seed: int) -> None:
+def test_causal_attention_equals_pytorch(rows: int, places: int, size: int, seed: int) -> None:
     given = (drawn(seed + number, rows, 2, places, size) for number in range(3))
-    for one, other in on_both_roads(lambda *some: fused_attention(*some, causal=True), *given):
+    for one, other in by_both(lambda *some: fused_attention(*some, causal=True), *given):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("places", "by_core"), [(MAX_CPU_OPS_LENGTH, True), (MAX_CPU_OPS_LENGTH + 1, False)])
-def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
+def test_pytorch_computes_long_texts(places: int, by_core: bool) -> None:
     few, many = drawn(1, 1, 2, 3, 5).requires_grad_(), drawn(2, 1, 2, places, 5).requires_grad_()
     for query, key in ((few, many), (many, few)):
         attended = fused_attention(query, key, key)
@@ -114,10 +114,10 @@ def test_long_texts_are_for_pytorch(places: int, by_core: bool) -> None:
 
 @law
 @given(rows=sizes, inputs=sizes, outputs=sizes, bias=st.booleans(), seed=seeds)
-def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: bool, seed: int) -> None:
-    """Products are PyTorch's on both roads; the gradient of the bias is a sum, in another order."""
+def test_bfloat16_linear_equals_pytorch(rows: int, inputs: int, outputs: int, bias: bool, seed: int) -> None:
+    """Both use PyTorch's products; the gradient of the bias is a sum in another order."""
     given = [drawn(seed, 2, rows, inputs), drawn(seed + 1, outputs, inputs), drawn(seed + 2, outputs)]
-    found = on_both_roads(lambda *some: Bfloat16Linear.apply(*some, *([] if bias else [None])), *given[: 2 + bias])
+    found = by_both(lambda *some: Bfloat16Linear.apply(*some, *([] if bias else [None])), *given[: 2 + bias])
     for number, (one, other) in enumerate(found):
         if number == 3:
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
@@ -136,7 +136,7 @@ def test_rounded_maps_are_the_same(rows: int, inputs: int, outputs: int, bias: b
     products=st.sampled_from([torch.float32, torch.bfloat16]),
     seed=seeds,
 )
-def test_the_loss_is_nearly_the_same(
+def test_loss_is_close_to_pytorch(
     tokens: int,
     size: int,
     words: int,
@@ -146,7 +146,7 @@ def test_the_loss_is_nearly_the_same(
     products: torch.dtype,
     seed: int,
 ) -> None:
-    """Logits are in the format of the products on both roads; what is summed of them is not rounded."""
+    """Both compute logits in the format of the products; sums over logits are not rounded."""
     expected = torch.randint(words, (tokens,), generator=torch.Generator().manual_seed(seed))
     told = (2 * drawn(seed + 3, tokens, words)).softmax(dim=-1)
     taught = None if share is None else SoftTargets(share, lambda chunk: told[chunk])
@@ -165,14 +165,14 @@ def test_the_loss_is_nearly_the_same(
 
     given = drawn(seed, tokens, size), drawn(seed + 1, words, size), drawn(seed + 2, words)
     within = 1e-4 if products == torch.float32 else 2e-2
-    for one, other in on_both_roads(loss, *given):
+    for one, other in by_both(loss, *given):
         torch.testing.assert_close(one, other, atol=within, rtol=within)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("teachers", [0, 2])
-def test_an_update_is_that_of_pytorch(precision: Precision, teachers: int) -> None:
-    """A whole network, rotary positions and dropout everywhere but on attention weights included."""
+def test_a_training_step_equals_pytorch(precision: Precision, teachers: int) -> None:
+    """A whole model with rotary positions and dropout everywhere except on attention weights."""
     config = EncoderDecoderConfig(
         d_model=66,
         num_heads=3,
@@ -207,7 +207,7 @@ def test_an_update_is_that_of_pytorch(precision: Precision, teachers: int) -> No
         assert apart < (1e-4 if exact else 2e-2) * max(1e-2, float(wanted[name].norm())), name
 
 
-def test_only_plain_numbers_on_one_thread_of_a_cpu_are_for_the_core() -> None:
+def test_cpu_ops_need_dense_cpu_tensors_and_one_thread() -> None:
     x = torch.zeros(3, 5)
     assert cpu_ops_for(x) is not None
     assert cpu_ops_for(x.double()) is None
@@ -220,7 +220,7 @@ def test_only_plain_numbers_on_one_thread_of_a_cpu_are_for_the_core() -> None:
     assert cpu_ops_for(x) is None
 
 
-def test_an_instruction_set_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(INSTRUCTION_SET, "abacus")
     with pytest.raises(cpu_ops.ConfigError, match="abacus is not supported by this processor; choose one of"):
         cpu_ops_for(torch.zeros(1))

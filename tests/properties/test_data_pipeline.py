@@ -1,4 +1,4 @@
-"""Laws of the way from text to batches, for any text and any lengths."""
+"""Properties of the path from text to batches, for any text and any lengths."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ lengths = st.lists(st.tuples(st.integers(0, 29), st.integers(0, 31)), min_size=1
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(text=any_text)
-def test_text_to_ids_to_text_is_the_normalised_text(side: LanguageTokenizer, text: str) -> None:
+def test_decode_of_encode_is_the_normalized_text(side: LanguageTokenizer, text: str) -> None:
     ids = side.encode(text)
     assert side.decode(ids) == side.normalize(text)
     assert not {PAD, UNK, BOS, EOS} & set(ids)
@@ -60,7 +60,7 @@ def test_text_to_ids_to_text_is_the_normalised_text(side: LanguageTokenizer, tex
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(numbers=st.lists(st.integers(0, 10**6)))
-def test_whatever_a_network_writes_is_one_line_of_text(side: LanguageTokenizer, numbers: list[int]) -> None:
+def test_any_ids_decode_to_one_line(side: LanguageTokenizer, numbers: list[int]) -> None:
     text = side.decode([number % len(side) for number in numbers])
     assert text == " ".join(text.split())
     text.encode("utf-8")
@@ -74,14 +74,14 @@ def test_whatever_a_network_writes_is_one_line_of_text(side: LanguageTokenizer, 
         casing=st.sampled_from(["preserve", "lower"]),
     ),
 )
-def test_normalising_twice_is_normalising_once(text: str, preparation: TextNormalizer) -> None:
+def test_normalization_is_idempotent(text: str, preparation: TextNormalizer) -> None:
     once = preparation.normalize(text)
     assert preparation.normalize(once) == once
     assert "▁" not in once
 
 
 @given(texts=st.lists(any_text, max_size=7), probability=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 2**31))
-def test_dropout_changes_the_pieces_and_never_the_text(texts: list[str], probability: float, seed: int) -> None:
+def test_bpe_dropout_never_changes_the_text(texts: list[str], probability: float, seed: int) -> None:
     side = SIDES["Bpe-nfc-preserve"]
     drawn = side.encode_with_dropout(texts, probability=probability, generator=np.random.default_rng(seed))
     assert [side.decode(ids) for ids in drawn] == [side.normalize(text) for text in texts]
@@ -90,7 +90,7 @@ def test_dropout_changes_the_pieces_and_never_the_text(texts: list[str], probabi
 
 
 @given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), epoch=st.integers(0, 1000))
-def test_a_plan_has_every_example_once_within_the_budget(sizes, budget: int, seed: int, epoch: int) -> None:
+def test_batches_cover_every_example_within_the_budget(sizes, budget: int, seed: int, epoch: int) -> None:
     source, target = (np.array(side, dtype=np.int32) for side in zip(*sizes, strict=True))
     batches = plan_batches(source, target, budget=budget, seed=seed, epoch=epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
@@ -105,7 +105,7 @@ def test_a_plan_has_every_example_once_within_the_budget(sizes, budget: int, see
 
 @settings(max_examples=30)
 @given(sizes=lengths, taken=st.integers(0, 41), seed=st.integers(0, 2**31))
-def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, taken: int, seed: int) -> None:
+def test_a_resumed_stream_equals_an_uninterrupted_one(sizes, taken: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
         pairs = [([5 + n] * a, [7 + n] * b) for n, (a, b) in enumerate(sizes)]
         store = TokenStore.build(Path(folder) / "tokens", pairs)
@@ -123,7 +123,7 @@ def test_a_stream_resumed_at_its_position_goes_on_as_if_never_stopped(sizes, tak
 
 @settings(max_examples=50)
 @given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), window=st.integers(1, 101))
-def test_seeking_is_replaying_whatever_the_parts_of_an_epoch(sizes, budget: int, seed: int, window: int) -> None:
+def test_seeking_equals_replaying(sizes, budget: int, seed: int, window: int) -> None:
     with TemporaryDirectory() as folder:
         store = TokenStore.build(Path(folder) / "tokens", [([5] * a, [7] * b) for a, b in sizes])
         whole = pair_stream(store, budget=budget, seed=seed, window=window)
@@ -145,15 +145,15 @@ def test_seeking_is_replaying_whatever_the_parts_of_an_epoch(sizes, budget: int,
 
 
 @given(count=st.integers(1, 2000), seed=st.integers(0, 2**31), epoch=st.integers(0, 97))
-def test_an_order_drawn_by_stretches_is_a_permutation(count: int, seed: int, epoch: int) -> None:
+def test_chunked_order_is_a_permutation(count: int, seed: int, epoch: int) -> None:
     whole = permute_indices(np.arange(count), count, seed=(seed, epoch))
     assert sorted(whole.tolist()) == list(range(count))
     half = permute_indices(np.arange(count // 2, count), count, seed=(seed, epoch))
     assert half.tolist() == whole[count // 2 :].tolist()
 
 
-def cut_one_by_one(order: np.ndarray, widths: np.ndarray, budget: int) -> list[list[int]]:
-    """By the definition: an example is put to those before it while they fit."""
+def batches_by_definition(order: np.ndarray, widths: np.ndarray, budget: int) -> list[list[int]]:
+    """Return the batches by definition: an example joins the current batch while it fits."""
     batches: list[list[int]] = []
     widest = 0
     for row in order.tolist():
@@ -166,10 +166,10 @@ def cut_one_by_one(order: np.ndarray, widths: np.ndarray, budget: int) -> list[l
 
 
 @given(sizes=st.lists(st.integers(1, 41), max_size=97), budget=st.integers(1, 211))
-def test_batches_are_the_longest_stretches_that_fit(sizes: list[int], budget: int) -> None:
+def test_batches_equal_the_definition(sizes: list[int], budget: int) -> None:
     widths = np.array(sizes, dtype=np.int64)
     order = np.argsort(widths % 7, kind="stable")
-    assert [rows.tolist() for rows in _cut(order, widths, budget)] == cut_one_by_one(order, widths, budget)
+    assert [rows.tolist() for rows in _cut(order, widths, budget)] == batches_by_definition(order, widths, budget)
 
 
 @settings(max_examples=50)
@@ -178,7 +178,7 @@ def test_batches_are_the_longest_stretches_that_fit(sizes: list[int], budget: in
     cuts=st.sets(st.integers(0, 61)),
     rows=st.lists(st.integers(0, 60), min_size=1),
 )
-def test_sequences_in_several_arrays_are_those_in_one(sizes: list[int], cuts: set[int], rows: list[int]) -> None:
+def test_several_arrays_equal_one_array(sizes: list[int], cuts: set[int], rows: list[int]) -> None:
     values = np.arange(sum(sizes), dtype=np.uint16)
     ends = [sum(sizes[:cut]) for cut in sorted(cuts)]
     one, several = (
@@ -202,7 +202,7 @@ def test_sequences_in_several_arrays_are_those_in_one(sizes: list[int], cuts: se
 
 @settings(max_examples=30)
 @given(sizes=lengths)
-def test_a_batch_is_its_examples_side_by_side(sizes) -> None:
+def test_a_batch_holds_its_padded_examples(sizes) -> None:
     with TemporaryDirectory() as folder:
         pairs = [([5 + n] * a, list(range(7, 7 + b))) for n, (a, b) in enumerate(sizes)]
         store = TokenStore.build(Path(folder) / "tokens", pairs)
@@ -224,7 +224,7 @@ line = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff")
 
 @settings(max_examples=50)
 @given(pairs=st.lists(st.tuples(line, line), max_size=11))
-def test_what_is_written_in_any_format_is_read_and_stored_as_it_was(pairs) -> None:
+def test_all_formats_store_the_same_text(pairs) -> None:
     expected = [Example(source, target, number) for number, (source, target) in enumerate(pairs, start=1)]
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -238,7 +238,7 @@ def test_what_is_written_in_any_format_is_read_and_stored_as_it_was(pairs) -> No
 
 
 @given(keys=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 31)))
-def test_a_key_set_is_a_set(keys: list[int]) -> None:
+def test_hash_set_equals_a_set(keys: list[int]) -> None:
     found = HashSet()
     assert [found.add(key) for key in keys if key] == [key not in keys[:n] for n, key in enumerate(keys) if key]
     assert all(key in found for key in keys if key)
@@ -248,7 +248,7 @@ def test_a_key_set_is_a_set(keys: list[int]) -> None:
 @given(
     sources=st.lists(st.sampled_from("abcdefghijklm"), max_size=53), size=st.integers(1, 17), seed=st.integers(0, 97)
 )
-def test_the_held_out_sources_are_those_with_the_lowest_keys(sources: list[str], size: int, seed: int) -> None:
+def test_the_split_takes_the_lowest_hashes(sources: list[str], size: int, seed: int) -> None:
     examples = [Example(source, "x", 1) for source in sources]
     keys = sorted({split_hash(example, seed=seed) for example in examples})
     assert split_threshold(examples, size=size, seed=seed) == (keys[:size][-1] if keys else -1)

@@ -1,5 +1,4 @@
-"""What holds for every decoder-only network that can be configured: nothing sees the future or another document, and
-prompts read in parallel and continued step by step are as the whole text in parallel."""
+"""Properties of every decoder-only model: causality, document boundaries, and cached steps after prompts = parallel."""
 
 import math
 from random import Random
@@ -58,16 +57,14 @@ def network(recipe: Recipe) -> DecoderOnlyTransformer:
     return random_causal(config, vocabulary=VOCABULARY, seed=seed).double()
 
 
-def test_it_is_what_generation_asks_for() -> None:
+def test_models_satisfy_the_generation_protocol() -> None:
     assert isinstance(random_causal(DecoderOnlyConfig(d_model=6, num_heads=3), vocabulary=VOCABULARY), DecoderOnly)
 
 
 @law
 @given(recipes, texts, st.data(), seeds)
 @torch.no_grad()
-def test_changing_the_future_changes_nothing_before(
-    recipe: Recipe, texts: Texts, data: st.DataObject, seed: int
-) -> None:
+def test_future_tokens_change_nothing_before(recipe: Recipe, texts: Texts, data: st.DataObject, seed: int) -> None:
     model = network(recipe)
     tokens, _ = rectangle(texts)
     place = data.draw(st.integers(0, tokens.shape[1] - 1))
@@ -81,8 +78,8 @@ def test_changing_the_future_changes_nothing_before(
 @law
 @given(recipes)
 @torch.no_grad()
-def test_a_state_holds_no_more_than_its_oldest_text_however_many_come_and_go(recipe: Recipe) -> None:
-    """As in an engine whose batch never empties: a text of three tokens enters whenever one leaves."""
+def test_state_length_is_bounded_by_the_oldest_text(recipe: Recipe) -> None:
+    """The engine's batch never empties here: a text of three tokens enters whenever another leaves."""
     model, read = network(recipe), [[4]]
     memory = model.encode(*rectangle(read))
     state = model.start(memory, beam_size=1)
@@ -104,7 +101,7 @@ def test_a_state_holds_no_more_than_its_oldest_text_however_many_come_and_go(rec
 @law
 @given(recipes, texts)
 @torch.no_grad()
-def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:
+def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
     model = network(recipe)
     together = model(rectangle(texts)[0])
     for row, text in enumerate(texts):
@@ -114,8 +111,8 @@ def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:
 @law
 @given(recipes, texts)
 @torch.no_grad()
-def test_documents_in_one_row_are_as_alone(recipe: Recipe, texts: Texts) -> None:
-    """Packed one behind the other, none sees another, and each begins at the first place."""
+def test_packed_documents_equal_single_documents(recipe: Recipe, texts: Texts) -> None:
+    """Packed documents do not see each other, and positions restart with each document."""
     model = network(recipe)
     packed = torch.tensor([[token for text in texts for token in text]])
     documents = torch.tensor([[number for number, text in enumerate(texts) for _ in text]])
@@ -127,8 +124,8 @@ def test_documents_in_one_row_are_as_alone(recipe: Recipe, texts: Texts) -> None
 @law
 @given(recipes, texts, st.data())
 @torch.no_grad()
-def test_a_prompt_continued_step_by_step_is_as_in_parallel(recipe: Recipe, texts: Texts, data: st.DataObject) -> None:
-    """Prompts of different lengths, read together, each continued with the same words."""
+def test_prompt_then_steps_equal_parallel(recipe: Recipe, texts: Texts, data: st.DataObject) -> None:
+    """Prompts of different lengths form one batch, and each continues with the same words."""
     model = network(recipe)
     more = data.draw(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=5))
     prompt, lengths = rectangle(texts)
@@ -145,9 +142,7 @@ def test_a_prompt_continued_step_by_step_is_as_in_parallel(recipe: Recipe, texts
 @law
 @given(recipes, texts, texts, st.data())
 @torch.no_grad()
-def test_prompts_may_join_others_on_their_way(
-    recipe: Recipe, older: Texts, younger: Texts, data: st.DataObject
-) -> None:
+def test_prompts_may_enter_a_running_batch(recipe: Recipe, older: Texts, younger: Texts, data: st.DataObject) -> None:
     model = network(recipe)
     words = data.draw(st.lists(st.integers(4, VOCABULARY - 1), min_size=2, max_size=2))
     first, second = (model.encode(*rectangle(some)) for some in (older, younger))
@@ -168,7 +163,7 @@ def test_prompts_may_join_others_on_their_way(
 @law
 @given(recipes, texts)
 @torch.no_grad()
-def test_greedy_search_from_prompts_takes_the_likeliest_word_each_time(recipe: Recipe, texts: Texts) -> None:
+def test_greedy_takes_the_likeliest_token(recipe: Recipe, texts: Texts) -> None:
     model = network(recipe)
     memory = model.encode(*rectangle(texts))
     limits = torch.full((len(texts),), 5)

@@ -1,5 +1,4 @@
-"""What holds for every Transformer that can be configured: nothing sees the future, nothing sees padding, nothing sees
-its neighbours in the batch, and the fused kernels compute the equation."""
+"""Properties of every Transformer: causality, independence of padding and batch, and fused attention = the equation."""
 
 from random import Random
 from unittest.mock import patch
@@ -29,7 +28,9 @@ law = settings(max_examples=40)
 
 @st.composite
 def configs(draw: st.DrawFn) -> EncoderDecoderConfig:
-    """Width is the number of heads times a prime, or twice one where places turn; above 2, where norms leave a sign."""
+    """Draw a configuration. `d_model` is the number of heads times a prime, or twice one with rotary positions; above
+    2,
+    because norms over two features leave only a sign."""
     positions, attention = draw(attentions())
     heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (3, 1), (5, None), (6, 2), (6, 3)]))
     sizes = [2, 6, 10] if positions.kind == "rotary" else [2, 3, 5, 7]
@@ -68,7 +69,7 @@ def network(recipe: Recipe) -> EncoderDecoderTransformer:
 
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources that end, their lengths, and targets that begin."""
+    """Draw sources with EOS, their lengths, and targets with BOS."""
     source, lengths = rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
     target, _ = rectangle([[SYMBOLS.bos, *target] for _, target in pairs])
     return source, lengths, target
@@ -79,7 +80,7 @@ def widened(ids: Tensor, columns: int) -> Tensor:
 
 
 def others(ids: Tensor, seed: int) -> Tensor:
-    """Random ids, none of them the one that stood there."""
+    """Return random ids, each different from the given one."""
     shift = torch.randint(1, TARGET_VOCABULARY, ids.shape, generator=torch.Generator().manual_seed(seed))
     return (ids + shift) % TARGET_VOCABULARY
 
@@ -87,10 +88,8 @@ def others(ids: Tensor, seed: int) -> Tensor:
 @law
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
-def test_changing_the_future_changes_nothing_before(
-    recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int
-) -> None:
-    """To the last bit; and the change itself is seen from where it is made."""
+def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
+    """Bit for bit, and the change has an effect at its own position."""
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     place = data.draw(st.integers(0, target.shape[1] - 1))
@@ -103,7 +102,7 @@ def test_changing_the_future_changes_nothing_before(
 @law
 @given(recipes, pairs, st.data())
 @torch.no_grad()
-def test_a_target_cut_short_keeps_its_beginning(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
+def test_a_truncated_target_keeps_its_beginning(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     place = data.draw(st.integers(1, target.shape[1]))
@@ -126,8 +125,8 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int
 @law
 @given(recipes, pairs, seeds)
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
-    """To the last bit, at every real position."""
+def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+    """Bit for bit, at every real position."""
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     target_lengths = torch.tensor([len(one) + 1 for _, one in pairs])
@@ -145,7 +144,7 @@ def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
+def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     together = model(*inputs(pairs))
     for row, pair in enumerate(pairs):
@@ -156,7 +155,7 @@ def test_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
 @law
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
-def test_the_order_of_a_batch_is_the_order_of_its_outputs(recipe: Recipe, pairs: Pairs, random: Random) -> None:
+def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, random: Random) -> None:
     model = network(recipe)
     order = random.sample(range(len(pairs)), len(pairs))
     source, lengths, target = inputs(pairs)
@@ -166,8 +165,8 @@ def test_the_order_of_a_batch_is_the_order_of_its_outputs(recipe: Recipe, pairs:
 
 @law
 @given(recipes, pairs)
-def test_the_fused_kernels_compute_the_equation(recipe: Recipe, pairs: Pairs) -> None:
-    """Through the whole network, forwards and backwards."""
+def test_fused_kernels_equal_the_equation(recipe: Recipe, pairs: Pairs) -> None:
+    """Through the whole model, forward and backward."""
     model = network(recipe)
 
     def ran() -> tuple[Tensor, list[Tensor | None]]:
@@ -194,10 +193,8 @@ def test_the_fused_kernels_compute_the_equation(recipe: Recipe, pairs: Pairs) ->
     biased=st.booleans(),
     seed=seeds,
 )
-def test_fused_attention_is_the_equation_under_any_mask(
-    rows, heads, places, sizes, broadcast, share, biased, seed
-) -> None:
-    """Values and all three gradients, also where some queries may see nothing."""
+def test_fused_attention_equals_the_equation(rows, heads, places, sizes, broadcast, share, biased, seed) -> None:
+    """Values and all three gradients, also for queries that may attend to nothing."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(heads[0], places[0], sizes[0]), (heads[1], places[1], sizes[0]), (heads[1], places[1], sizes[1])]
     tensors = [torch.randn(rows, *shape, generator=generator).requires_grad_() for shape in shapes]

@@ -1,4 +1,4 @@
-"""What holds for every encoder-only network that can be configured: padding and neighbours are not seen."""
+"""Properties of every encoder-only model: padding and other sentences of the batch have no effect."""
 
 import torch
 from hypothesis import given, settings
@@ -58,7 +58,7 @@ def network(recipe: Recipe) -> EncoderOnlyTransformer:
 @law
 @given(recipes, texts)
 @torch.no_grad()
-def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:
+def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
     model = network(recipe)
     together = model(*rectangle(texts))
     for row, text in enumerate(texts):
@@ -68,7 +68,7 @@ def test_a_text_in_a_batch_is_as_alone(recipe: Recipe, texts: Texts) -> None:
 @law
 @given(recipes, texts, seeds)
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, texts: Texts, seed: int) -> None:
+def test_padding_ids_change_nothing(recipe: Recipe, texts: Texts, seed: int) -> None:
     model = network(recipe)
     tokens, lengths = rectangle(texts)
     real = torch.arange(tokens.shape[1]) < lengths[:, None]
@@ -80,7 +80,7 @@ def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, texts: Texts
 @law
 @given(recipes, texts)
 @torch.no_grad()
-def test_every_word_is_seen_from_its_own_place(recipe: Recipe, texts: Texts) -> None:
+def test_every_token_affects_its_own_state(recipe: Recipe, texts: Texts) -> None:
     config, seed = recipe
     model = network((config.model_copy(update={"activation": "gelu"}), seed))  # of a few units ReLU may let none live
     tokens, lengths = rectangle(texts)

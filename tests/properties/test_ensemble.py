@@ -1,4 +1,4 @@
-"""Networks that answer together: the mean of their distributions, at once and step by step, whatever they are."""
+"""Properties of ensembles: the mean of the members' distributions, in parallel and step by step."""
 
 import torch
 from hypothesis import given, settings
@@ -45,19 +45,19 @@ recipes = st.tuples(st.one_of(transformers(), recurrent), st.integers(0, 2**32))
 several = st.lists(recipes, min_size=2, max_size=3)
 
 
-def network(recipe: Recipe) -> EncoderDecoder:
-    """Of either kind and of any size, in 64 bits."""
+def member(recipe: Recipe) -> EncoderDecoder:
+    """Draw a model of either kind and any size in double precision."""
     config, seed = recipe
     build = random_transformer if isinstance(config, EncoderDecoderConfig) else random_recurrent
     return build(config, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY, seed=seed).double()
 
 
 def together(recipes: list[Recipe]) -> Ensemble:
-    return Ensemble([network(recipe) for recipe in recipes])
+    return Ensemble([member(recipe) for recipe in recipes])
 
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources that end, their lengths, and targets that begin."""
+    """Draw sources with EOS, their lengths, and targets with BOS."""
     sources = rectangle([[*source, SYMBOLS.eos] for source, _ in pairs])
     return *sources, rectangle([[SYMBOLS.bos, *target] for _, target in pairs])[0]
 
@@ -68,9 +68,9 @@ def probabilities(network: EncoderDecoder, read: tuple[Tensor, Tensor, Tensor]) 
 
 @law
 @given(several, pairs)
-def test_what_follows_is_as_probable_as_all_find_it_in_the_mean(several: list[Recipe], pairs: Pairs) -> None:
+def test_probabilities_are_the_mean_of_the_members(several: list[Recipe], pairs: Pairs) -> None:
     read = inputs(pairs)
-    mean = sum(probabilities(network(recipe), read) for recipe in several) / len(several)
+    mean = sum(probabilities(member(recipe), read) for recipe in several) / len(several)
     ensemble = together(several)
     log_probs = ensemble.unembed(ensemble.hidden(*read))
     torch.testing.assert_close(log_probs.exp(), mean, **CLOSE)
@@ -78,7 +78,7 @@ def test_what_follows_is_as_probable_as_all_find_it_in_the_mean(several: list[Re
 
 @law
 @given(several, pairs)
-def test_step_by_step_is_as_at_once(several: list[Recipe], pairs: Pairs) -> None:
+def test_cached_steps_equal_parallel(several: list[Recipe], pairs: Pairs) -> None:
     source, lengths, target = inputs(pairs)
     expected = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])[0]
     known = {"target": target, "expected": expected}
@@ -97,21 +97,21 @@ def found(ensemble: EncoderDecoder, pairs: Pairs, beam: int) -> list[list[tuple[
 
 @law
 @given(recipes, pairs, beams)
-def test_one_that_agrees_with_itself_finds_what_it_finds_alone(recipe: Recipe, pairs: Pairs, beam: int) -> None:
-    assert found(together([recipe, recipe]), pairs, beam) == found(network(recipe), pairs, beam)
+def test_ensemble_of_copies_equals_the_model(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+    assert found(together([recipe, recipe]), pairs, beam) == found(member(recipe), pairs, beam)
 
 
 @law
 @given(several, pairs, beams)
-def test_what_is_found_in_a_batch_is_found_alone(several: list[Recipe], pairs: Pairs, beam: int) -> None:
-    """A search selects and keeps rows, and every network has to follow."""
+def test_batch_equals_alone(several: list[Recipe], pairs: Pairs, beam: int) -> None:
+    """Search reorders and selects rows in every member."""
     ensemble = together(several)
     assert found(ensemble, pairs, beam) == [found(ensemble, [pair], beam)[0] for pair in pairs]
 
 
 @law
 @given(several, pairs, pairs)
-def test_those_who_join_go_on_as_they_would_have_alone(several: list[Recipe], first: Pairs, second: Pairs) -> None:
+def test_concatenated_sentences_continue_as_alone(several: list[Recipe], first: Pairs, second: Pairs) -> None:
     ensemble = together(several)
     begun = []
     for some, places in ((first, 2), (second, 1)):
@@ -127,7 +127,7 @@ def test_those_who_join_go_on_as_they_would_have_alone(several: list[Recipe], fi
     torch.testing.assert_close(joined, alone, **CLOSE)
 
 
-def test_the_longest_sequence_is_what_all_of_them_know() -> None:
+def test_max_length_is_the_smallest_of_the_members() -> None:
     def knowing(positions: dict[str, object]) -> Recipe:
         sizes = {"d_model": 4, "num_heads": 2, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 1}
         return EncoderDecoderConfig(**sizes, tie_embeddings="none", positions=positions), 0

@@ -1,4 +1,4 @@
-"""What a beam gives out: its best, or what agrees best with all of it, as sacreBLEU and the definition have it."""
+"""Minimum Bayes risk decoding chooses the hypothesis with the highest expected BLEU by sacreBLEU and by definition."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.decoding.mbr import choose_hypotheses, pairwise_bleu
-from tests.fake_models import PrefixNetwork, Sources
+from tests.fake_models import PrefixModel, Sources
 from tests.tensor_search import beam_search, penalty_options
 
 outputs = st.lists(st.lists(st.integers(4, 8), max_size=9), min_size=1, max_size=6)
@@ -24,7 +24,7 @@ temperatures = st.sampled_from([0.3, 1.0, 4.0])
 
 
 def bleu(output: Sequence[int], reference: Sequence[int]) -> float:
-    """By sacreBLEU, to which an output of nothing is worth nothing."""
+    """Return BLEU by sacreBLEU; an empty output scores 0."""
     if not output:
         return float(not reference)
     words = [" ".join(map(str, tokens)) for tokens in (output, reference)]
@@ -33,7 +33,7 @@ def bleu(output: Sequence[int], reference: Sequence[int]) -> float:
 
 
 def expected_bleu(one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float) -> float:
-    """By the definition: every other is the reference with its share of the probability."""
+    """Return the expectation by definition: every other hypothesis is a reference, weighted by its probability."""
     length = among[0].length
     divisors = {"average": length**penalty.alpha, "gnmt": ((5 + length) / 6) ** penalty.alpha, "none": 1}
     divisor = divisors[penalty.kind]
@@ -43,7 +43,7 @@ def expected_bleu(one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthP
 
 @settings(max_examples=200)
 @given(outputs)
-def test_agreement_is_the_bleu_of_sacrebleu(outputs: list[list[int]]) -> None:
+def test_utility_equals_sacrebleu(outputs: list[list[int]]) -> None:
     expected = [[bleu(output, reference) for reference in outputs] for output in outputs]
     assert pairwise_bleu(outputs) == pytest.approx(np.array(expected), abs=1e-9)
 
@@ -59,7 +59,7 @@ def build_hypothesis(tokens: list[int], log_prob: float, finished: bool, penalty
 
 @settings(max_examples=200)
 @given(st.lists(drawn, min_size=1, max_size=6), penalties, temperatures)
-def test_what_is_chosen_has_the_highest_expected_bleu(
+def test_the_choice_has_the_highest_expected_bleu(
     parts: list[tuple[list[int], float, bool]], penalty: LengthPenalty, temperature: float
 ) -> None:
     among = [build_hypothesis(*part, penalty) for part in parts]
@@ -80,11 +80,11 @@ def test_what_is_chosen_has_the_highest_expected_bleu(
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.lists(st.integers(4, 10), max_size=5), st.integers(2, 7), temperatures, penalties)
-def test_a_search_chooses_from_all_that_its_beam_finds(
+def test_mbr_chooses_from_the_whole_beam(
     seed: int, source: list[int], beam: int, temperature: float, penalty: LengthPenalty
 ) -> None:
-    """A search for one output may stop early only where this changes no choice."""
-    network, memory = PrefixNetwork(words=3, seed=seed), Sources((tuple(source),))
+    """A search for one output may stop early only if this changes no choice."""
+    network, memory = PrefixModel(words=3, seed=seed), Sources((tuple(source),))
     asked = {"limits": torch.tensor([6])}
     all_of_it = DecodingConfig(beam_size=beam, n_best=beam, **penalty_options(penalty))
     [among] = beam_search(network, memory, config=all_of_it, **asked)

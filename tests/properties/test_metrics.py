@@ -1,4 +1,4 @@
-"""Properties of every score, whatever the text. Sentences come in distinct prime numbers."""
+"""Properties of every metric for any text. The numbers of sentences are distinct primes."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,7 @@ sentence = st.lists(words, min_size=4, max_size=11).map(" ".join)
 
 
 def corpora(sentences: int, columns: int):
-    """`columns` texts of as many sentences, aligned: the outputs, then the references."""
+    """Draw aligned texts: the outputs, then `columns` references."""
     return st.tuples(*[st.lists(sentence, min_size=sentences, max_size=sentences) for _ in range(columns)])
 
 
@@ -52,7 +52,7 @@ def test_scores_stay_within_their_bounds(metric, texts):
 @every_metric
 @given(texts=corpora(7, 3), order=st.permutations(range(7)))
 @settings(max_examples=30)
-def test_the_order_of_the_sentences_is_irrelevant(metric, texts, order):
+def test_sentence_order_is_irrelevant(metric, texts, order):
     outputs, *references = texts
     moved, *moved_references = [[text[row] for row in order] for text in texts]
     whole = corpus_score(outputs, references, metric)
@@ -64,7 +64,7 @@ def test_the_order_of_the_sentences_is_irrelevant(metric, texts, order):
 @every_metric
 @given(texts=corpora(5, 2))
 @settings(max_examples=30)
-def test_a_reference_given_twice_changes_nothing(metric, texts):
+def test_a_repeated_reference_changes_nothing(metric, texts):
     outputs, reference = texts
     once, twice = (corpus_score(outputs, [reference] * times, metric) for times in (1, 2))
     assert twice.value == pytest.approx(once.value)
@@ -73,8 +73,8 @@ def test_a_reference_given_twice_changes_nothing(metric, texts):
 @pytest.mark.parametrize("metric", [Chrf(), ChrfPlusPlus(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(3, 3))
 @settings(max_examples=30)
-def test_a_further_reference_never_lowers_the_score_of_a_sentence(metric, texts):
-    """Not so for BLEU and TER: the length to be met moves with the references."""
+def test_another_reference_never_lowers_a_sentence_score(metric, texts):
+    """BLEU and TER are excluded, because their reference length changes with the references."""
     outputs, first, second = texts
     fewer, more = sentence_scores(outputs, [first], metric), sentence_scores(outputs, [first, second], metric)
     assert all(after.value >= before.value - 1e-9 for before, after in zip(fewer, more, strict=True))
@@ -83,7 +83,7 @@ def test_a_further_reference_never_lowers_the_score_of_a_sentence(metric, texts)
 @every_metric
 @given(texts=corpora(3, 3))
 @settings(max_examples=30)
-def test_a_corpus_of_one_sentence_scores_as_the_sentence(metric, texts):
+def test_corpus_of_one_sentence_equals_the_sentence(metric, texts):
     outputs, *references = texts
     alone = sentence_scores(outputs, references, metric)
     for row, score in enumerate(alone):
@@ -94,7 +94,7 @@ def test_a_corpus_of_one_sentence_scores_as_the_sentence(metric, texts):
 @pytest.mark.parametrize("kind", [Bleu, Chrf, ChrfPlusPlus, Ter, ExactMatch])
 @given(texts=corpora(5, 2))
 @settings(max_examples=30)
-def test_lower_casing_is_that_of_the_text(kind, texts):
+def test_lowercase_option_equals_lowercased_text(kind, texts):
     outputs, reference = texts
     lowered = [[line.lower() for line in text] for text in texts]
     folded = corpus_score(outputs, [reference], kind(lowercase=True))
@@ -104,7 +104,7 @@ def test_lower_casing_is_that_of_the_text(kind, texts):
 @pytest.mark.parametrize("metric", [Bleu(), Ter(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(7, 3), seed=st.integers(0, 2**32))
 @settings(max_examples=20)
-def test_comparing_the_other_way_round_turns_the_sign_and_keeps_p(metric, texts, seed):
+def test_swapping_systems_flips_the_sign_and_keeps_p(metric, texts, seed):
     one, two, reference = texts
     options = {"seed": seed, "resamples": 41, "trials": 43}
     _, there = compare_systems({"one": one, "two": two}, [reference], [metric], **options)

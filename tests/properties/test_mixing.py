@@ -1,4 +1,4 @@
-"""Corpora beside one another: every pair as often as was said, and every line known by its corpus."""
+"""Properties of corpus mixing: the number of times each pair is drawn, and the corpus of each line."""
 
 from collections import Counter
 from pathlib import Path
@@ -32,7 +32,7 @@ frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_siz
 
 @law
 @given(frequencies, seeds, st.integers(0, 97))
-def test_every_row_stands_as_often_as_it_should_or_once_more(times: list[float], seed: int, epoch: int) -> None:
+def test_rows_occur_weight_times_or_once_more(times: list[float], seed: int, epoch: int) -> None:
     rows = sample_rows(np.array(times), seed=(seed, epoch))
     counts = Counter(rows.tolist())
     for row, wanted in enumerate(times):
@@ -40,7 +40,7 @@ def test_every_row_stands_as_often_as_it_should_or_once_more(times: list[float],
     assert sample_rows(np.array(times), seed=(seed, epoch)).tolist() == rows.tolist()
 
 
-def test_over_many_epochs_they_are_the_mean() -> None:
+def test_counts_average_to_the_weights() -> None:
     times = np.array([0.25, 1.0, 1.5] * 101)
     drawn = [np.bincount(sample_rows(times, seed=(1, epoch)), minlength=len(times)) for epoch in range(200)]
     means = np.mean(drawn, axis=0).reshape(101, 3).mean(axis=0)
@@ -49,7 +49,7 @@ def test_over_many_epochs_they_are_the_mean() -> None:
 
 @law
 @given(st.lists(st.integers(1, 13), min_size=1, max_size=5))
-def test_a_line_is_of_one_corpus(sizes: list[int]) -> None:
+def test_a_line_belongs_to_one_corpus(sizes: list[int]) -> None:
     ends = np.cumsum(sizes).tolist()
     lines = np.arange(1, ends[-1] + 1)
     places = [locate_line(line, ends) for line in lines.tolist()]
@@ -74,7 +74,7 @@ def test_temperature_gives_each_corpus_its_share(sizes: list[int], temperature: 
     assert means == pytest.approx(sum(sizes))
 
 
-def test_what_is_drawn_has_the_shares_of_the_temperature(tmp_path):
+def test_draws_follow_the_temperature(tmp_path):
     store = TokenStore.build(tmp_path / "store", [([4 + n % 13], [5]) for n in range(1100)])
     times = temperature_weights(np.array([1000, 1100]), 2.0)
     stream = pair_stream(store, budget=211, seed=1, weights=times, window=307)
@@ -90,18 +90,18 @@ PAIRS = [([4 + n % 13] * (1 + n % 5), [4 + n % 11] * (1 + n % 7)) for n in range
 
 
 def read(store: TokenStore, each: np.ndarray | None) -> list[list[int]]:
-    """The rows of the batches of an epoch."""
+    """Return the rows of the batches of an epoch."""
     times = None if each is None else CorpusWeights(np.arange(1, len(each) + 1), each)
     stream = pair_stream(store, budget=47, seed=3, weights=times)
     return [next(stream).rows.tolist() for _ in range(stream.batches_per_epoch())]
 
 
-def test_once_each_is_the_stream_without_times(tmp_path):
+def test_weight_one_equals_no_weights(tmp_path):
     store = TokenStore.build(tmp_path / "store", PAIRS)
     assert read(store, np.ones(43)) == read(store, None)
 
 
-def test_batches_hold_what_was_drawn_within_the_budget(tmp_path):
+def test_batches_hold_the_draws_within_the_budget(tmp_path):
     store = TokenStore.build(tmp_path / "store", PAIRS)
     times = CorpusWeights(np.arange(1, 44), np.array([2.0 if row % 2 else 0.5 for row in range(43)]))
     stream = pair_stream(store, budget=47, seed=3, weights=times)
@@ -140,7 +140,7 @@ def data(folder: Path, *, times: float = 0.5) -> DataConfig:
     return parse(DataConfig, tree)
 
 
-def test_lines_count_on_and_tell_their_corpus(tmp_path):
+def test_line_numbers_name_their_corpus(tmp_path):
     texts = prepare_data(data(tmp_path), tmp_path / "cache", seed=1)
     assert texts.ends == (53, 84)
     assert len(texts.train) == 52 + 31
@@ -151,19 +151,19 @@ def test_lines_count_on_and_tell_their_corpus(tmp_path):
     assert len(texts.fingerprints) == 6
 
 
-def test_other_times_need_no_other_store(tmp_path):
+def test_new_weights_reuse_the_dataset(tmp_path):
     first = prepare_data(data(tmp_path), tmp_path / "cache", seed=1)
     assert prepare_data(data(tmp_path, times=3.0), tmp_path / "cache", seed=1).train.folder == first.train.folder
 
 
-def test_examples_may_be_asked_for_again(tmp_path):
+def test_examples_can_be_read_again(tmp_path):
     settings_ = data(tmp_path)
     mixture = CorpusMixture([settings_.train, settings_.extra_corpora[0].corpus])
     assert list(mixture.examples(ReadWarnings())) == list(mixture.examples(ReadWarnings()))
     assert mixture.ends == [53, 84]
 
 
-def test_nothing_of_a_mixture_is_held_out():
+def test_a_mixture_needs_validation_files():
     with pytest.raises(ConfigError, match="beside is text of several kinds"):
         parse(DataConfig, {"train": CORPUS, "extra_corpora": [{"corpus": CORPUS}]})
 
@@ -179,12 +179,12 @@ def test_nothing_of_a_mixture_is_held_out():
         ({"extra_corpora": [{"corpus": CORPUS}], "temperature": 0.5}, "data|temperature = 0.5"),
     ],
 )
-def test_there_is_one_way_to_mix(changed, message):
+def test_weights_and_temperature_exclude_each_other(changed, message):
     with pytest.raises(ConfigError, match=message):
         parse(DataConfig, {"train": CORPUS, "valid": CORPUS, "temperature": 5, **changed})
 
 
-def test_its_paths_are_taken_from_the_folder_too():
+def test_paths_are_relative_to_the_data_folder():
     tree = resolve_corpus_paths(
         {"data": {"train": CORPUS, "extra_corpora": [{"corpus": CORPUS, "weight": 2}]}}, Path("corpora")
     )

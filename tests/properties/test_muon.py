@@ -1,4 +1,4 @@
-"""Muon: its iteration is Newton and Schulz's, its step the paper's, and its memory is in the checkpoints."""
+"""Properties of Muon: Newton-Schulz iteration, update by the papers, and state in checkpoints."""
 
 import math
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def matrix(rows: int, columns: int, seed: int) -> Tensor:
 
 
 def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
-    """The same polynomial of each singular value, in double precision: no product of matrices in the iteration."""
+    """Apply the polynomial to each singular value in double precision, without the iteration's matrix products."""
     u, s, v = torch.linalg.svd(matrix.double(), full_matrices=False)
     s = s / (matrix.double().norm() + 1e-7)
     for _ in range(steps):
@@ -59,7 +59,7 @@ def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
 
 @law
 @given(sizes, sizes, seeds, st.integers(0, 7))
-def test_the_iteration_is_a_polynomial_of_the_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
+def test_iteration_is_a_polynomial_of_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
     given_ = matrix(rows, columns, seed)
     found = orthogonalize(given_, steps=steps)
     torch.testing.assert_close(found.double(), by_singular_values(given_, steps), atol=1e-3, rtol=1e-3)
@@ -67,8 +67,8 @@ def test_the_iteration_is_a_polynomial_of_the_singular_values(rows: int, columns
 
 @law
 @given(sizes, seeds)
-def test_five_steps_are_nearly_orthogonal(size: int, seed: int) -> None:
-    """Of a matrix twice as wide as high, whose singular values are not almost 0."""
+def test_five_iterations_are_nearly_orthogonal(size: int, seed: int) -> None:
+    """For a matrix twice as wide as high, whose singular values are not close to 0."""
     wide = matrix(size, 2 * size, seed)
     values = torch.linalg.svdvals(wide)
     found = torch.linalg.svdvals(orthogonalize(wide))
@@ -82,7 +82,7 @@ def test_zeros_stay_zeros() -> None:
     assert not orthogonalize(torch.zeros(3, 5)).any()
 
 
-def test_embeddings_and_unembedding_are_no_hidden_matrices() -> None:
+def test_embeddings_use_adamw() -> None:
     for tie in ("all", "target", "none"):
         model = build_network(SMALL.model_copy(update={"tie_embeddings": tie}), seed=1)
         chosen = {id(parameter) for parameter in hidden_matrices(model)}
@@ -107,7 +107,7 @@ LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(max_length=40, projected
     ],
     ids=["a text", "words", "an answer"],
 )
-def test_what_maps_to_labels_and_mixtures_of_places_are_no_hidden_matrices(head: Head) -> None:
+def test_task_heads_and_linformer_maps_use_adamw(head: Head) -> None:
     config = EncoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1, attention=LINFORMER, mlm_transform=False)
     model = ModelWithHead(random_encoder(config, vocabulary=17), head)
     chosen = {id(parameter) for parameter in hidden_matrices(model)}
@@ -130,7 +130,7 @@ RELATIVE, BUCKETED = {"kind": "shaw", "max_distance": 3}, {"kind": "t5_bias", "n
     ],
     ids=["vectors of distances", "biases of distances", "additive score", "multiplicative score"],
 )
-def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(changed, exempt, matrices) -> None:
+def test_tables_use_adamw_and_head_matrices_use_muon(changed, exempt, matrices) -> None:
     roles = ("encoder", "decoder", "cross")
     attention = {"attention": {role: {"score": changed["score"]} for role in roles}} if "score" in changed else changed
     model = build_network(type(SMALL).model_validate(SMALL.model_dump() | attention), seed=1)
@@ -148,7 +148,7 @@ def test_tables_are_treated_as_vectors_and_the_matrices_of_heads_as_matrices(cha
         assert ending(matrices) <= chosen
 
 
-def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
+def test_head_matrices_are_orthogonalized_separately() -> None:
     heads = torch.randn(3, 5, 7)
     found = orthogonalize(heads)
     for head, alone in zip(found, heads, strict=True):
@@ -163,8 +163,9 @@ def test_the_matrices_of_heads_are_made_orthogonal_each_by_itself() -> None:
 
 @law
 @given(st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5), st.sampled_from([0.0, 0.3]), seeds)
-def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed: int) -> None:
-    """Jordan et al. (2024) with Nesterov's momentum, scaled as by Liu et al. (2025); AdamW of what is no matrix."""
+def test_updates_equal_the_papers(rates: list[float], decay: float, seed: int) -> None:
+    """Jordan et al. (2024) with Nesterov momentum, scaled as by Liu et al. (2025); AdamW for parameters that are not
+    matrices."""
     model = build_network(SMALL, seed=1)
     config = MuonConfig(weight_decay=decay)
     optimizer = build_optimizer(config, model)
@@ -192,7 +193,7 @@ def test_updates_are_those_of_the_papers(rates: list[float], decay: float, seed:
     torch.testing.assert_close(found, wanted, atol=2e-3, rtol=2e-3)
 
 
-def test_what_is_without_a_gradient_stays() -> None:
+def test_parameters_without_gradient_stay() -> None:
     model = build_network(SMALL, seed=1)
     before = {name: tensor.clone() for name, tensor in get_weights(model).items()}
     optimizer = build_optimizer(MuonConfig(), model)
@@ -201,7 +202,7 @@ def test_what_is_without_a_gradient_stays() -> None:
     assert optimizer_tensors(optimizer, model) == {}
 
 
-def test_a_training_that_was_broken_off_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_resumed_training_is_bit_identical(tmp_path: Path) -> None:
     config = TrainingConfig(max_steps=12, validate_every=4, batch_tokens=47, optimizer=MuonConfig(learning_rate=0.01))
     whole = build_run(tmp_path / "whole", config)
     train_small(whole, config)
@@ -217,8 +218,8 @@ def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-class Broken:
-    """Two workers, of which the other is gone."""
+class BrokenGroup:
+    """A group of two workers, one of which has failed."""
 
     rank, world_size = 0, 2
 
@@ -226,8 +227,8 @@ class Broken:
         raise WorkerLostError("a worker was lost")
 
 
-def test_an_update_that_not_all_workers_did_their_part_of_is_left_undone() -> None:
-    """The leader writes what it holds then, as what was there after the update before."""
+def test_an_incomplete_update_is_not_applied() -> None:
+    """The main worker then writes the state after the update before."""
     model = build_network(SMALL, seed=1)
     generator = torch.Generator().manual_seed(3)
 
@@ -240,14 +241,14 @@ def test_an_update_that_not_all_workers_did_their_part_of_is_left_undone() -> No
     optimizer = build_optimizer(MuonConfig(), model)
     assert isinstance(optimizer, MuonWithAdamW)
     before, memory = learn(optimizer)
-    optimizer.workers = Broken()  # type: ignore[assignment]
+    optimizer.workers = BrokenGroup()  # type: ignore[assignment]
     with pytest.raises(WorkerLostError):
         learn(optimizer)
     torch.testing.assert_close(get_weights(model), before, atol=0, rtol=0)
     torch.testing.assert_close(optimizer_tensors(optimizer, model), memory, atol=0, rtol=0)
 
 
-def test_a_memory_of_other_parameters_is_told_in_one_message() -> None:
+def test_mismatched_optimizer_state_raises_one_message() -> None:
     model = build_network(SMALL, seed=1)
     written = build_optimizer(MuonConfig(), model)
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""Laws of reading: tokens and where they stand, windows of a context, answers found back; for any text."""
+"""Properties of token offsets, context windows and answer spans, for any text."""
 
 from itertools import pairwise
 
@@ -52,9 +52,7 @@ preparations = st.builds(
 
 @settings(max_examples=300)
 @given(text=any_text, preparation=preparations)
-def test_following_a_text_through_normalisation_gives_the_normalised_text(
-    text: str, preparation: TextNormalizer
-) -> None:
+def test_offsets_follow_normalization(text: str, preparation: TextNormalizer) -> None:
     traced = normalize_with_offsets(text, preparation)
     assert traced.text == preparation.normalize(text)
     assert len(traced.spans) == len(traced.text)
@@ -66,7 +64,7 @@ def test_following_a_text_through_normalisation_gives_the_normalised_text(
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(text=any_text)
-def test_tokens_with_what_is_between_them_are_the_text(side: LanguageTokenizer, text: str) -> None:
+def test_tokens_and_gaps_are_the_text(side: LanguageTokenizer, text: str) -> None:
     ids, spans = side.encode_with_offsets(text)
     assert ids == side.encode(text)
     reassembled, place = "", 0
@@ -98,7 +96,7 @@ def layouts(draw: st.DrawFn) -> WindowConfig:
 
 
 @given(question=st.lists(st.integers(4, 9), max_size=7), size=st.integers(0, 61), layout=layouts())
-def test_windows_hold_every_token_of_the_context(question: list[int], size: int, layout: WindowConfig) -> None:
+def test_windows_cover_the_context(question: list[int], size: int, layout: WindowConfig) -> None:
     context = list(range(100, 100 + size))
     found = make_windows(question, context, layout)
     held = [range(window.first_token, window.first_token + window.num_context_tokens) for window in found]
@@ -116,8 +114,8 @@ def test_windows_hold_every_token_of_the_context(question: list[int], size: int,
 
 
 @given(data=st.data(), size=st.integers(1, 61), layout=layouts())
-def test_a_short_answer_is_whole_in_some_window(data: st.DataObject, size: int, layout: WindowConfig) -> None:
-    """Neighbouring windows share what is left of a window beyond the stride."""
+def test_a_short_answer_lies_in_one_window(data: st.DataObject, size: int, layout: WindowConfig) -> None:
+    """Neighboring windows share all tokens of a window beyond the stride."""
     question = [7] * layout.max_question_length
     shared = layout.max_length - 3 - layout.max_question_length - layout.stride
     start = data.draw(st.integers(0, size - 1))
@@ -141,7 +139,7 @@ def test_a_short_answer_is_whole_in_some_window(data: st.DataObject, size: int, 
     data=st.data(),
     layout=layouts(),
 )
-def test_an_answer_of_whole_words_is_found_back_as_it_was_written(side, words, gaps, data, layout) -> None:
+def test_answers_of_whole_words_are_recovered(side, words, gaps, data, layout) -> None:
     context = "".join(gap + word for gap, word in zip(gaps, words, strict=False))
     begin = data.draw(st.integers(0, len(words) - 1))
     end = data.draw(st.integers(begin, len(words) - 1))

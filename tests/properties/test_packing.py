@@ -1,4 +1,4 @@
-"""Laws of batches of single texts, whatever the documents and the sizes: nothing is lost, and nothing mixes."""
+"""Properties of packed batches for any documents and sizes: no token is lost, and documents do not mix."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -26,14 +26,14 @@ documents = st.lists(st.lists(words, max_size=29), min_size=1, max_size=13).filt
 contexts, seeds = st.integers(2, 17), st.integers(0, 2**31)
 
 
-def to_predict(texts: list[list[int]]) -> list[tuple[int, int, int]]:
-    """Every pair of neighbours of the packed text but those of an END with the BEGIN after it, by the definition."""
+def expected_predictions(texts: list[list[int]]) -> list[tuple[int, int, int]]:
+    """Return all neighboring pairs of the packed text except EOS followed by BOS, by definition."""
     text = packed(texts)
     return [(n, a, b) for n, (a, b) in enumerate(pairwise(text)) if a != EOS]
 
 
-def check_rectangle(batch: TextBatch) -> None:
-    """What holds of every batch: one shape, padding at the end of rows and nowhere else, nothing counted on it."""
+def check_padding(batch: TextBatch) -> None:
+    """Check that rows have one length, and that padding comes last and does not count in the loss."""
     shape = batch.tokens.shape
     assert batch.labels.shape == batch.loss_mask.shape == batch.document_ids.shape == shape
     assert len(batch) == len(batch.rows) == shape[0]
@@ -48,30 +48,30 @@ def check_rectangle(batch: TextBatch) -> None:
 
 
 @given(texts=documents, context=contexts, rows=st.integers(1, 5))
-def test_a_validation_pass_expects_every_token_once_and_in_order(texts, context: int, rows: int) -> None:
+def test_validation_predicts_every_token_once_in_order(texts, context: int, rows: int) -> None:
     batches = list(windows_in_order(ragged(texts), context_length=context, budget=rows * context))
-    assert [one for batch in batches for one in predictions(batch)] == to_predict(texts)
+    assert [one for batch in batches for one in predictions(batch)] == expected_predictions(texts)
     for batch in batches:
-        check_rectangle(batch)
+        check_padding(batch)
         assert batch.tokens.shape[1] == context
         assert len(batch) <= rows
 
 
 @given(texts=documents, context=contexts, rows=st.integers(1, 5), seed=seeds)
-def test_an_epoch_expects_every_token_once(texts, context: int, rows: int, seed: int) -> None:
+def test_an_epoch_predicts_every_token_once(texts, context: int, rows: int, seed: int) -> None:
     stream = window_stream(ragged(texts), context_length=context, budget=rows * context, seed=seed)
     for number in range(3):
         assert stream.position == {"epoch": number, "batch": 0}
         batches = one_epoch(stream)
-        assert sorted(one for batch in batches for one in predictions(batch)) == to_predict(texts)
+        assert sorted(one for batch in batches for one in predictions(batch)) == expected_predictions(texts)
         for batch in batches:
-            check_rectangle(batch)
+            check_padding(batch)
             assert batch.target_count > 0
 
 
 @given(texts=documents, context=contexts, seed=seeds)
 def test_documents_never_mix(texts, context: int, seed: int) -> None:
-    """What is numbered alike in a row is one stretch of one document; a place that counts expects its own document."""
+    """Equal document numbers in a row form one span of one document, and targets come from the same document."""
     text, batch = (
         PackedText(ragged(texts)),
         next(window_stream(ragged(texts), context_length=context, budget=3 * context, seed=seed)),
@@ -89,7 +89,7 @@ def test_documents_never_mix(texts, context: int, seed: int) -> None:
 
 @settings(max_examples=30)
 @given(texts=documents, context=contexts, taken=st.integers(0, 23), seed=seeds)
-def test_windows_resumed_go_on_as_if_never_stopped(texts, context: int, taken: int, seed: int) -> None:
+def test_resumed_windows_equal_uninterrupted_ones(texts, context: int, taken: int, seed: int) -> None:
     check_resumption(lambda: window_stream(ragged(texts), context_length=context, budget=2 * context, seed=seed), taken)
 
 
@@ -106,8 +106,8 @@ def check_resumption(build: Callable[[], EpochStream[TextBatch]], taken: int) ->
             assert getattr(found, name).equal(getattr(expected, name))
 
 
-class Told(torch.nn.Module):
-    """A network without attention that notes what it is told of documents."""
+class DocumentProbe(torch.nn.Module):
+    """Model without attention that stores the document numbers it receives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,12 +122,12 @@ class Told(torch.nn.Module):
 
 @settings(max_examples=20)
 @given(texts=documents, context=contexts)
-def test_the_loss_of_all_windows_is_that_of_the_text(texts, context: int) -> None:
-    """For a network that looks at one token alone, it does not matter where the text is cut."""
-    model = Told()
+def test_window_losses_sum_to_the_text_loss(texts, context: int) -> None:
+    """A model that reads one token alone does not depend on where the text is cut."""
+    model = DocumentProbe()
     batches = list(windows_in_order(ragged(texts), context_length=context, budget=3 * context))
     loss = sum(float(causal_lm_loss()(model, batch).negative_log_likelihood) for batch in batches)
-    _, tokens, expected = (torch.tensor(column) for column in zip(*to_predict(texts), strict=True))
+    _, tokens, expected = (torch.tensor(column) for column in zip(*expected_predictions(texts), strict=True))
     log_probs = model.unembedding(model.embedding(tokens)).log_softmax(dim=-1)
     torch.testing.assert_close(
         loss, -float(log_probs.detach().gather(1, expected[:, None]).sum()), atol=1e-4, rtol=1e-4
@@ -145,10 +145,11 @@ def store_of(some, folder: str) -> TokenStore:
 
 
 def check_pairs(batches: Iterator[TextBatch], some: list[tuple[list[int], list[int]]]) -> None:
-    """Every pair once, and of each exactly the continuation and END are expected, after all that is before them."""
+    """Check that every pair occurs once, and that only its continuation and EOS are predicted, after the whole
+    prompt."""
     seen = []
     for batch in batches:
-        check_rectangle(batch)
+        check_padding(batch)
         for place, row in enumerate(batch.rows.tolist()):
             source, target = some[row]
             counted = batch.loss_mask[place]
@@ -161,7 +162,7 @@ def check_pairs(batches: Iterator[TextBatch], some: list[tuple[list[int], list[i
 
 @settings(max_examples=50)
 @given(some=pairs, budget=st.integers(25, 101), seed=seeds)
-def test_of_pairs_only_continuations_count(some, budget: int, seed: int) -> None:
+def test_only_continuations_count_in_the_loss(some, budget: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
         store = store_of(some, folder)
         stream = prompt_stream(store, budget=budget, seed=seed)
@@ -172,7 +173,7 @@ def test_of_pairs_only_continuations_count(some, budget: int, seed: int) -> None
 
 @settings(max_examples=20)
 @given(some=pairs, taken=st.integers(0, 23), seed=seeds)
-def test_pairs_resumed_go_on_as_if_never_stopped(some, taken: int, seed: int) -> None:
+def test_resumed_pairs_equal_uninterrupted_ones(some, taken: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
         store = store_of(some, folder)
         check_resumption(lambda: prompt_stream(store, budget=53, seed=seed), taken)
@@ -188,11 +189,11 @@ maskings = st.builds(
 )
 
 
-def check_hidden(batches: Iterator[TextBatch], texts: list[list[int]], context: int) -> None:
-    """Every id once; what is not chosen stays; the symbols and the padding are never chosen."""
+def check_masking(batches: Iterator[TextBatch], texts: list[list[int]], context: int) -> None:
+    """Check that every id occurs once, unmasked ids stay, and special symbols and padding are never masked."""
     found: dict[int, list[int]] = {row: [] for row in range(len(texts))}
     for batch in batches:
-        check_rectangle(batch)
+        check_padding(batch)
         assert batch.tokens.shape[1] <= context
         assert batch.tokens[~batch.loss_mask].equal(batch.labels[~batch.loss_mask])
         assert (batch.labels[batch.loss_mask] >= 4).all()
@@ -207,16 +208,16 @@ def check_hidden(batches: Iterator[TextBatch], texts: list[list[int]], context: 
 
 @settings(max_examples=50)
 @given(texts=documents, context=st.integers(3, 31), masking=maskings, seed=seeds)
-def test_an_epoch_of_hidden_words_loses_none(texts, context: int, masking: MaskingConfig, seed: int) -> None:
+def test_an_epoch_of_masked_tokens_loses_none(texts, context: int, masking: MaskingConfig, seed: int) -> None:
     choices = {"vocab_size": VOCABULARY, "context_length": context, "masking": masking, "budget": 97}
     stream = masked_lm_stream(ragged(texts), seed=seed, **choices)
     for _ in range(2):
-        check_hidden(iter(one_epoch(stream)), texts, context)
-    check_hidden(masked_lm_in_order(ragged(texts), **choices), texts, context)
+        check_masking(iter(one_epoch(stream)), texts, context)
+    check_masking(masked_lm_in_order(ragged(texts), **choices), texts, context)
 
 
 @settings(max_examples=30)
 @given(texts=documents, taken=st.integers(0, 23), masking=maskings, seed=seeds)
-def test_hidden_words_are_the_same_after_resumption(texts, taken: int, masking: MaskingConfig, seed: int) -> None:
+def test_resumed_masking_is_identical(texts, taken: int, masking: MaskingConfig, seed: int) -> None:
     choices = {"vocab_size": VOCABULARY, "context_length": 11, "masking": masking, "budget": 31}
     check_resumption(lambda: masked_lm_stream(ragged(texts), seed=seed, **choices), taken)

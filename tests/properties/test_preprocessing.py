@@ -1,4 +1,4 @@
-"""A corpus prepared in blocks: the same texts, the same report and the same files, however it is cut and worked at."""
+"""Preprocessing in blocks gives the same texts, report and files for any block size and order of work."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ words = st.sampled_from(["dog", "cat", "Dog", "a  dog", "", " ", "dog " * 9, "x"
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
 
 
-class Backwards:
-    """An engine that begins with the last task."""
+class ReversedEngine:
+    """Engine that runs the last task first."""
 
     def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
         return [function(task) for task in reversed(tasks)][::-1]
@@ -38,15 +38,15 @@ def corpus(folder: Path, name: str) -> dict[str, str]:
     return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
 
 
-def agree(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
-    """What is prepared at once, and what in blocks, is the same; or the message that refuses it is."""
+def assert_equal_results(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
+    """Assert that preprocessing at once and in blocks gives the same result, or the same error message."""
     data = parse(DataConfig, tree)
     whole = message = None
     try:
         whole = prepare_data(data, folder / "cache", seed=seed)
     except DataError as error:
         message = str(error)
-    for number, engine in enumerate((SequentialRunner(), Backwards())):
+    for number, engine in enumerate((SequentialRunner(), ReversedEngine())):
         work = folder / f"work{number}"
         (work / "blocks").mkdir(parents=True)
         if whole is None:
@@ -65,7 +65,7 @@ def agree(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
 
 @law
 @given(pairs, pairs, pairs, st.integers(1, 23), st.booleans(), st.booleans())
-def test_in_blocks_is_at_once(first, second, valid, size: int, duplicates: bool, leaks: bool) -> None:
+def test_blocks_equal_one_block(first, second, valid, size: int, duplicates: bool, leaks: bool) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, "part.0", first)
@@ -79,29 +79,29 @@ def test_in_blocks_is_at_once(first, second, valid, size: int, duplicates: bool,
             "test": corpus(folder, "valid"),
             "cleaning": {"remove_duplicates": duplicates, "remove_leaks": leaks, "max_length_ratio": 3},
         }
-        agree(tree, folder, seed=1, size=size)
+        assert_equal_results(tree, folder, seed=1, size=size)
 
 
 @law
 @given(
     st.lists(st.integers(0, 97), min_size=9, max_size=150), st.integers(1, 23), st.integers(0, 97), st.integers(1, 31)
 )
-def test_the_part_that_is_held_out_is_the_same(numbers: list[int], size: int, seed: int, held_out: int) -> None:
+def test_the_validation_split_is_the_same(numbers: list[int], size: int, seed: int, held_out: int) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         texts = [(f"what is {number}", f"was ist {number % 31}") for number in numbers]
         write(folder, "part.0", texts[: len(texts) // 2])
         write(folder, "part.1", texts[len(texts) // 2 :])
-        agree({"train": corpus(folder, "part.*"), "valid_size": held_out}, folder, seed=seed, size=size)
+        assert_equal_results({"train": corpus(folder, "part.*"), "valid_size": held_out}, folder, seed=seed, size=size)
 
 
-def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
+def test_complete_parts_are_reused(tmp_path, monkeypatch):
     texts = [(f"what is {number}", f"was ist {number}") for number in range(97)] * 2
     write(tmp_path, "part", texts)
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
 
-    class Killed:
-        """An engine that is killed at a task, of all that it is given."""
+    class KilledEngine:
+        """Engine that is killed at one of its tasks."""
 
         def __init__(self, at: int) -> None:
             self.left = at
@@ -123,7 +123,7 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
     for at in range(1, 33, 3):
         work = tmp_path / f"killed{at}"
         with pytest.raises(KeyboardInterrupt):
-            clean(work, Killed(at))
+            clean(work, KilledEngine(at))
         again = clean(work, SequentialRunner())
         assert list(again.texts.examples()) == list(whole.texts.examples())
         assert list(again.valid) == list(whole.valid)
@@ -131,7 +131,7 @@ def test_what_is_whole_is_not_made_again(tmp_path, monkeypatch):
         assert again.texts.fingerprint == whole.texts.fingerprint
 
 
-def test_joined_stores_are_one_and_damage_is_found(tmp_path):
+def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
     (tmp_path / "work" / "blocks").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""R-Drop and word-level distillation in chunks: values and gradients are those of PyTorch's own functions."""
+"""R-Drop and word-level distillation in chunks equal PyTorch's functions, in values and gradients."""
 
 import math
 from collections.abc import Callable
@@ -40,7 +40,7 @@ temperatures = st.sampled_from([1.0, 0.7, 2.0])
 
 @dataclass(frozen=True)
 class Problem:
-    """Hidden states of some passes, a table of words, the words expected, and what a teacher says of them."""
+    """Hidden states of some passes, an embedding matrix, the targets, and a teacher's distributions."""
 
     hidden: Tensor
     weight: Tensor
@@ -56,15 +56,15 @@ class Problem:
     def in_chunks(
         self, loss: Callable[..., LogitLoss], rows: int, *, products: torch.dtype = torch.float32, **chosen: float
     ) -> tuple[Tensor, ...]:
-        """Three times the loss by the fast road, its likelihood, and the gradients in all leaves."""
+        """Return three times the chunked loss, its likelihood, and all gradients."""
         own = self.leaves()
         with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(self.weight) * len(self.hidden) * rows):
             bias = own[2] if len(own) == 3 else None
             found = chunked_loss(own[0], own[1], bias, lambda z, at: loss(z, at, **chosen), matmul_dtype=products)
         return _with_gradients(found, own)
 
-    def taught(self, share: float, rows: int) -> tuple[Tensor, ...]:
-        """The same of the first pass by the road of every training, which is taught the teacher's distribution."""
+    def distilled(self, share: float, rows: int) -> tuple[Tensor, ...]:
+        """Return the same for the first pass by the standard loss with the teacher's distribution as target."""
         own = self.leaves()
         told = SoftTargets(share, lambda chunk: self.teacher[chunk].softmax(dim=-1))
         with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(self.weight) * rows):
@@ -73,7 +73,7 @@ class Problem:
             return _with_gradients(fused_linear_cross_entropy(own[0][0], own[1], bias, self.expected, **chosen), own)
 
     def at_once(self, loss: Callable[..., Loss], **chosen: float) -> tuple[Tensor, ...]:
-        """The same from all logits, by autograd."""
+        """Return the same from all logits by autograd."""
         own = self.leaves()
         return _with_gradients(loss(F.linear(*own), **chosen), own)
 
@@ -99,7 +99,7 @@ def problems(draw: st.DrawFn, *, passes: int) -> Problem:
 
 
 def plain_r_drop(logits: Tensor, labels: Tensor, *, smoothing: float, weight: float) -> Loss:
-    """The paper's sum, halved, out of PyTorch's own losses."""
+    """Return half the sum of the paper from PyTorch's own losses."""
     options = {"label_smoothing": smoothing, "reduction": "sum"}
     one, other = (F.cross_entropy(each, labels, **options) for each in logits)
     p, q = logits.log_softmax(dim=-1)
@@ -111,8 +111,8 @@ def plain_r_drop(logits: Tensor, labels: Tensor, *, smoothing: float, weight: fl
 
 @law
 @given(problems(passes=2), weights, st.sampled_from([0, 1, 5, 1000]))
-def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, rows: int) -> None:
-    """Value, likelihood and all gradients, from all logits and a few rows at a time."""
+def test_chunked_r_drop_equals_pytorch(problem: Problem, weight: float, rows: int) -> None:
+    """Value, likelihood and all gradients, from all logits and from a few rows at a time."""
     known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": weight}
     expected = problem.at_once(plain_r_drop, **known)
     torch.testing.assert_close(problem.at_once(r_drop_cross_entropy, **known), expected, atol=1e-4, rtol=1e-4)
@@ -122,8 +122,8 @@ def test_r_drop_in_chunks_is_that_of_pytorch(problem: Problem, weight: float, ro
 
 @law
 @given(problems(passes=2), st.sampled_from([1, 5, 31, 70, 128]))
-def test_in_bfloat16_it_is_nearly_the_same_however_many_rows_a_chunk_has(problem: Problem, rows: int) -> None:
-    """Products are filled up to rows that are alike, which are more than a chunk has where the vocabulary is large."""
+def test_bfloat16_r_drop_is_close_for_any_chunk(problem: Problem, rows: int) -> None:
+    """Chunks are filled up to whole multiples of rows, which exceed a chunk if the vocabulary is large."""
     known = {"labels": problem.expected, "smoothing": problem.smoothing, "weight": 1.0}
     expected = problem.in_chunks(r_drop_logit_loss, rows, **known)
     found = problem.in_chunks(r_drop_logit_loss, rows, products=torch.bfloat16, **known)
@@ -143,9 +143,7 @@ def plain_distillation(
 
 @law
 @given(problems(passes=1), shares, temperatures, st.sampled_from([0, 1, 5, 1000]))
-def test_distillation_in_chunks_is_that_of_pytorch(
-    problem: Problem, weight: float, temperature: float, rows: int
-) -> None:
+def test_chunked_distillation_equals_pytorch(problem: Problem, weight: float, temperature: float, rows: int) -> None:
     chosen = {"smoothing": problem.smoothing, "weight": weight, "temperature": temperature}
     known = {"teacher": problem.teacher, "labels": problem.expected, **chosen}
     expected = problem.at_once(plain_distillation, **known)
@@ -156,7 +154,7 @@ def test_distillation_in_chunks_is_that_of_pytorch(
     found = problem.in_chunks(of_chunk, rows)
     torch.testing.assert_close(found, expected, atol=3e-4, rtol=1e-4)
     if temperature == 1:
-        torch.testing.assert_close(problem.taught(weight, rows), expected, atol=3e-4, rtol=1e-4)
+        torch.testing.assert_close(problem.distilled(weight, rows), expected, atol=3e-4, rtol=1e-4)
     equation = problem.at_once(lambda logits, **options: distillation_cross_entropy(logits[0], **options), **known)
     torch.testing.assert_close(equation, expected, atol=1e-4, rtol=1e-4)
 
@@ -176,7 +174,7 @@ def learner(seed: int = 0, dropout: DropoutConfig = NO_DROPOUT, size: int = 8) -
 def update(
     model: EncoderDecoderTransformer, objective: LossFunction, batches: list[Batch]
 ) -> tuple[tuple[float, float, int], dict[str, Tensor]]:
-    """The sums of an update, and its gradients by name."""
+    """Return the sums of a training step, and its gradients by name."""
     model.zero_grad(set_to_none=True)
     sums = compute_gradients(model, batches, objective, seeds=(1, 1), precision="float32")
     return sums, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
@@ -184,7 +182,7 @@ def update(
 
 @law
 @given(seeds, smoothings, weights)
-def test_without_dropout_r_drop_is_the_loss_of_one_pass(seed: int, smoothing: float, weight: float) -> None:
+def test_r_drop_without_dropout_is_the_plain_loss(seed: int, smoothing: float, weight: float) -> None:
     model, whole = learner(seed), [batch_of(PAIRS)]
     sums, gradients = update(model, r_drop_loss(smoothing, weight=weight), whole)
     once, expected = update(model, cross_entropy_loss(smoothing), whole)
@@ -192,7 +190,7 @@ def test_without_dropout_r_drop_is_the_loss_of_one_pass(seed: int, smoothing: fl
     torch.testing.assert_close(gradients, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
+def test_both_passes_draw_from_the_step_seed() -> None:
     model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3))
     light, heavy = r_drop_loss(0.1, weight=0.5), r_drop_loss(0.1, weight=5.0)
     first, again, more = (update(model, objective, [batch_of(PAIRS)])[0] for objective in (light, light, heavy))
@@ -201,8 +199,8 @@ def test_under_dropout_both_passes_differ_and_chance_is_the_update_s() -> None:
     assert more[0] > first[0]  # the passes disagree, and that costs
 
 
-def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
-    """An update that is shared by two or three has the loss and the gradients of one that is not."""
+def test_r_drop_equals_one_worker_on_several() -> None:
+    """A step shared by two or three workers has the loss and gradients of one worker."""
     model = learner(dropout=DropoutConfig(embedding=0.3, residual=0.3, attention=0.2))
     objective = r_drop_loss(0.1, weight=5.0)
     (loss, nll, count), together = update(model, objective, [batch_of(PAIRS)])
@@ -220,7 +218,7 @@ def test_both_passes_lose_something_else_and_the_same_on_every_worker() -> None:
 
 @law
 @given(seeds, st.sampled_from(["r_drop", "distilled 2", "distilled 1"]))
-def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) -> None:
+def test_four_accumulated_batches_equal_one_batch(seed: int, kind: str) -> None:
     model, teacher = learner(seed), learner(seed + 1, size=6).eval()
     objective = r_drop_loss(0.1, weight=3.0)
     if kind != "r_drop":
@@ -232,7 +230,7 @@ def test_accumulation_of_four_batches_is_one_batch_of_all(seed: int, kind: str) 
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
-def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him(temperature: float) -> None:
+def test_a_student_equal_to_its_teacher_has_zero_gradient(temperature: float) -> None:
     model = learner(3)
     (loss, nll, tokens), gradients = update(
         model, distillation_loss(0.1, [learner(3)], weight=1.0, temperature=temperature), [batch_of(PAIRS)]
@@ -243,7 +241,7 @@ def test_a_student_who_is_his_teacher_has_nothing_to_learn_from_him(temperature:
         torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-5, rtol=0)
 
 
-def test_a_teacher_s_weights_get_no_gradient() -> None:
+def test_teachers_get_no_gradient() -> None:
     teacher = learner(1)
     update(learner(0), distillation_loss(0.1, [teacher], weight=0.5, temperature=1.0), [batch_of(PAIRS)])
     assert all(parameter.grad is None for parameter in teacher.parameters())
@@ -251,9 +249,7 @@ def test_a_teacher_s_weights_get_no_gradient() -> None:
 
 @law
 @given(seeds, shares, temperatures)
-def test_of_several_teachers_the_mean_of_their_distributions_is_learnt(
-    seed: int, weight: float, temperature: float
-) -> None:
+def test_several_teachers_average_their_distributions(seed: int, weight: float, temperature: float) -> None:
     model, batch = learner(seed), batch_of(PAIRS)
     teachers = [learner(seed + 1, size=6).eval(), learner(seed + 2).eval(), learner(seed + 3, size=4).eval()]
     objective = distillation_loss(0.1, teachers, weight=weight, temperature=temperature)
@@ -270,8 +266,8 @@ def test_of_several_teachers_the_mean_of_their_distributions_is_learnt(
     torch.testing.assert_close(found, update(model, whole, [batch]), atol=1e-3, rtol=1e-4)
 
 
-def test_of_teachers_who_take_turns_one_teaches_an_update_and_all_do_in_the_end() -> None:
-    """Accumulated batches of an update have one teacher, who is that of all workers, as chance is the update's."""
+def test_alternating_teachers_teach_one_step_each() -> None:
+    """The batches of a step have one teacher on all workers, drawn from the step's seed."""
     model, teachers = learner(1), [learner(2, size=6).eval(), learner(3).eval(), learner(4, size=4).eval()]
     chosen = {"weight": 0.7, "temperature": 1.0}
     alone = [update(model, distillation_loss(0.1, [one], **chosen), [batch_of(PAIRS)])[0][0] for one in teachers]

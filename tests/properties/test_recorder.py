@@ -1,4 +1,4 @@
-"""Recording: it changes no output bit, leaves nothing behind, and tells the weights that the network works with."""
+"""Recording changes no output bit, leaves no trace on the model, and reports the weights that the model uses."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -26,7 +26,7 @@ from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import repeat_kv_heads
 from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, SlidingWindow, bigbird_mask, sliding_window_mask
 from dragoman.nn.sparse.linformer import project_length
-from tests.attention_variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, goes_together
+from tests.attention_variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, is_valid_combination
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
@@ -36,13 +36,13 @@ VOCABULARY = 17
 CLOSE = {"atol": 1e-6, "rtol": 0.0}
 SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 11, "dropout": NO_DROPOUT}
 TEXTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4], [7, 7, 5], [16, 4, 9, 8, 5, 6, 12]]
-TOGETHER = [one for one in every_combination() if goes_together(*one[:3], masked=one[3])]
+TOGETHER = [one for one in every_combination() if is_valid_combination(*one[:3], masked=one[3])]
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=3)
 law = settings(max_examples=25)
 
 
 class Called:
-    """What every attention of a network was called with, and what it gave."""
+    """Arguments and result of every attention call of a model."""
 
     def __init__(self, model: nn.Module) -> None:
         self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
@@ -60,7 +60,7 @@ class Called:
 
 
 def state_of(model: nn.Module) -> list[dict[str, Any]]:
-    """Every attribute and hook of every module, so far as they can be compared."""
+    """Return every comparable attribute and hook of every module."""
     kept = []
     for module in model.modules():
         things = {name: value for name, value in vars(module).items() if not isinstance(value, dict)}
@@ -70,7 +70,7 @@ def state_of(model: nn.Module) -> list[dict[str, Any]]:
 
 
 def combined(score: str, positions: str, pattern: str, *, masked: bool) -> nn.Module:
-    """One of the table; blocks are so small that some are left out."""
+    """Draw one combination of the table; blocks are so small that some are skipped."""
     chosen = BigBirdConfig(block_size=2, num_random_blocks=1) if pattern == "bigbird" else PATTERNS[pattern]
     attention = SelfAttentionConfig(score=SCORES[score], pattern=chosen)
     options = {**SIZES, "num_layers": 2, "positions": POSITIONS[positions][0], "attention": attention}
@@ -80,7 +80,7 @@ def combined(score: str, positions: str, pattern: str, *, masked: bool) -> nn.Mo
 
 
 def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> Tensor:
-    """Row by row, what the pattern stands for: written down beside it, not asked of it."""
+    """Return the pattern's mask row by row, written independently of the implementation."""
     masks = []
     for length in lengths.tolist():
         match attention.pattern:
@@ -97,7 +97,7 @@ def dense_mask(attention: MultiHeadAttention, places: int, lengths: Tensor) -> T
 
 
 def dense_weights(attention: MultiHeadAttention, arguments: tuple[Any, ...], allowed: Tensor) -> Tensor:
-    """The equation over all places at once, without the fast road and without the pattern."""
+    """Return the weights of the equation over all positions, without the fused path and the pattern."""
     x, seen, _, *places = arguments
     query = attention.project_queries(x, *places[:1])
     logits = attention.score.compare(query, seen.keys)
@@ -108,7 +108,7 @@ def dense_weights(attention: MultiHeadAttention, arguments: tuple[Any, ...], all
 
 @pytest.mark.parametrize(("score", "positions", "pattern", "masked"), TOGETHER)
 @torch.no_grad()
-def test_every_combination_is_recorded_without_a_trace(score: str, positions: str, pattern: str, masked: bool) -> None:
+def test_recording_leaves_no_trace(score: str, positions: str, pattern: str, masked: bool) -> None:
     model = combined(score, positions, pattern, masked=masked)
     tokens, lengths = rectangle(TEXTS)
     arguments = (tokens,) if masked else (tokens, lengths)
@@ -143,7 +143,7 @@ def test_every_combination_is_recorded_without_a_trace(score: str, positions: st
 
 
 def check_rows(weights: Tensor, allowed: Tensor) -> None:
-    """One where something may be seen, zero where nothing; exactly zero for every key that may not."""
+    """Check that rows sum to one, or to zero without allowed keys, and that forbidden keys have exactly zero weight."""
     assert weights.shape == allowed.shape
     assert (weights[~allowed] == 0).all()
     torch.testing.assert_close(weights.sum(dim=-1), allowed.any(dim=-1).float(), atol=1e-5, rtol=0.0)
@@ -152,7 +152,7 @@ def check_rows(weights: Tensor, allowed: Tensor) -> None:
 @law
 @given(attentions(), texts, st.integers(0, 5))
 @torch.no_grad()
-def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[int]], seed: int) -> None:
+def test_all_three_attentions_are_recorded(chosen: Any, sources: list[list[int]], seed: int) -> None:
     positions, roles = chosen
     config = EncoderDecoderConfig(
         **SIZES, encoder_layers=2, decoder_layers=3, positions=positions, attention=roles, tie_embeddings="none"
@@ -176,7 +176,7 @@ def test_all_three_attentions_of_a_transformer(chosen: Any, sources: list[list[i
 @law
 @given(attentions(), texts)
 @torch.no_grad()
-def test_a_pass_by_steps_sees_what_the_parallel_one_sees(chosen: Any, sources: list[list[int]]) -> None:
+def test_recorded_steps_equal_the_parallel_pass(chosen: Any, sources: list[list[int]]) -> None:
     positions, roles = chosen
     config = EncoderDecoderConfig(
         **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie_embeddings="none"
@@ -199,7 +199,7 @@ def test_a_pass_by_steps_sees_what_the_parallel_one_sees(chosen: Any, sources: l
 @law
 @given(recurrent_configs(), texts, st.integers(0, 5))
 @torch.no_grad()
-def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int]], seed: int) -> None:
+def test_recurrent_models_are_recorded(config: Any, sources: list[list[int]], seed: int) -> None:
     model = random_recurrent(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, seed=seed)
     source, lengths = rectangle(sources)
     target, _ = rectangle([[2, *text] for text in sources])
@@ -221,7 +221,7 @@ def test_a_recurrent_network_is_recorded_too(config: Any, sources: list[list[int
 
 
 def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
-    """Those of the equation, to 1e-6, and what the network made of them, up to what rounding its inputs may do."""
+    """Check the weights of the equation to 1e-6, and the model's use of them up to rounded inputs."""
     assert len(trace.seen) == len(called.calls)
     for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
         check_rows(one.weights, one.allowed)
@@ -242,7 +242,7 @@ def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
 @law
 @given(st.lists(parsed(vocabulary=VOCABULARY), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
 @torch.no_grad()
-def test_structural_positions_are_recorded_too(sources: list[Any], absolute: bool, seed: int) -> None:
+def test_tree_positions_are_recorded(sources: list[Any], absolute: bool, seed: int) -> None:
     config = EncoderDecoderConfig(
         **SIZES,
         encoder_layers=2,
@@ -263,8 +263,8 @@ def test_structural_positions_are_recorded_too(sources: list[Any], absolute: boo
 @law
 @given(texts, st.sampled_from([1, 2, 3]), st.sampled_from([None, "int8", "bfloat16"]))
 @torch.no_grad()
-def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]], groups: int, compute: Any) -> None:
-    """What is recorded of a network whose inputs are rounded are the weights of the rounded inputs."""
+def test_grouped_keys_and_rounded_inputs_are_recorded(sources: list[list[int]], groups: int, compute: Any) -> None:
+    """For a model with rounded inputs the recorder returns the weights of the rounded inputs."""
     sizes = {**SIZES, "num_heads": 6, "d_model": 36, "num_kv_heads": groups}
     config = EncoderDecoderConfig(**sizes, encoder_layers=1, decoder_layers=2, tie_embeddings="none")
     model = random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
@@ -283,7 +283,7 @@ def test_shared_keys_and_rounded_inputs_are_recorded_too(sources: list[list[int]
 
 @pytest.mark.parametrize("reads", ["both sides", "the past"])
 @torch.no_grad()
-def test_what_a_head_stands_on_is_recorded(reads: str) -> None:
+def test_head_contributions_are_recorded(reads: str) -> None:
     tokens, lengths = rectangle(TEXTS)
     if reads == "both sides":
         trunk: Any = random_encoder(EncoderOnlyConfig(**SIZES, num_layers=2), vocabulary=VOCABULARY)

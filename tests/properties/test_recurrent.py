@@ -1,7 +1,7 @@
-"""What holds for every recurrent network that can be configured.
+"""Properties of every recurrent model.
 
-Nothing sees the future, nothing sees padding, nothing sees its neighbours in the batch; PyTorch's loops compute the
-equations; step by step is as at once; and what `select`, `keep` and `join` promise.
+Causality, independence of padding and batch; PyTorch's loops compute the equations; steps equal the parallel pass;
+and the contracts of `reorder`, `select` and `concat`.
 """
 
 from random import Random
@@ -46,7 +46,7 @@ def sources(pairs: Pairs) -> tuple[Tensor, Tensor]:
 
 
 def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources that end, their lengths, and targets that begin."""
+    """Draw sources with EOS, their lengths, and targets with BOS."""
     return *sources(pairs), rectangle([[SYMBOLS.bos, *target] for _, target in pairs])[0]
 
 
@@ -55,13 +55,13 @@ def widened(ids: Tensor, columns: int) -> Tensor:
 
 
 def others(ids: Tensor, seed: int) -> Tensor:
-    """Random ids, none of them the one that stood there."""
+    """Return random ids, each different from the given one."""
     shift = torch.randint(1, TARGET_VOCABULARY, ids.shape, generator=torch.Generator().manual_seed(seed))
     return (ids + shift) % TARGET_VOCABULARY
 
 
 def stepped(model: RecurrentEncoderDecoder, memory: object, tokens: Tensor, state: object) -> tuple[Tensor, object]:
-    """Logits of `tokens` (batch, places) given one place after the other to a beam of one."""
+    """Return the logits of `tokens` (batch, positions), given one position at a time to a beam of one."""
     columns = []
     for place in range(tokens.shape[1]):
         logits, state = model.step(tokens[:, place, None], memory, state)
@@ -79,10 +79,8 @@ tokens_of_targets = st.integers(4, TARGET_VOCABULARY - 1)
 @law
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
-def test_changing_the_future_changes_nothing_before(
-    recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int
-) -> None:
-    """To the last bit; and the change itself is seen from where it is made."""
+def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
+    """Bit for bit, and the change has an effect at its own position."""
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     place = data.draw(st.integers(0, target.shape[1] - 1))
@@ -107,8 +105,8 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int
 @law
 @given(recipes, pairs, seeds)
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
-    """To the last bit, at every real position."""
+def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+    """Bit for bit, at every real position."""
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     target_lengths = torch.tensor([len(one) + 1 for _, one in pairs])
@@ -126,7 +124,7 @@ def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs
 @law
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
-def test_in_a_batch_of_any_order_is_as_alone(recipe: Recipe, pairs: Pairs, random: Random) -> None:
+def test_batch_in_any_order_equals_alone(recipe: Recipe, pairs: Pairs, random: Random) -> None:
     model = network(recipe)
     order = random.sample(range(len(pairs)), len(pairs))
     together = model(*inputs([pairs[row] for row in order]))
@@ -137,8 +135,8 @@ def test_in_a_batch_of_any_order_is_as_alone(recipe: Recipe, pairs: Pairs, rando
 
 @law
 @given(recipes, pairs)
-def test_the_loop_over_packed_sequences_computes_the_equations(recipe: Recipe, pairs: Pairs) -> None:
-    """Through the whole network, forwards and backwards."""
+def test_packed_loop_equals_the_equations(recipe: Recipe, pairs: Pairs) -> None:
+    """Through the whole model, forward and backward."""
     model = network(recipe)
 
     def ran() -> tuple[Tensor, list[Tensor | None]]:
@@ -156,8 +154,8 @@ def test_the_loop_over_packed_sequences_computes_the_equations(recipe: Recipe, p
 
 @law
 @given(recipes, pairs, st.sampled_from([1, 40, 10**6]))
-def test_every_road_of_attention_computes_the_equation(recipe: Recipe, pairs: Pairs, chunk: int) -> None:
-    """Through the whole network, forwards and backwards, however few numbers may be held at a time."""
+def test_every_attention_path_equals_the_equation(recipe: Recipe, pairs: Pairs, chunk: int) -> None:
+    """Through the whole model, forward and backward, for any limit on memory."""
     model = network(recipe)
 
     def equation(self: SourceAttention, query: Tensor, view: AttentionMemory) -> Tensor:
@@ -180,7 +178,7 @@ def test_every_road_of_attention_computes_the_equation(recipe: Recipe, pairs: Pa
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_step_by_step_is_as_at_once(recipe: Recipe, pairs: Pairs) -> None:
+def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     memory = model.encode(source, lengths)
@@ -191,7 +189,7 @@ def test_step_by_step_is_as_at_once(recipe: Recipe, pairs: Pairs) -> None:
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: Pairs) -> None:
+def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     memory = model.encode(*sources(pairs))
     tokens = torch.full((len(pairs), 1), SYMBOLS.bos)
@@ -205,8 +203,8 @@ def test_a_step_leaves_the_state_it_was_given_as_it_was(recipe: Recipe, pairs: P
 @law
 @given(recipes, pairs, st.data())
 @torch.no_grad()
-def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
-    """Whatever is selected on the way, a beam's logits are those of its own prefix decoded anew."""
+def test_reordered_beams_continue_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
+    """After any reordering, the logits of a beam are those of its own prefix decoded again."""
     model = network(recipe)
     batch, width = len(pairs), data.draw(st.sampled_from([1, 2, 3]))
     source, lengths = sources(pairs)
@@ -229,7 +227,7 @@ def test_selected_beams_go_on_from_their_parents(recipe: Recipe, pairs: Pairs, d
 @law
 @given(recipes, pairs, st.data())
 @torch.no_grad()
-def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
+def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
     model = network(recipe)
     rows = torch.tensor(data.draw(st.lists(st.sampled_from(range(len(pairs))), min_size=1, unique=True)))
     tokens = torch.tensor(data.draw(matrix(len(pairs), 5, tokens_of_targets)))
@@ -243,7 +241,7 @@ def test_kept_sentences_go_on_as_if_the_others_had_not_been(recipe: Recipe, pair
 @law
 @given(recipes, pairs, pairs, st.data())
 @torch.no_grad()
-def test_joined_sentences_of_different_ages_go_on_as_alone(
+def test_concatenated_sentences_continue_as_alone(
     recipe: Recipe, older: Pairs, younger: Pairs, data: st.DataObject
 ) -> None:
     model = network(recipe)
@@ -266,7 +264,7 @@ def test_joined_sentences_of_different_ages_go_on_as_alone(
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_the_weights_of_a_step_are_of_the_source_alone(recipe: Recipe, pairs: Pairs) -> None:
+def test_step_weights_cover_only_the_source(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     if recipe[0].attention.kind == "none":
         return
@@ -282,7 +280,7 @@ def test_the_weights_of_a_step_are_of_the_source_alone(recipe: Recipe, pairs: Pa
 
 @law
 @given(recipes, pairs)
-def test_forced_scores_at_once_and_by_steps_agree(recipe: Recipe, pairs: Pairs) -> None:
+def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target = inputs(pairs)
     expected, _ = rectangle([[*target, SYMBOLS.eos] for _, target in pairs])
@@ -295,7 +293,7 @@ def test_forced_scores_at_once_and_by_steps_agree(recipe: Recipe, pairs: Pairs) 
 
 @law
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
-def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
     wanted = DecodingConfig(beam_size=beam, n_best=beam)
     source, lengths = sources(pairs)

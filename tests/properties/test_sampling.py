@@ -1,4 +1,5 @@
-"""What drawing must satisfy, whatever network is asked: chance is fair, is the seed's alone, and 0 leaves none."""
+"""Properties of sampling from any model: draws follow the distribution, depend on the seed alone, and temperature 0 is
+greedy."""
 
 import itertools
 import math
@@ -16,13 +17,13 @@ from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig, Sampli
 from dragoman.decoding.sampling import sample_next, uniform_number
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
-from tests.fake_models import SYMBOLS, Prefixes, PrefixNetwork, Sources, TextNetwork, rectangle
+from tests.fake_models import SYMBOLS, Prefixes, PrefixModel, Sources, TextModel, rectangle
 from tests.random_models import NO_DROPOUT, random_causal
 from tests.tensor_search import beam_search, greedy, search
 
 prompts = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=7), min_size=1, max_size=5)
 networks = st.builds(
-    PrefixNetwork,
+    PrefixModel,
     words=st.just(5),
     seed=st.integers(0, 2**32),
     levels=st.sampled_from([None, 2]),
@@ -44,13 +45,13 @@ chances = st.builds(
 
 
 def beginnings(rows: Sequence[Sequence[int]], numbers: Sequence[tuple[int, int]]) -> SamplingStart:
-    """Each prompt counts as said."""
+    """Repeat each prompt the given number of times."""
     backwards, _ = rectangle([row[::-1] for row in rows])
     return SamplingStart(torch.tensor([row[-1] for row in rows]), backwards.flip(1), tuple(numbers))
 
 
 def draw_all(
-    network: PrefixNetwork,
+    network: PrefixModel,
     rows: Sequence[Sequence[int]],
     wanted: SamplingConfig,
     *,
@@ -58,8 +59,8 @@ def draw_all(
     numbers: Sequence[tuple[int, int]] | None = None,
     context: int = 100,
 ) -> list[Hypothesis]:
-    """What is drawn after prompts."""
-    model = SlidingContext(TextNetwork(network, max_length=context), context=context)
+    """Return the samples for prompts."""
+    model = SlidingContext(TextModel(network, max_length=context), context=context)
     begin = beginnings(rows, numbers or [(row, 0) for row in range(len(rows))])
     memory = model.encode(*rectangle(rows))
     found = sample(model, memory, limits=torch.tensor(limits), config=wanted, start=begin)
@@ -105,7 +106,7 @@ def test_frequencies_follow_the_distribution(wanted: SamplingConfig) -> None:
 
 
 def by_definition(logits: list[float], wanted: SamplingConfig) -> dict[int, float]:
-    """The probabilities of what may be drawn, by one filter at most, one token after the other."""
+    """Return the probabilities of the allowed tokens, by at most one filter, token by token."""
     powers = [math.exp(logit / wanted.temperature) for logit in logits]
     shares = {token: power / math.fsum(powers) for token, power in enumerate(powers)}
     if wanted.top_k is not None:
@@ -130,8 +131,8 @@ def until(mass: float, ordered: list[tuple[int, float]]) -> dict[int, float]:
     return taken
 
 
-def test_draws_of_one_output_follow_the_distribution_too() -> None:
-    """One after the other they are as independent as side by side: pairs of neighbours in 4 x 4 cells."""
+def test_consecutive_draws_are_independent() -> None:
+    """Pairs of consecutive draws are as independent as parallel draws: pairs in 4 x 4 cells."""
     numbers = [uniform_number(7, (0, 0), step) for step in range(20_001)]
     cells = Counter((int(4 * one), int(4 * two)) for one, two in itertools.pairwise(numbers))
     statistic = sum((cells[row, column] - 1250) ** 2 / 1250 for row in range(4) for column in range(4))
@@ -139,10 +140,10 @@ def test_draws_of_one_output_follow_the_distribution_too() -> None:
 
 
 @given(networks, prompts, chances, st.data())
-def test_in_a_batch_is_as_alone(
-    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig, data: st.DataObject
+def test_batch_equals_alone(
+    network: PrefixModel, rows: list[list[int]], wanted: SamplingConfig, data: st.DataObject
 ) -> None:
-    """Also where texts outgrow the context, each at a time of its own."""
+    """Also for texts that exceed the context at different steps."""
     limits = [data.draw(st.integers(1, 9)) for _ in rows]
     numbers = [data.draw(st.tuples(st.integers(0, 2**32), st.integers(0, 97))) for _ in rows]
     context = data.draw(st.sampled_from([1, 2, 3, 5, 7, 100]))
@@ -155,13 +156,13 @@ def test_in_a_batch_is_as_alone(
 
 
 @given(networks, prompts, chances)
-def test_a_seed_reproduces(network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig) -> None:
+def test_a_seed_reproduces_its_samples(network: PrefixModel, rows: list[list[int]], wanted: SamplingConfig) -> None:
     limits = [7] * len(rows)
     assert draw_all(network, rows, wanted, limits=limits) == draw_all(network, rows, wanted, limits=limits)
 
 
-def test_another_seed_number_or_sample_draws_something_else() -> None:
-    network, rows = PrefixNetwork(words=31, end_bias=-30.0), [[5]]
+def test_other_seeds_requests_and_samples_differ() -> None:
+    network, rows = PrefixModel(words=31, end_bias=-30.0), [[5]]
     changed = [(0, (0, 0)), (1, (0, 0)), (0, (1, 0)), (0, (0, 1))]
     found = [
         draw_all(network, rows, SamplingConfig(seed=seed), limits=[11], numbers=[number])[0].tokens
@@ -171,10 +172,10 @@ def test_another_seed_number_or_sample_draws_something_else() -> None:
 
 
 @given(networks, prompts, st.integers(0, 3), st.booleans(), st.integers(1, 7))
-def test_temperature_0_is_greedy_search_and_a_beam_of_one(
-    network: PrefixNetwork, rows: list[list[int]], minimum: int, unknown: bool, limit: int
+def test_temperature_0_equals_greedy_and_beam_of_one(
+    network: PrefixModel, rows: list[list[int]], minimum: int, unknown: bool, limit: int
 ) -> None:
-    model = TextNetwork(network)
+    model = TextModel(network)
     common = {"min_length": minimum, "allow_unk": unknown}
     limits = torch.full((len(rows),), limit)
     last = torch.tensor([row[-1] for row in rows])
@@ -188,9 +189,7 @@ def test_temperature_0_is_greedy_search_and_a_beam_of_one(
 
 
 @given(networks, prompts, chances)
-def test_a_log_probability_is_the_one_by_definition(
-    network: PrefixNetwork, rows: list[list[int]], wanted: SamplingConfig
-) -> None:
+def test_log_probs_equal_the_definition(network: PrefixModel, rows: list[list[int]], wanted: SamplingConfig) -> None:
     for row, one in zip(rows, draw_all(network, rows, wanted, limits=[5] * len(rows)), strict=True):
         symbols = [*one.tokens, SYMBOLS.eos] if one.finished else [*one.tokens]
         expected = [network.log_probs((), (*row, *one.tokens[:place]))[symbol] for place, symbol in enumerate(symbols)]
@@ -200,12 +199,12 @@ def test_a_log_probability_is_the_one_by_definition(
 
 
 @dataclass(frozen=True)
-class Shown(PrefixNetwork):
-    """A network that is shown the last tokens of prompt and output, as many as the rule of sliding says."""
+class ContextProbe(PrefixModel):
+    """Model that receives the last tokens of prompt and output, as many as the sliding rule allows."""
 
     context: int = 1
     kept: int = 1
-    inner: PrefixNetwork = PrefixNetwork()  # noqa: RUF009  # it is frozen
+    inner: PrefixModel = PrefixModel()  # noqa: RUF009  # it is frozen
 
     def logits(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
         text = [*source, *prefix]
@@ -216,12 +215,12 @@ class Shown(PrefixNetwork):
 
 
 @given(networks, prompts, st.sampled_from([1, 2, 3, 4, 5, 8]), st.sampled_from([1, 2, 3]), st.integers(1, 13))
-def test_a_sliding_context_shows_what_its_rule_says(
-    network: PrefixNetwork, rows: list[list[int]], context: int, beam: int, limit: int
+def test_sliding_context_follows_its_rule(
+    network: PrefixModel, rows: list[list[int]], context: int, beam: int, limit: int
 ) -> None:
-    """In any search: the slow twin cuts the whole text anew for every hypothesis and every token."""
-    sliding = SlidingContext(TextNetwork(network, max_length=context), context=context)
-    twin = Shown(words=network.words, context=context, kept=sliding.kept, inner=network)
+    """In any search: the slow twin cuts the whole text again for every hypothesis and every token."""
+    sliding = SlidingContext(TextModel(network, max_length=context), context=context)
+    twin = ContextProbe(words=network.words, context=context, kept=sliding.kept, inner=network)
     wanted = DecodingConfig(beam_size=beam, n_best=beam, min_length=limit // 2)
     arguments = {"limits": torch.full((len(rows),), limit), "config": wanted}
     last = torch.tensor([row[-1] for row in rows])
@@ -234,7 +233,7 @@ def test_a_sliding_context_shows_what_its_rule_says(
 
 
 def logits_by_steps(model: DecoderOnlyTransformer, text: list[int], *, prompt: int, context: int) -> list[Tensor]:
-    """What a sliding network says after each token of a text, from the last one of its prompt on."""
+    """Return the logits of a sliding model after each token, from the last prompt token on."""
     sliding = SlidingContext(model, context=context)
     memory = sliding.encode(torch.tensor([text[:prompt]]), torch.tensor([prompt]))
     state = sliding.start(memory, beam_size=1)
@@ -247,9 +246,7 @@ def logits_by_steps(model: DecoderOnlyTransformer, text: list[int], *, prompt: i
 
 @pytest.mark.parametrize("positions", [LearnedConfig(max_length=11), RotaryConfig()], ids=["learned", "rotary"])
 @pytest.mark.parametrize("prompt", [1, 3, 11, 12, 29])
-def test_a_transformer_that_slides_is_one_that_reads_its_window(
-    positions: LearnedConfig | RotaryConfig, prompt: int
-) -> None:
+def test_sliding_equals_reading_the_window(positions: LearnedConfig | RotaryConfig, prompt: int) -> None:
     config = DecoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=2, positions=positions, dropout=NO_DROPOUT)
     model = random_causal(config, vocabulary=13)
     context, kept = 11, 9
@@ -263,9 +260,9 @@ def test_a_transformer_that_slides_is_one_that_reads_its_window(
             shown = kept if shown == context else shown + 1
 
 
-def test_sliding_states_are_rearranged_with_their_rows() -> None:
+def test_sliding_states_follow_their_rows() -> None:
     """`reorder`, `select` and `concat` in the middle of texts that have slid a different number of times."""
-    model = SlidingContext(TextNetwork(PrefixNetwork(words=5)), context=4)
+    model = SlidingContext(TextModel(PrefixModel(words=5)), context=4)
     rows = [[4], [5, 6, 7, 8, 4], [6, 6, 6]]
     state_of, memories = {}, {}
     texts = {0: [4, 5, 6, 7, 8, 4], 1: [5, 6, 7, 8, 4, 5, 6], 2: [6, 6, 6, 7]}

@@ -1,5 +1,7 @@
-"""What holds for every pattern: it is dense attention under its own mask, with every score and position; one step after
-another is all at once; alone is as in a batch; padding is nothing."""
+"""Properties of every pattern: dense attention under its mask, with every score and position.
+
+Steps equal the parallel pass, batch equals alone, and padding has no effect.
+"""
 
 from functools import partial
 
@@ -35,7 +37,7 @@ from dragoman.nn.sparse import (
     sample_random_blocks,
     sliding_window_mask,
 )
-from tests.attention_probes import dense_look, inputs
+from tests.attention_probes import dense_attention, inputs
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
 seeds = st.integers(0, 2**32)
@@ -48,7 +50,7 @@ law = settings(max_examples=60)
 
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short sequences of several blocks: a larger least block serves speed alone."""
+    """Use small blocks, so that short sequences have several; the larger default serves speed alone."""
     monkeypatch.setattr(dragoman.nn.sparse.sliding_window, "MIN_BLOCK_SIZE", 2)
 
 
@@ -74,19 +76,19 @@ def bigbird(block: int, random: int, seed: int) -> BigBird:
 
 @law
 @given(heads, many, st.sampled_from([0, 1, 2, 7, 23, 53]), reaches, st.booleans(), seeds)
-def test_a_window_is_dense_attention_under_its_mask(shape, queries, past, reach, causal, seed) -> None:
-    """With whatever stands before the queries, distances told right, gradients too."""
+def test_window_equals_dense_masked_attention(shape, queries, past, reach, causal, seed) -> None:
+    """With any number of earlier keys, correct distances, and gradients."""
     query, key, value = tensors(shape, queries, past + queries, seed)
-    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None)
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None)
     mask = sliding_window_mask(queries, past + queries, past_length=past, window=reach, causal=causal)
-    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=past)
+    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=past)
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
 @law
 @given(heads, many, st.sampled_from([0, 2, 23]), reaches, st.booleans(), st.data(), seeds)
-def test_a_window_under_any_mask_of_its_caller(shape, queries, past, reach, causal, data, seed) -> None:
-    """Padding behind, padding before, documents side by side, chance; some queries may see nothing."""
+def test_window_obeys_the_caller_mask(shape, queries, past, reach, causal, data, seed) -> None:
+    """Padding on either side, packed documents, random masks; some queries may attend to nothing."""
     keys = past + queries
     query, key, value = tensors(shape, queries, keys, seed)
     lengths = torch.tensor(data.draw(st.lists(st.integers(0, keys), min_size=2, max_size=2)))
@@ -101,52 +103,54 @@ def test_a_window_under_any_mask_of_its_caller(shape, queries, past, reach, caus
         "the same chance for all rows": torch.rand(1, 1, queries, keys, generator=generator) < 0.5,
     }
     mask = masks[data.draw(st.sampled_from(sorted(masks)))]
-    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, mask)
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, mask)
     mask = sliding_window_mask(queries, keys, past_length=past, window=reach, causal=causal) & mask
-    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=past)
+    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=past)
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
 @law
 @given(heads, many, reaches, st.lists(st.integers(1, 9), min_size=1, max_size=9), seeds)
 @torch.no_grad()
-def test_window_steps_are_the_window_at_once(shape, places, reach, steps, seed) -> None:
-    """Steps of one place and of several, each with all keys so far before it."""
+def test_window_steps_equal_parallel(shape, places, reach, steps, seed) -> None:
+    """Steps of one position and of several, each with all earlier keys."""
     query, key, value = tensors(shape, places, places, seed)
     pattern = SlidingWindow(window=reach, causal=True)
-    at_once = pattern(dense_look, query, key, value, None)
+    at_once = pattern(dense_attention, query, key, value, None)
     done = 0
     while done < places:
         until = min(places, done + steps[done % len(steps)])
-        step = pattern(dense_look, query[:, :, done:until], key[:, :, :until], value[:, :, :until], None)
+        step = pattern(dense_attention, query[:, :, done:until], key[:, :, :until], value[:, :, :until], None)
         torch.testing.assert_close(step, at_once[:, :, done:until], **CLOSE)
         done = until
 
 
 @law
 @given(heads, st.lists(many, min_size=1, max_size=3), bigbirds, st.integers(0, 7), seeds)
-def test_bigbird_is_dense_attention_under_the_mask_of_each_row(shape, lengths, settings, padding, seed) -> None:
-    """Whatever the lengths of its neighbours, gradients too."""
+def test_bigbird_equals_dense_masked_attention(shape, lengths, settings, padding, seed) -> None:
+    """For any lengths of the other rows, gradients included."""
     block, random, chance = settings
     places = max(lengths) + padding
     query, key, value = tensors(shape, places, places, seed, rows=len(lengths))
     mask = padding_mask(torch.tensor(lengths), places)
-    sparse = bigbird(*settings)(dense_look, query, key, value, mask)
+    sparse = bigbird(*settings)(dense_attention, query, key, value, mask)
     for row, length in enumerate(lengths):
         plan = sample_random_blocks(-(-length // block), shape[1], num_random_blocks=random, seed=chance)
         mask = bigbird_mask(length, block_size=block, random_blocks=plan).repeat_interleave(shape[0] // shape[1], dim=0)
         alone = [x[row : row + 1, :, :length] for x in (query, key, value)]
-        dense = dense_look(*alone, mask=mask[None], causal=False, past_length=None)
+        dense = dense_attention(*alone, mask=mask[None], causal=False, past_length=None)
         same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
 
 
 @law
 @given(heads, many, bigbirds, seeds)
-def test_bigbird_without_padding_is_as_with_a_mask_that_allows_all(shape, places, settings, seed) -> None:
+def test_bigbird_without_mask_equals_a_full_mask(shape, places, settings, seed) -> None:
     query, key, value = tensors(shape, places, places, seed)
-    plain = bigbird(*settings)(dense_look, query, key, value, None)
+    plain = bigbird(*settings)(dense_attention, query, key, value, None)
     for rows in (1, 2):
-        masked = bigbird(*settings)(dense_look, query, key, value, torch.ones(rows, 1, 1, places, dtype=torch.bool))
+        masked = bigbird(*settings)(
+            dense_attention, query, key, value, torch.ones(rows, 1, 1, places, dtype=torch.bool)
+        )
         same_values_and_gradients(plain, masked, [query, key, value])
 
 
@@ -168,24 +172,24 @@ patterns = st.sampled_from(["sliding_window", "causal window", "bigbird", "linfo
 @law
 @given(patterns, heads, st.lists(many, min_size=2, max_size=5), st.integers(0, 29), seeds)
 @torch.no_grad()
-def test_alone_is_as_in_a_batch_and_padding_is_nothing(name, shape, lengths, padding, seed) -> None:
+def test_batch_equals_alone_and_padding_has_no_effect(name, shape, lengths, padding, seed) -> None:
     places = max(lengths) + padding
     pattern = a_pattern(name)
     query, key, value = tensors(shape, places, places, seed, rows=len(lengths))
     mask = padding_mask(torch.tensor(lengths), places)
-    together = pattern(dense_look, query, key, value, mask)
+    together = pattern(dense_attention, query, key, value, mask)
     real = mask.transpose(2, 3)
-    scribbled = pattern(dense_look, *(x.where(real, 7.0 * x.flip(2)) for x in (query, key, value)), mask)
+    scribbled = pattern(dense_attention, *(x.where(real, 7.0 * x.flip(2)) for x in (query, key, value)), mask)
     for row, length in enumerate(lengths):
-        alone = pattern(dense_look, *(x[row : row + 1, :, :length] for x in (query, key, value)), None)
+        alone = pattern(dense_attention, *(x[row : row + 1, :, :length] for x in (query, key, value)), None)
         torch.testing.assert_close(together[row : row + 1, :, :length], alone, **CLOSE)
         torch.testing.assert_close(scribbled[row, :, :length], together[row, :, :length], **CLOSE)
 
 
 @law
 @given(patterns, heads, many, st.integers(0, 29), seeds)
-def test_the_fused_kernels_see_the_same(name, shape, places, padding, seed) -> None:
-    """In single precision, gradients too, and finite where a row is nothing but padding."""
+def test_fused_kernels_equal_the_equation(name, shape, places, padding, seed) -> None:
+    """In single precision with gradients, and finite for rows of padding only."""
 
     def fused_look(query, key, value, *, mask, causal, past_length):
         assert past_length is not None or not causal
@@ -204,7 +208,7 @@ def test_the_fused_kernels_see_the_same(name, shape, places, padding, seed) -> N
             else None
         )
         mask = mask if past is None else past if mask is None else past & mask
-        return dense_look(query, key, value, mask=mask, causal=False, past_length=None)
+        return dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
 
     parts = [x.detach().float().requires_grad_() for x in tensors(shape, places + padding, places + padding, seed)]
     pattern = a_pattern(name)
@@ -235,7 +239,7 @@ def a_text(places: int) -> Tensor:
 
 
 def attention(config, pattern: AttentionPattern, distances: PositionBias | None = None) -> MultiHeadAttention:
-    """The same weights every time."""
+    """Return a layer with the same weights every time."""
     with torch.random.fork_rng():
         torch.manual_seed(3)
         score = build_score(config, query_size=5, key_size=5, heads=6, key_heads=2)
@@ -283,8 +287,8 @@ TOGETHER = [
 @pytest.mark.parametrize(("config", "positions"), TOGETHER, ids=lambda one: getattr(one, "kind", one))
 @pytest.mark.parametrize("causal", [True, False])
 @torch.no_grad()
-def test_every_score_and_position_works_in_a_window(config, positions, causal) -> None:
-    """Through the whole layer, against the same layer with full attention under the window's mask."""
+def test_window_supports_every_score_and_position(config, positions, causal) -> None:
+    """The whole layer against the same layer with full attention under the window's mask."""
     places, reach = 37, 5
     distances = distances_of(positions)
     windowed = attention(config, SlidingWindow(window=reach, causal=causal), distances)
@@ -297,7 +301,7 @@ def test_every_score_and_position_works_in_a_window(config, positions, causal) -
 
 @of_scores
 @torch.no_grad()
-def test_every_score_works_in_bigbird(config) -> None:
+def test_bigbird_supports_every_score(config) -> None:
     def draw(blocks, heads):
         return sample_random_blocks(blocks, 1, num_random_blocks=1, seed=0)
 
@@ -312,8 +316,8 @@ def test_every_score_works_in_bigbird(config) -> None:
 
 @of_scores
 @torch.no_grad()
-def test_every_score_compares_with_the_mixtures_of_linformer(config) -> None:
-    """Against full attention to keys and values that were mixed beforehand."""
+def test_linformer_supports_every_score(config) -> None:
+    """Against full attention to keys and values projected beforehand."""
     pattern = Linformer(projected_length=5, max_length=41)
     layer, full = attention(config, pattern), attention(config, FullAttention(causal=False))
     x = a_text(37)

@@ -1,4 +1,4 @@
-"""What must hold of losses, gradients, schedules and updates, whatever the sizes."""
+"""Properties of losses, gradients, schedules and updates, for any sizes."""
 
 import math
 from unittest.mock import patch
@@ -42,7 +42,7 @@ law = settings(max_examples=50)
 
 @law
 @given(st.sampled_from([1, 3, 11]), st.sampled_from([2, 7, 101]), smoothings, seeds)
-def test_smoothed_cross_entropy_is_pytorch_s(tokens: int, vocabulary: int, smoothing: float, seed: int) -> None:
+def test_smoothed_cross_entropy_equals_pytorch(tokens: int, vocabulary: int, smoothing: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(tokens, vocabulary, generator=generator)
     expected = torch.randint(vocabulary, (tokens,), generator=generator)
@@ -58,7 +58,7 @@ Problem = tuple[Tensor, Tensor, Tensor | None, Tensor]
 
 @st.composite
 def projections(draw: st.DrawFn) -> Problem:
-    """Hidden states, weight, bias or none, and expected words; logits have about unit variance."""
+    """Draw hidden states, weight, optional bias, and targets; logits have about unit variance."""
     tokens, size = draw(st.sampled_from([1, 2, 13, 31])), draw(st.sampled_from([3, 7]))
     vocabulary, bias = draw(st.sampled_from([5, 101])), draw(st.booleans())
     generator = torch.Generator().manual_seed(draw(seeds))
@@ -75,7 +75,7 @@ def leaves(problem: Problem) -> list[Tensor]:
 
 
 def directly(problem: Problem, smoothing: float) -> tuple[list[Tensor], list[Tensor]]:
-    """Loss, negative log-likelihood and gradients of 3 times the loss, by the equation and autograd."""
+    """Return loss, negative log-likelihood and gradients of 3 times the loss by the equation and autograd."""
     own = leaves(problem)
     loss = label_smoothed_cross_entropy(F.linear(*own), problem[3], smoothing=smoothing)
     gradients = torch.autograd.grad(3 * loss.value, own)
@@ -85,7 +85,7 @@ def directly(problem: Problem, smoothing: float) -> tuple[list[Tensor], list[Ten
 def in_chunks(
     problem: Problem, smoothing: float, *, chunk_rows: int, products: torch.dtype = torch.float32
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The same by the fast road, so many rows at once."""
+    """Return the same by the chunked loss with the given number of rows at a time."""
     own = leaves(problem)
     hidden, weight, bias = own[0], own[1], own[2] if len(own) == 3 else None
     with patch("dragoman.training.chunked_loss.CHUNK_BYTES", 4 * len(weight) * chunk_rows):
@@ -96,7 +96,7 @@ def in_chunks(
 
 @law
 @given(projections(), smoothings, st.sampled_from([0, 1, 2, 5, 1000]))
-def test_the_loss_in_chunks_is_the_equation(problem: Problem, smoothing: float, chunk_rows: int) -> None:
+def test_chunked_loss_equals_the_equation(problem: Problem, smoothing: float, chunk_rows: int) -> None:
     """Both values and all three gradients."""
     expected, expected_gradients = directly(problem, smoothing)
     found, gradients = in_chunks(problem, smoothing, chunk_rows=chunk_rows)
@@ -106,11 +106,11 @@ def test_the_loss_in_chunks_is_the_equation(problem: Problem, smoothing: float, 
 
 @law
 @given(projections(), smoothings, st.sampled_from([1, 5, 1000]))
-def test_products_in_bfloat16_stay_near(problem: Problem, smoothing: float, chunk_rows: int) -> None:
+def test_bfloat16_products_stay_close(problem: Problem, smoothing: float, chunk_rows: int) -> None:
     r"""With 8 significant bits both factors, the bias and the logit are rounded by at most $u = 2^{-9}$ of themselves.
 
-    A logit then moves by at most about $e = 4 u (|h| \cdot |w| + |b|)$, and a token's loss by at most $2 e$. Gradients
-    stay within 3 % of their norm, which is measured and not derived.
+    A logit then moves by at most about $e = 4 u (|h| \cdot |w| + |b|)$, and a token's loss by at most $2 e$. The bound
+    of 3 % on the norm of gradients is measured, not derived.
     """
     hidden, weight, bias, _ = problem
     largest = (hidden.abs() @ weight.abs().t() + (0 if bias is None else bias.abs())).max()
@@ -123,7 +123,7 @@ def test_products_in_bfloat16_stay_near(problem: Problem, smoothing: float, chun
         assert float((gradient - wanted).norm()) <= 0.03 * float(wanted.norm()) + 1e-3
 
 
-def test_without_gradients_the_loss_in_chunks_is_the_same() -> None:
+def test_chunked_loss_is_the_same_without_gradients() -> None:
     problem = (torch.randn(13, 7), torch.randn(101, 7), None, torch.arange(13))
     with torch.inference_mode():
         loss = fused_linear_cross_entropy(*problem, smoothing=0.1)
@@ -158,7 +158,7 @@ def gradients(
 
 @law
 @given(micro_batches, smoothings, seeds)
-def test_accumulation_of_four_batches_is_one_batch_of_all(parts: list[Pairs], smoothing: float, seed: int) -> None:
+def test_four_accumulated_batches_equal_one_batch(parts: list[Pairs], smoothing: float, seed: int) -> None:
     model = learner(seed=seed)
     whole = batch_of([pair for part in parts for pair in part])
     sums, together = gradients(model, [whole], smoothing=smoothing)
@@ -169,7 +169,7 @@ def test_accumulation_of_four_batches_is_one_batch_of_all(parts: list[Pairs], sm
 
 @law
 @given(micro_batches, seeds)
-def test_an_example_loses_the_same_to_dropout_in_every_batch(parts: list[Pairs], seed: int) -> None:
+def test_dropout_of_an_example_does_not_depend_on_the_batch(parts: list[Pairs], seed: int) -> None:
     model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2), seed=seed)
     sums, together = gradients(model, [batch_of([pair for part in parts for pair in part])])
     firsts = np.cumsum([0, *map(len, parts)]).tolist()
@@ -179,8 +179,8 @@ def test_an_example_loses_the_same_to_dropout_in_every_batch(parts: list[Pairs],
     torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
 
 
-def test_an_example_that_stands_twice_in_an_update_loses_something_else_each_time() -> None:
-    """In one batch as in two; what it loses does not follow from which of them it stands in."""
+def test_repeated_examples_get_different_dropout() -> None:
+    """In one batch and in two; the dropout does not reveal which occurrence it belongs to."""
     model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2))
     pair = ([5, 7, 9], [11, 5, 7])
     one, two = batch_of([pair], first=3), batch_of([pair, pair])
@@ -192,8 +192,8 @@ def test_an_example_that_stands_twice_in_an_update_loses_something_else_each_tim
 
 @law
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=5), smoothings)
-def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing: float) -> None:
-    """By the equation on the logits of all real places, padding left out."""
+def test_gradients_are_the_mean_over_tokens(pairs: Pairs, smoothing: float) -> None:
+    """By the equation on the logits of all real positions, without padding."""
     model, whole = learner(), batch_of(pairs)
     (objective, nll, tokens), found = gradients(model, [whole], smoothing=smoothing)
     assert tokens == sum(len(target) + 1 for _, target in pairs)
@@ -210,8 +210,8 @@ def test_gradients_are_those_of_the_mean_over_the_tokens(pairs: Pairs, smoothing
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_chance_is_an_argument_of_an_update() -> None:
-    """The same seeds give the same gradients to the last bit, others others, and the ambient generator stands still."""
+def test_randomness_is_an_argument_of_a_step() -> None:
+    """Equal seeds give bit-identical gradients, other seeds differ, and the ambient generator stays unchanged."""
     model = learner(DropoutConfig(embedding=0.3, residual=0.3, attention=0.3, feed_forward=0.3))
     batches = [batch_of([([5, 7], [11, 5, 7]), ([4], [4])], first=first) for first in (0, 2)]
     before = torch.random.get_rng_state()
@@ -231,7 +231,7 @@ floors = st.sampled_from([0.0, 0.01, 0.3])
 
 @st.composite
 def trainings(draw: st.DrawFn) -> tuple[ScheduleConfig, int]:
-    """A schedule, and a number of updates beyond its warm-up."""
+    """Draw a schedule, and a number of steps beyond its warm-up."""
     warmup = draw(st.integers(1, 300))
     floor = draw(floors)
     schedule = draw(
@@ -264,7 +264,7 @@ def end_of(schedule: ScheduleConfig, total: int) -> float:
 
 @law
 @given(trainings())
-def test_every_schedule_climbs_to_one_and_falls_to_its_end(training: tuple[ScheduleConfig, int]) -> None:
+def test_schedules_rise_to_one_and_decay_to_their_end(training: tuple[ScheduleConfig, int]) -> None:
     schedule, total = training
     course = [learning_rate_factor(schedule, update, total_steps=total) for update in range(1, total + 1)]
     warmup = schedule.warmup
@@ -277,7 +277,7 @@ def test_every_schedule_climbs_to_one_and_falls_to_its_end(training: tuple[Sched
 
 @law
 @given(trainings(), st.integers(1, 1000))
-def test_after_the_end_nothing_moves_but_the_square_root(training: tuple[ScheduleConfig, int], beyond: int) -> None:
+def test_only_inverse_square_root_decays_after_the_end(training: tuple[ScheduleConfig, int], beyond: int) -> None:
     schedule, total = training
     after = learning_rate_factor(schedule, total + beyond, total_steps=total)
     if isinstance(schedule, InverseSqrtSchedule):
@@ -287,7 +287,7 @@ def test_after_the_end_nothing_moves_but_the_square_root(training: tuple[Schedul
 
 
 @given(st.integers(1, 4000), st.integers(1, 100_000), st.integers(1, 100_000))
-def test_the_inverse_square_root_is_the_paper_s(warmup: int, update: int, total: int) -> None:
+def test_inverse_square_root_equals_the_paper(warmup: int, update: int, total: int) -> None:
     """Vaswani et al. (2017), equation 3, over its value at the peak."""
     paper = min(update**-0.5, update * warmup**-1.5) / warmup**-0.5
     assert learning_rate_factor(InverseSqrtSchedule(warmup=warmup), update, total_steps=total) == pytest.approx(paper)
@@ -305,7 +305,7 @@ def test_the_inverse_square_root_is_the_paper_s(warmup: int, update: int, total:
         (WarmupStableDecaySchedule(warmup=1, decay_ratio=0.01, min_lr_ratio=0.1), [1, 1, 1, 1, 1, 0.1]),
     ],
 )
-def test_courses_worked_out_by_hand(schedule: ScheduleConfig, course: list[float]) -> None:
+def test_schedule_examples(schedule: ScheduleConfig, course: list[float]) -> None:
     assert [learning_rate_factor(schedule, update, total_steps=6) for update in range(1, 7)] == pytest.approx(
         course, abs=1e-12
     )
@@ -321,7 +321,7 @@ def small() -> nn.Module:
 
 
 def decays(name: str) -> bool:
-    """Only the matrix of the linear map decays; embedding, biases and norm do not."""
+    """Return the parameters with weight decay: the linear map's matrix, but not embedding, biases and norm."""
     return name == "1.weight"
 
 
@@ -333,7 +333,7 @@ def decays(name: str) -> bool:
     st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5),
     seeds,
 )
-def test_updates_are_those_of_the_papers(config: AdamConfig | AdamWConfig, rates: list[float], seed: int) -> None:
+def test_updates_equal_the_papers(config: AdamConfig | AdamWConfig, rates: list[float], seed: int) -> None:
     """Kingma and Ba (2015), algorithm 1; Loshchilov and Hutter (2019), algorithm 2; in double precision."""
     generator = torch.Generator().manual_seed(seed)
     model = small()
@@ -358,7 +358,7 @@ def test_updates_are_those_of_the_papers(config: AdamConfig | AdamWConfig, rates
 
 
 @pytest.mark.parametrize("config", [AdamConfig(), AdamWConfig(weight_decay=0.0)])
-def test_the_fused_update_is_pytorch_s_plain_one(config: AdamConfig | AdamWConfig) -> None:
+def test_fused_update_equals_pytorch(config: AdamConfig | AdamWConfig) -> None:
     mine, theirs = small(), small()
     fused = build_optimizer(config, mine)
     plain = torch.optim.Adam(
@@ -389,7 +389,7 @@ def several_weights(draw: st.DrawFn) -> Several:
 
 @law
 @given(several_weights())
-def test_the_mean_of_weights(several: Several) -> None:
+def test_checkpoint_average_is_the_mean(several: Several) -> None:
     mean = average_weights(several)
     assert mean.keys() == several[0].keys()
     for name, tensor in mean.items():
@@ -398,15 +398,15 @@ def test_the_mean_of_weights(several: Several) -> None:
         np.testing.assert_allclose(tensor.numpy(), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_the_mean_of_many_equal_weights_is_exact() -> None:
+def test_average_of_equal_weights_is_exact() -> None:
     one = {"a": torch.tensor([0.1, 1e-8, 3e7])}
     assert torch.equal(average_weights([one] * 1009)["a"], one["a"])
 
 
 @law
 @given(several_weights(), st.sampled_from([0.5, 0.9, 0.999]))
-def test_the_moving_average_forgets_at_its_rate(several: Several, decay: float) -> None:
-    r"""$a_n = d^n a_0 + (1-d) \sum_i d^{n-i} w_i$, and what was given is left as it was."""
+def test_ema_decays_at_its_rate(several: Several, decay: float) -> None:
+    r"""$a_n = d^n a_0 + (1-d) \sum_i d^{n-i} w_i$, and the given weights stay unchanged."""
     first = {name: torch.ones_like(tensor) for name, tensor in several[0].items()}
     average = first
     for weights in several:

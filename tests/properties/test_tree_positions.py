@@ -1,5 +1,5 @@
-"""What holds for every Transformer with structural positions: as for the others, and of trees, that only those of a
-sentence itself are seen."""
+"""Properties of every Transformer with tree positions: those of all Transformers, and that only a sentence's own tree
+matters."""
 
 from random import Random
 from unittest.mock import patch
@@ -42,7 +42,8 @@ all_scores = st.sampled_from(list(SCORES.values()))
 
 @st.composite
 def configs(draw: st.DrawFn) -> EncoderDecoderConfig:
-    """Absolute, relative, or both; where there are relations, the encoder compares by inner products and sees all."""
+    """Draw absolute tree positions, relative ones, or both; relations need full attention with inner products in the
+    encoder."""
     absolute, relative = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
     patterns = ["full"] if relative else ["full", "sliding_window", "linformer"]
     heads, key_value_heads = draw(st.sampled_from([(1, None), (2, 1), (3, None), (6, 2)]))
@@ -92,7 +93,7 @@ def widened(ids: Tensor, columns: int) -> Tensor:
 
 
 def others(ids: Tensor, seed: int, *, below: int) -> Tensor:
-    """Random numbers, none of them the one that stood there."""
+    """Return random ids, each different from the given one."""
     shift = torch.randint(1, max(2, below), ids.shape, generator=torch.Generator().manual_seed(seed))
     return (ids + shift) % below
 
@@ -100,7 +101,7 @@ def others(ids: Tensor, seed: int, *, below: int) -> Tensor:
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
+def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     together = model(*inputs(pairs))
     for row, pair in enumerate(pairs):
@@ -111,7 +112,7 @@ def test_in_a_batch_is_as_alone(recipe: Recipe, pairs: Pairs) -> None:
 @law
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
-def test_the_order_of_a_batch_is_the_order_of_its_outputs(recipe: Recipe, pairs: Pairs, random: Random) -> None:
+def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, random: Random) -> None:
     model = network(recipe)
     order = random.sample(range(len(pairs)), len(pairs))
     source, lengths, target, trees = inputs(pairs)
@@ -123,7 +124,7 @@ def test_the_order_of_a_batch_is_the_order_of_its_outputs(recipe: Recipe, pairs:
 @given(recipes, pairs, st.integers(0, 5), st.integers(0, 5))
 @torch.no_grad()
 def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, places: int, more_words: int) -> None:
-    """Neither more places for tokens nor more for words."""
+    """Neither more token positions nor more words."""
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
     wider = structure_of([one for one, _ in pairs], places=places, words=more_words)
@@ -134,8 +135,8 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, places: int,
 @law
 @given(recipes, pairs, seeds)
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
-    """To the last bit, whatever words the tokens there are said to be of, and whatever these are said to hang on."""
+def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+    """Bit for bit, for any words and heads assigned to the padding."""
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
     of_tokens = torch.arange(source.shape[1]) >= lengths[:, None]
@@ -155,9 +156,7 @@ def test_what_stands_in_the_padding_changes_nothing(recipe: Recipe, pairs: Pairs
 @law
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
-def test_changing_the_future_changes_nothing_before(
-    recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int
-) -> None:
+def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
     place = data.draw(st.integers(0, target.shape[1] - 1))
@@ -170,7 +169,7 @@ def test_changing_the_future_changes_nothing_before(
 @law
 @given(recipes, pairs, parsed(vocabulary=VOCABULARY))
 @torch.no_grad()
-def test_the_tree_of_a_neighbour_changes_nothing(recipe: Recipe, pairs: Pairs, other: Parsed) -> None:
+def test_trees_of_other_sentences_change_nothing(recipe: Recipe, pairs: Pairs, other: Parsed) -> None:
     model = network(recipe)
     target = pairs[0][1]
     beside, alone = model(*inputs([pairs[0], (other, [])])), model(*inputs([pairs[0]]))
@@ -179,8 +178,8 @@ def test_the_tree_of_a_neighbour_changes_nothing(recipe: Recipe, pairs: Pairs, o
 
 @law
 @given(recipes, pairs)
-def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe, pairs: Pairs) -> None:
-    """Through the whole network, forwards and backwards."""
+def test_fused_and_chunked_attention_equal_the_equation(recipe: Recipe, pairs: Pairs) -> None:
+    """Through the whole model, forward and backward."""
     model = network(recipe)
 
     def ran() -> tuple[Tensor, list[Tensor | None]]:
@@ -203,7 +202,7 @@ def test_the_fused_kernels_compute_the_equation_and_so_do_chunks(recipe: Recipe,
 @law
 @given(recipes, pairs)
 @torch.no_grad()
-def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
+def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
     source, lengths, target, trees = inputs(pairs)
     expected, _ = rectangle([[*one, SYMBOLS.eos] for _, one in pairs])
@@ -216,7 +215,7 @@ def test_step_by_step_is_as_in_parallel(recipe: Recipe, pairs: Pairs) -> None:
 
 @law
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
-def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
+def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
     source, lengths, _, trees = inputs(pairs)
     reader, wanted = with_trees(model, trees), DecodingConfig(beam_size=beam, n_best=beam)
@@ -235,7 +234,7 @@ def test_the_score_of_a_found_output_is_its_forced_score(recipe: Recipe, pairs: 
 @law
 @given(recipes, pairs, seeds)
 @torch.no_grad()
-def test_sentences_are_searched_in_a_batch_as_alone(recipe: Recipe, pairs: Pairs, seed: int) -> None:
+def test_search_in_a_batch_equals_alone(recipe: Recipe, pairs: Pairs, seed: int) -> None:
     model = network(recipe)
 
     def best(some: Pairs) -> list[tuple[int, ...]]:

@@ -1,4 +1,5 @@
-"""Laws of tokenizers that keep white space, and of text that comes in passages or goes out id by id, for any text."""
+"""Properties of tokenizers that keep whitespace, of streamed decoding, and of text encoded in passages, for any
+text."""
 
 from itertools import chain
 
@@ -58,7 +59,7 @@ blocks = st.lists(
 
 @pytest.mark.parametrize("side", KEEPING.values(), ids=KEEPING)
 @given(text=any_text)
-def test_text_to_ids_to_text_is_the_normalised_text(side: LanguageTokenizer, text: str) -> None:
+def test_decode_of_encode_is_the_normalized_text(side: LanguageTokenizer, text: str) -> None:
     ids = side.encode(text)
     assert side.decode(ids) == side.normalize(text)
     assert not {PAD, UNK, BOS, EOS} & set(ids)
@@ -66,7 +67,7 @@ def test_text_to_ids_to_text_is_the_normalised_text(side: LanguageTokenizer, tex
 
 @pytest.mark.parametrize("side", PLAIN.values(), ids=PLAIN)
 @given(text=st.text(st.characters(exclude_categories=["Cs"])) | st.text(signs))
-def test_without_unicode_form_and_casing_it_is_the_text(side: LanguageTokenizer, text: str) -> None:
+def test_decode_of_encode_is_the_text_without_normalization(side: LanguageTokenizer, text: str) -> None:
     assert side.decode(side.encode(text)) == text
 
 
@@ -75,7 +76,7 @@ def test_without_unicode_form_and_casing_it_is_the_text(side: LanguageTokenizer,
     form=st.sampled_from(["none", "nfc", "nfkc"]),
     casing=st.sampled_from(["preserve", "lower"]),
 )
-def test_normalising_twice_is_normalising_once_and_marking_loses_nothing(text: str, form, casing) -> None:
+def test_normalization_is_idempotent_and_reversible(text: str, form, casing) -> None:
     preparation = TextNormalizer(normalization=form, casing=casing, whitespace="keep")
     once = preparation.normalize(text)
     assert preparation.normalize(once) == once
@@ -84,9 +85,7 @@ def test_normalising_twice_is_normalising_once_and_marking_loses_nothing(text: s
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(numbers=st.lists(st.integers(0, 10**6)), prompt=st.text(signs))
-def test_what_comes_out_id_by_id_is_the_text_of_all_ids(
-    side: LanguageTokenizer, numbers: list[int], prompt: str
-) -> None:
+def test_streamed_text_equals_the_whole_text(side: LanguageTokenizer, numbers: list[int], prompt: str) -> None:
     before, ids = side.encode(prompt), [number % len(side) for number in numbers]
     decoder = side.streaming_decoder(after=before)
     pieces = [decoder.add(index) for index in ids]
@@ -95,6 +94,6 @@ def test_what_comes_out_id_by_id_is_the_text_of_all_ids(
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 @given(passages=blocks)
-def test_the_ids_of_passages_joined_are_those_of_the_text(side: LanguageTokenizer, passages: list[str]) -> None:
+def test_ids_of_passages_equal_ids_of_the_text(side: LanguageTokenizer, passages: list[str]) -> None:
     ids = side.encode_passages(passages, continues=[number > 0 for number in range(len(passages))])
     assert list(chain.from_iterable(ids)) == side.encode("".join(passages))

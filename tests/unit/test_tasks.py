@@ -23,7 +23,7 @@ from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import WORDS, hashes
-from tests.small_tasks import TEXT, settings_of, write_texts
+from tests.small_tasks import TEXT, config_of, write_texts
 
 CPU = torch.device("cpu")
 NAMES = (*TASK_CONFIGS, "pairs")
@@ -46,7 +46,7 @@ def place(tmp_path_factory):
         patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
         write_texts(place)
         for name in NAMES:
-            fit_in(place / name, settings_of(name, place))
+            fit_in(place / name, config_of(name, place))
     return place
 
 
@@ -67,7 +67,7 @@ def fit_in(path, settings, *, interrupted=lambda: False):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
     folder = RunFolder(place / name)
-    assert folder.read_config() == parse_experiment(settings_of(name, place))
+    assert folder.read_config() == parse_experiment(config_of(name, place))
     scores = json.loads(folder.scores.read_text(encoding="utf-8"))
     assert scores["steps"] == 9
     assert scores["tokens"] > 9
@@ -92,8 +92,8 @@ def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
     for asked in (3, 2, 4):  # updates, and validations after the last
         answers = iter([*[False] * (asked - 1), True])
         with pytest.raises(InterruptionError):
-            fit_in(tmp_path / name, settings_of(name, place), interrupted=lambda answers=answers: next(answers))
-    fit_in(tmp_path / name, settings_of(name, place))
+            fit_in(tmp_path / name, config_of(name, place), interrupted=lambda answers=answers: next(answers))
+    fit_in(tmp_path / name, config_of(name, place))
     whole, broken = hashes(place / name), hashes(tmp_path / name)
     assert whole.keys() == broken.keys()
     differing = {name for name in whole if whole[name] != broken[name] and not name.endswith("progress.json")}
@@ -101,7 +101,7 @@ def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
 
 
 def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place, tmp_path):
-    settings = settings_of("classification", place)
+    settings = config_of("classification", place)
     settings |= {"tokenizer": {"kind": "bpe", "vocab_size": 61, "byte_fallback": False, "dropout": 0.3}}
     plain = {**settings, "tokenizer": {**settings["tokenizer"], "dropout": 0.0}}
     for name, tree in (("whole", settings), ("plain", plain)):
@@ -239,7 +239,7 @@ class TestBeginning:
         model = parse_experiment(tree).model
         assert (model.d_model, model.dropout.residual) == (12, 0.5)
         assert parse_experiment(tree).training.schedule.kind == "cosine"  # of the preset, which lies below
-        plain = settings_of("classification", place)
+        plain = config_of("classification", place)
         assert apply_init_from(plain) == plain
 
     def test_another_network_is_refused(self, place, tmp_path):
@@ -271,7 +271,7 @@ class TestBeginning:
                 apply_init_from({**settings, "init_from": str(place / start)})
 
     def begun(self, name, place):
-        settings = settings_of(name, place)
+        settings = config_of(name, place)
         begun = {"init_from": str(place / "masked_lm")}
         return {key: value for key, value in settings.items() if key not in ("model", "tokenizer")} | begun
 
@@ -280,9 +280,9 @@ def test_a_corpus_that_changed_is_not_gone_on_with(place, tmp_path):
     write_texts(tmp_path)
     for name in ("language_modeling", "classification", "tagging", "question_answering"):
         folder = RunFolder(place / name)
-        task = build_task(parse_experiment(settings_of(name, tmp_path)))
+        task = build_task(parse_experiment(config_of(name, tmp_path)))
         task.prepare_data(folder, report=lambda _: None)  # the same text in another place
-        with parse_experiment(settings_of(name, tmp_path)).data.train.path.open("a", encoding="utf-8") as file:
+        with parse_experiment(config_of(name, tmp_path)).data.train.path.open("a", encoding="utf-8") as file:
             file.write("\n")
         with pytest.raises(RunError, match="has changed since the run in"):
             task.prepare_data(folder, report=lambda _: None)
@@ -291,7 +291,7 @@ def test_a_corpus_that_changed_is_not_gone_on_with(place, tmp_path):
 def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
     (tmp_path / "valid.txt").write_text("cats two cats\ndogs two dogs\n", encoding="utf-8")
     valid = {"data": {"valid": {"kind": "lines", "path": str(tmp_path / "valid.txt")}}}
-    settings = merge(settings_of("classification", place), valid)
+    settings = merge(config_of("classification", place), valid)
     outcome = fit_in(tmp_path / "run", settings)
     assert outcome.scores["valid"][0].value <= 50
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
@@ -302,7 +302,7 @@ def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
 
 
 def test_a_window_beyond_the_budget_is_refused_with_both_keys(place, tmp_path):
-    settings = merge(settings_of("language_modeling", place), {"training": {"batch_tokens": 7}})
+    settings = merge(config_of("language_modeling", place), {"training": {"batch_tokens": 7}})
     with pytest.raises(
         ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context_length = 19 tokens"
     ):

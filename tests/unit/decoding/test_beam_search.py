@@ -7,7 +7,7 @@ import torch
 
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import RunError
-from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
+from tests.fake_models import SYMBOLS, PrefixModel, Sources
 from tests.tensor_search import beam_search, greedy
 
 A, B = 4, 5
@@ -18,7 +18,7 @@ class Table:
     """Model with next-token probabilities from a table of prefixes; the rest of the mass is padding."""
 
     def __init__(self, rows: dict[tuple[int, ...], dict[int, float]]) -> None:
-        self.network = PrefixNetwork(words=2)
+        self.network = PrefixModel(words=2)
         for prefix, probabilities in rows.items():
             left = 1.0 - sum(probabilities.values())
             every = {token: probabilities.get(token, 0.0) for token in range(6)} | {SYMBOLS.pad: left}
@@ -64,7 +64,7 @@ def test_min_length_suppresses_the_end():
 
 
 def test_non_finite_logits_raise_an_error():
-    network = PrefixNetwork(end_bias=math.nan)
+    network = PrefixModel(end_bias=math.nan)
     wanted, limits, memory = DecodingConfig(beam_size=2), torch.tensor([5]), Sources(((4,),))
     for run in (beam_search, greedy):
         with pytest.raises(RunError, match="not finite numbers"):

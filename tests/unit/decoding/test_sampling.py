@@ -10,12 +10,12 @@ from dragoman.config import parse
 from dragoman.decoding import SamplingConfig, SamplingStart, sample, sample_tokens
 from dragoman.decoding.sampling import filter_logits, invert_cdf, sample_next, uniform_number
 from dragoman.errors import ConfigError, RunError
-from tests.fake_models import SYMBOLS, PrefixNetwork, Sources
+from tests.fake_models import SYMBOLS, PrefixModel, Sources
 
 A, B = 4, 5
 
 
-def drawn(network: PrefixNetwork, *, rows: int = 1, limit: int = 7, start=None, **settings):
+def drawn(network: PrefixModel, *, rows: int = 1, limit: int = 7, start=None, **settings):
     memory = Sources(((4,),) * rows)
     wanted = SamplingConfig(**settings)
     limits = torch.full((rows,), limit)
@@ -139,23 +139,23 @@ def test_filters_apply_in_order():
 
 
 def test_outputs_respect_min_length_and_limit():
-    for one in drawn(PrefixNetwork(end_bias=-30.0), rows=5, limit=3):
+    for one in drawn(PrefixModel(end_bias=-30.0), rows=5, limit=3):
         assert len(one.tokens) == 3
         assert not one.finished
-    for one in drawn(PrefixNetwork(end_bias=5.0), rows=31, limit=9, min_length=2):
+    for one in drawn(PrefixModel(end_bias=5.0), rows=31, limit=9, min_length=2):
         assert len(one.tokens) >= 2
         assert one.finished
 
 
 def test_special_symbols_are_never_sampled():
-    tokens = {token for one in drawn(PrefixNetwork(end_bias=-2.0), rows=97) for token in one.tokens}
+    tokens = {token for one in drawn(PrefixModel(end_bias=-2.0), rows=97) for token in one.tokens}
     assert tokens == {4, 5, 6}
-    tokens = {token for one in drawn(PrefixNetwork(end_bias=-2.0), rows=97, allow_unk=True) for token in one.tokens}
+    tokens = {token for one in drawn(PrefixModel(end_bias=-2.0), rows=97, allow_unk=True) for token in one.tokens}
     assert tokens == {SYMBOLS.unk, 4, 5, 6}
 
 
 def test_ngrams_do_not_repeat():
-    network = PrefixNetwork(words=2, end_bias=-30.0)
+    network = PrefixModel(words=2, end_bias=-30.0)
     context = torch.tensor([[0, 0, A, B]]).repeat(31, 1)
     start = SamplingStart(torch.full((31,), B), context, tuple((row, 0) for row in range(31)))
 
@@ -169,7 +169,7 @@ def test_ngrams_do_not_repeat():
 
 
 def test_complete_rows_are_not_sampled():
-    network = PrefixNetwork(end_bias=-30.0)
+    network = PrefixModel(end_bias=-30.0)
     memory, limits = Sources(((4,), (5,), (6,))), torch.tensor([5, 5, 2])
     asked: list[tuple[int, int]] = []
 
@@ -184,12 +184,12 @@ def test_complete_rows_are_not_sampled():
 
 def test_non_finite_logits_raise_an_error():
     with pytest.raises(RunError, match="not finite numbers"):
-        drawn(PrefixNetwork(end_bias=math.nan))
+        drawn(PrefixModel(end_bias=math.nan))
 
 
 def test_outputs_follow_given_tokens():
     """What the network is given first are these, and they are no part of the output."""
-    network = PrefixNetwork(end_bias=2.0)
+    network = PrefixModel(end_bias=2.0)
     context = torch.empty(2, 0, dtype=torch.long)
     start = SamplingStart(torch.tensor([A, B]), context, ((0, 0), (1, 0)))
     for one, first in zip(drawn(network, rows=2, start=start), (A, B), strict=True):

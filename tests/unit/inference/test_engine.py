@@ -18,7 +18,7 @@ from dragoman.errors import RunError
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.engine import Engine
 from dragoman.inference.scheduler import Request, Scheduler
-from tests.fake_models import Prefixes, PrefixNetwork, Sources
+from tests.fake_models import Prefixes, PrefixModel, Sources
 
 WANTED = [
     DecodingConfig(beam_size=3, n_best=2),
@@ -36,7 +36,7 @@ class Slow:
     """A `PrefixNetwork` that makes no numbers of a damaged source, and steps only while `may_go` is set."""
 
     def __init__(self) -> None:
-        self.network = PrefixNetwork(words=3, end_bias=1.0)
+        self.network = PrefixModel(words=3, end_bias=1.0)
         self.may_go = threading.Event()
         self.may_go.set()
 

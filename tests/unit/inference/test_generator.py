@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.inference import ChatTemplate, GenerationWarning, Generator, Message, Turn
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.protocols import DecoderOnly
-from tests.fake_models import SYMBOLS, PrefixNetwork, TextNetwork
+from tests.fake_models import SYMBOLS, PrefixModel, TextModel
 from tests.random_models import NO_DROPOUT, random_causal
 
 TEXTS = ["two dogs and a cat", "the cat\n\nsits 猫 by the sea", "Q: a\nA: b\n"]
@@ -54,8 +54,8 @@ def generator(tokenizer: Tokenizer, *, positions: int = CONTEXT, **options) -> G
 
 
 def fake(tokenizer: Tokenizer, *, end_bias: float = 0.0, seed: int = 0, **options) -> Generator:
-    network = PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=end_bias, seed=seed)
-    return Generator(TextNetwork(network), tokenizer, **{"context": 97} | options)
+    network = PrefixModel(words=len(tokenizer.target) - 4, end_bias=end_bias, seed=seed)
+    return Generator(TextModel(network), tokenizer, **{"context": 97} | options)
 
 
 def in_any_company(model: Generator, alone: Generator) -> None:
@@ -112,7 +112,7 @@ def test_the_pieces_of_a_stream_of_a_transformer_are_the_whole_text(tokenizer):
 
 def test_a_stream_draws_no_further_than_it_is_read(characters):
     asked: list[int] = []
-    network = TextNetwork(PrefixNetwork(words=len(characters.target) - 4, end_bias=-30.0))
+    network = TextModel(PrefixModel(words=len(characters.target) - 4, end_bias=-30.0))
     step = network.step
     object.__setattr__(network, "step", lambda *arguments: asked.append(1) or step(*arguments))
     pieces = Generator(network, characters, context=97).stream_text("a", max_new_tokens=50)
@@ -267,8 +267,8 @@ def nats(model: Generator, tokens: list[int], *, context: int, kept_back: int = 
 @pytest.mark.parametrize("overlap", [0, 3, 6])
 @pytest.mark.parametrize("batch_tokens", [1, 4096])
 def test_perplexity_is_by_windows_what_its_definition_says(tokenizer, overlap, batch_tokens):
-    network = PrefixNetwork(words=len(tokenizer.target) - 4)
-    model = Generator(TextNetwork(network, max_length=7), tokenizer, context=7, batch_tokens=batch_tokens)
+    network = PrefixModel(words=len(tokenizer.target) - 4)
+    model = Generator(TextModel(network, max_length=7), tokenizer, context=7, batch_tokens=batch_tokens)
     texts = ["two dogs and a cat", "", "a", "the sea 猫"]
     expected = [nats(model, tokenizer.target.encode(text), context=7, kept_back=overlap) for text in texts]
     found = model.perplexity(texts, overlap=overlap)
@@ -287,11 +287,11 @@ def test_perplexity_is_by_windows_what_its_definition_says(tokenizer, overlap, b
 
 
 def test_perplexity_of_a_uniform_network_is_its_vocabulary(characters):
-    class Uniform(PrefixNetwork):
+    class Uniform(PrefixModel):
         def logits(self, source, prefix):
             return [0.0] * self.vocabulary
 
-    model = Generator(TextNetwork(Uniform(words=len(characters.target) - 4)), characters, context=5)
+    model = Generator(TextModel(Uniform(words=len(characters.target) - 4)), characters, context=5)
     assert model.perplexity(TEXTS).perplexity == pytest.approx(len(characters.target))
 
 

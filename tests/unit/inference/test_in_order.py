@@ -13,7 +13,7 @@ from dragoman.errors import DataError, RunError
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.scheduler import Request, Scheduler, run_in_order
-from tests.fake_models import PrefixNetwork
+from tests.fake_models import PrefixModel
 from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
 
 PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]
@@ -105,7 +105,7 @@ def texts_of(found: Iterator[list[Translation]]) -> list[str]:
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
     lines = ["two dogs", "", "a cat", "", "", "dogs and a cat", "and two cats and a dog " * 3, "a"]
-    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, max_segment_length=29)
+    model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, max_segment_length=29)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         expected = texts_of(model.translate_n_best(lines))
@@ -119,7 +119,7 @@ def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
 @pytest.mark.usefixtures("freely")
 def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
     read = []
-    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
+    model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     lines = (read.append(number) or "" for number in range(10_000))
     streamed = model.stream_n_best(lines, chunk=64)
     for number in range(1000):
@@ -130,7 +130,7 @@ def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
 @pytest.mark.usefixtures("freely")
 @pytest.mark.parametrize("chunk", [1, 100])
 def test_a_line_that_is_refused_stops_a_stream_behind_those_before_it(tokenizer, chunk):
-    model = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
+    model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     given_out = []
     with pytest.raises(DataError, match="line 3: 79999 tokens"):
         given_out.extend(model.stream_n_best(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))

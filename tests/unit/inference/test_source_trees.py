@@ -12,7 +12,7 @@ from dragoman.errors import DataError
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.models.config import EncoderDecoderConfig, TreeConfig
 from dragoman.models.factory import build_encoder_decoder
-from tests.fake_models import PrefixNetwork
+from tests.fake_models import PrefixModel
 from tests.trees import Heads
 
 TEXTS = [
@@ -190,7 +190,7 @@ def test_trees_beyond_a_stream_are_refused(tokenizer):
 
 def test_trees_have_no_effect_on_other_networks():
     tokenizer = Tokenizer.train(lambda: [("a cat", "eine Katze")], CharacterConfig(shared=False))
-    plain = Translator(PrefixNetwork(words=len(tokenizer.target) - 4), tokenizer)
+    plain = Translator(PrefixModel(words=len(tokenizer.target) - 4), tokenizer)
     with pytest.raises(DataError, match="trees have no effect on this model"):
         plain.translate(["a"], trees=[(0,)])
 

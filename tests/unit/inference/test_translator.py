@@ -21,7 +21,7 @@ from dragoman.models.config import (
 )
 from dragoman.models.factory import build_encoder_decoder
 from dragoman.nn.sparse import LinformerConfig
-from tests.fake_models import SYMBOLS, PrefixNetwork, rectangle
+from tests.fake_models import SYMBOLS, PrefixModel, rectangle
 
 TEXTS = [
     "two dogs play.",
@@ -107,7 +107,7 @@ def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tok
 
 @pytest.mark.usefixtures("silently")
 def test_empty_and_blank_texts_stay_empty_and_no_network_is_asked(tokenizer):
-    quiet = Translator(PrefixNetwork(words=0, end_bias=float("nan")), tokenizer)
+    quiet = Translator(PrefixModel(words=0, end_bias=float("nan")), tokenizer)
     assert texts_of(quiet.translate(["", "  ", "\t"], beam_size=2)) == ["", "", ""]
     assert quiet.translate_n_best([""])[0][0].hypothesis.finished
     assert quiet.translate([]) == []
@@ -121,7 +121,7 @@ def test_texts_and_tokens_are_those_of_the_ids(tokenizer):
 
 
 def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
-    endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
+    endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
         [empty, [best]] = endless.translate_n_best(["", "a cat"], wanted, first_line=11)
@@ -131,7 +131,7 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
 
 def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembered(tokenizer):
     """There may be one for each line of a file of any size."""
-    endless = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
+    endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     config = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     globals().pop("__warningregistry__", None)
     with warnings.catch_warnings(record=True) as told:
@@ -224,7 +224,7 @@ def test_the_score_of_a_translation_is_the_score_given():
     """With words an output has one segmentation only, so that its text is as good as its ids."""
     pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
     words = Tokenizer.train(lambda: pairs, WordConfig(shared=False, min_frequency=1))
-    model = Translator(PrefixNetwork(words=len(words.target) - 4, end_bias=2.0), words)
+    model = Translator(PrefixModel(words=len(words.target) - 4, end_bias=2.0), words)
     wanted = DecodingConfig(beam_size=3, n_best=3, allow_unk=False)
     texts = ["two cat", "dogs", "a cat and two dogs"]
     rows = zip(texts, model.translate_n_best(texts, wanted), strict=True)
@@ -336,7 +336,7 @@ def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(
 
 
 def test_lines_of_any_length_are_translated_when_they_are_sentences(tokenizer):
-    quick = Translator(PrefixNetwork(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
+    quick = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
     document = "a cat sits by the sea. " * 3000
     [[found]] = quick.translate_n_best([document], DecodingConfig(beam_size=1), split="sentences")
     assert found.hypothesis.length == 3000

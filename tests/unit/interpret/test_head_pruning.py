@@ -17,7 +17,7 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.weights import set_weights
 from dragoman.nn.sparse import BigBirdConfig
-from tests.attention_variants import POSITIONS, SCORES, attentions, goes_together
+from tests.attention_variants import POSITIONS, SCORES, attentions, is_valid_combination
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 
@@ -60,7 +60,7 @@ def test_without_heads_is_with_heads_left_out(chosen, seed):
 
 @pytest.mark.parametrize(
     ("score", "positions"),
-    [pair for pair in product(SCORES, POSITIONS) if goes_together(*pair, "full", masked=True)],
+    [pair for pair in product(SCORES, POSITIONS) if is_valid_combination(*pair, "full", masked=True)],
 )
 @torch.no_grad()
 def test_groups_that_share_their_keys_leave_together(score, positions):

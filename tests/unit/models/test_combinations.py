@@ -5,7 +5,7 @@ import pytest
 from dragoman.config import parse
 from dragoman.errors import ConfigError
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
-from tests.attention_variants import PATTERNS, POSITIONS, SCORES, every_combination, goes_together
+from tests.attention_variants import PATTERNS, POSITIONS, SCORES, every_combination, is_valid_combination
 
 REASONS = {
     "rotary": "need an inner product of queries and keys",
@@ -25,7 +25,7 @@ def test_what_makes_sense_is_taken_and_the_rest_is_refused_with_the_reason(
     score: str, positions: str, pattern: str, masked: bool
 ) -> None:
     kind = DecoderOnlyConfig if masked else EncoderOnlyConfig
-    if goes_together(score, positions, pattern, masked=masked):
+    if is_valid_combination(score, positions, pattern, masked=masked):
         assert parse(kind, tree(score, positions, pattern)).attention.pattern.kind == pattern
         return
     with pytest.raises(ConfigError) as caught:

@@ -11,7 +11,7 @@ from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.norms import build_norm
 from dragoman.nn.scores import DotScore
-from tests.reference_layers import attention, feed_forward, normalised
+from tests.reference_layers import attention, feed_forward, normalized
 
 SIZE = 15
 NORMS = pytest.mark.parametrize("norm", ["layer", "rms"])
@@ -74,8 +74,8 @@ def inputs(rows, places):
 def surrounded(residual, x, sublayer):
     """post: norm(x + f(x)); pre: x + f(norm(x))."""
     if residual.position == "post":
-        return normalised(residual.norm, x + sublayer(x))
-    return x + sublayer(normalised(residual.norm, x))
+        return normalized(residual.norm, x + sublayer(x))
+    return x + sublayer(normalized(residual.norm, x))
 
 
 def decoded(block, x, source, mask, source_mask):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.nn.feed_forward import FeedForward, activation_function
-from tests.reference_layers import activated, feed_forward
+from tests.reference_layers import activate, feed_forward
 
 
 def network(*, activation="relu", gated=False, bias=True, dropout=0.0):
@@ -19,7 +19,7 @@ X = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
 @pytest.mark.parametrize("name", ["relu", "gelu", "silu"])
 def test_activations(name):
     x = torch.linspace(-7, 7, 101)
-    torch.testing.assert_close(activation_function(x, name), activated(x, name))
+    torch.testing.assert_close(activation_function(x, name), activate(x, name))
 
 
 @pytest.mark.parametrize("bias", [True, False])

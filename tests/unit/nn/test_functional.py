@@ -8,7 +8,7 @@ import torch
 from dragoman.nn.functional import fused_attention, masked_softmax, reference_attention
 from dragoman.nn.masks import causal_mask, left_padding_mask
 from dragoman.nn.scores import scaled_dot
-from tests.reference_layers import heads_attended
+from tests.reference_layers import attend_heads
 
 ROADS = pytest.mark.parametrize("road", [reference_attention, fused_attention])
 FORMATS = pytest.mark.parametrize("number_format", [torch.float32, torch.bfloat16])
@@ -64,14 +64,14 @@ def test_the_first_of_three_words_takes_its_own_value(road):
 def test_the_equation(road, num_kv_heads, value_size, mask_shape):
     query, key, value = tensors(num_kv_heads=num_kv_heads, value_size=value_size)
     mask = random_mask(*mask_shape)
-    expected = heads_attended(query, key, value, mask)
+    expected = attend_heads(query, key, value, mask)
     torch.testing.assert_close(road(query, key, value, mask=mask), expected)
 
 
 @ROADS
 def test_without_a_mask_every_key_is_seen(road):
     query, key, value = tensors()
-    expected = heads_attended(query, key, value, torch.ones(1, 1, 1, 7, dtype=torch.bool))
+    expected = attend_heads(query, key, value, torch.ones(1, 1, 1, 7, dtype=torch.bool))
     torch.testing.assert_close(road(query, key, value), expected)
 
 
@@ -86,7 +86,7 @@ def test_a_query_that_may_see_nothing_receives_zeros(road, number_format):
     assert output.dtype == number_format
     assert (output[0, 1, 2] == 0).all()
     assert (output[1, 2] == 0).all()
-    expected = heads_attended(*(tensor.detach().float() for tensor in inputs), mask)
+    expected = attend_heads(*(tensor.detach().float() for tensor in inputs), mask)
     close = {"atol": 1e-6, "rtol": 1e-5} if number_format == torch.float32 else {"atol": 0.05, "rtol": 0.05}
     torch.testing.assert_close(output.detach().float(), expected, **close)
     output.float().square().sum().backward()

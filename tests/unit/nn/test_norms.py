@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.nn.norms import build_norm
-from tests.reference_layers import normalised
+from tests.reference_layers import normalized
 
 
 @pytest.mark.parametrize("name", ["layer", "rms"])
@@ -14,7 +14,7 @@ def test_the_formula(name):
     for parameter in norm.parameters():
         parameter.data = torch.randn(7, generator=generator)
     x = 3 + 5 * torch.randn(2, 3, 7, generator=generator)
-    torch.testing.assert_close(norm(x), normalised(norm, x))
+    torch.testing.assert_close(norm(x), normalized(norm, x))
 
 
 @pytest.mark.parametrize("name", ["layer", "rms"])

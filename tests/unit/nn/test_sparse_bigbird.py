@@ -11,8 +11,8 @@ import dragoman.nn.sparse.bigbird
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
 from dragoman.nn.sparse.bigbird import NO_BLOCK, gather_blocks, split_into_blocks
-from tests.attention_probes import CountingLook, dense_look, inputs
-from tests.peak_tensor import Largest
+from tests.attention_probes import CountingAttention, dense_attention, inputs
+from tests.peak_tensor import PeakTensor
 
 
 def bigbird(*, block=3, random=2, seed=0):
@@ -111,7 +111,7 @@ def test_so_few_blocks_that_none_is_left_out_are_full_attention(places, random):
     assert bigbird_mask(
         places, block_size=3, random_blocks=sample_random_blocks(blocks, 1, num_random_blocks=random, seed=0)
     ).all()
-    look = CountingLook()
+    look = CountingAttention()
     bigbird(random=random)(look, *inputs(queries=places), None)
     assert look.calls == [(2, places, places)]
 
@@ -120,7 +120,7 @@ def test_one_block_more_is_not():
     assert not bigbird_mask(
         19, block_size=3, random_blocks=sample_random_blocks(7, 1, num_random_blocks=2, seed=0)
     ).all()
-    look = CountingLook()
+    look = CountingAttention()
     bigbird(random=2)(look, *inputs(queries=19), None)
     assert look.calls == [(2, 6, 19), (2 * 5, 3, 7 * 3)]
 
@@ -143,7 +143,7 @@ def test_the_last_block_is_filled_up_with_zeros():
 def test_twice_the_length_is_twice_the_work():
     pairs = []
     for blocks in (17, 33):
-        look = CountingLook()
+        look = CountingAttention()
         bigbird(block=8)(look, *inputs(rows=1, heads=1, queries=8 * blocks), None)
         pairs.append(look.pairs)
     assert pairs[0] == 15 * 8 * 7 * 8 + 2 * 8 * 17 * 8
@@ -153,8 +153,8 @@ def test_twice_the_length_is_twice_the_work():
 def test_nothing_of_the_size_of_the_square_is_ever_made():
     length, block = 2048, 8
     query, key, value = inputs(rows=1, heads=1, queries=length)
-    with Largest() as largest:
-        bigbird(block=block)(dense_look, query, key, value, None).square().sum().backward()
+    with PeakTensor() as largest:
+        bigbird(block=block)(dense_attention, query, key, value, None).square().sum().backward()
     assert largest.bytes <= 8 * length * 7 * block * 2
 
 
@@ -168,9 +168,9 @@ def test_a_plan_for_one_head_serves_all():
     same = BigBird(
         block_size=3, num_random_blocks=2, sampler=lambda blocks, heads: one.sampler(blocks, 1).expand(heads, -1, -1)
     )
-    attended = one(dense_look, query, key, value, None)
-    assert torch.equal(attended, same(dense_look, query, key, value, None))
-    assert not torch.allclose(attended, bigbird()(dense_look, query, key, value, None))
+    attended = one(dense_attention, query, key, value, None)
+    assert torch.equal(attended, same(dense_attention, query, key, value, None))
+    assert not torch.allclose(attended, bigbird()(dense_attention, query, key, value, None))
 
 
 def test_heads_may_leave_out_what_others_see_and_padding_may_lie_anywhere():
@@ -182,8 +182,8 @@ def test_heads_may_leave_out_what_others_see_and_padding_may_lie_anywhere():
     holes[..., -1] = True
     pattern = BigBird(block_size=3, num_random_blocks=2, sampler=lambda blocks, heads: plan)
     mask = bigbird_mask(31, block_size=3, random_blocks=plan).repeat_interleave(3, dim=0)[None] & holes
-    dense = dense_look(query, key, value, mask=mask, causal=False, past_length=None)
-    torch.testing.assert_close(pattern(dense_look, query, key, value, holes), dense)
+    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
+    torch.testing.assert_close(pattern(dense_attention, query, key, value, holes), dense)
 
 
 def test_a_block_named_twice_counts_twice():
@@ -193,9 +193,9 @@ def test_a_block_named_twice_counts_twice():
         num_random_blocks=2,
         sampler=lambda blocks, heads: torch.zeros(heads, blocks - 2, 2, dtype=torch.long),
     )
-    attended = twice(dense_look, query, key, value, None)
+    attended = twice(dense_attention, query, key, value, None)
     keys = [0, 1, 2] * 3 + [*range(9, 18), 27, 28]  # the first block three times, itself and its neighbours, the last
-    expected = dense_look(
+    expected = dense_attention(
         query[:, :, 12:15], key[:, :, keys], value[:, :, keys], mask=None, causal=False, past_length=None
     )
     torch.testing.assert_close(attended[:, :, 12:15], expected)
@@ -203,7 +203,7 @@ def test_a_block_named_twice_counts_twice():
 
 def test_a_row_of_nothing_but_padding_receives_zeros():
     query, key, value = inputs(queries=29)
-    attended = bigbird()(dense_look, query, key, value, padding_mask(torch.tensor([0, 29]), 29))
+    attended = bigbird()(dense_attention, query, key, value, padding_mask(torch.tensor([0, 29]), 29))
     assert (attended[0] == 0).all()
     attended.sum().backward()
     assert query.grad.isfinite().all()
@@ -211,6 +211,6 @@ def test_a_row_of_nothing_but_padding_receives_zeros():
 
 def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
     with pytest.raises(AssertionError, match="without a cache"):
-        bigbird()(dense_look, *inputs(queries=1, keys=29), None)
+        bigbird()(dense_attention, *inputs(queries=1, keys=29), None)
     with pytest.raises(AssertionError, match="padding alone"):
-        bigbird()(dense_look, *inputs(queries=29), torch.ones(1, 1, 29, 29, dtype=torch.bool))
+        bigbird()(dense_attention, *inputs(queries=29), torch.ones(1, 1, 29, 29, dtype=torch.bool))

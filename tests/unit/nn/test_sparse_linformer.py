@@ -8,8 +8,8 @@ import torch
 from dragoman.errors import DataError
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse import Linformer
-from tests.attention_probes import CountingLook, dense_look, inputs
-from tests.peak_tensor import Largest
+from tests.attention_probes import CountingAttention, dense_attention, inputs
+from tests.peak_tensor import PeakTensor
 
 
 def linformer(*, width=3, length=13, seed=1):
@@ -40,15 +40,15 @@ def test_the_equation(places, key_heads):
     query, key, value = (x.detach() for x in inputs(queries=places, key_heads=key_heads))
     pattern = linformer()
     expected = by_equation(pattern, query, key, value, [places, places])
-    torch.testing.assert_close(pattern(dense_look, query, key, value, None), expected)
+    torch.testing.assert_close(pattern(dense_attention, query, key, value, None), expected)
     lengths = [max(1, places // 2), places]
     expected = by_equation(pattern, query, key, value, lengths)
-    padded = pattern(dense_look, query, key, value, padding_mask(torch.tensor(lengths), places))
+    padded = pattern(dense_attention, query, key, value, padding_mask(torch.tensor(lengths), places))
     torch.testing.assert_close(padded, expected)
 
 
 def test_it_looks_at_so_many_mixtures_and_no_more():
-    look = CountingLook()
+    look = CountingAttention()
     linformer(length=101)(look, *inputs(queries=101), None)
     assert look.calls == [(2, 101, 3)]
 
@@ -56,7 +56,7 @@ def test_it_looks_at_so_many_mixtures_and_no_more():
 def test_both_mixtures_are_learnt():
     pattern = linformer()
     query, key, value = inputs(queries=7)
-    pattern(dense_look, query, key, value, None).square().sum().backward()
+    pattern(dense_attention, query, key, value, None).square().sum().backward()
     for mixture in (pattern.key_projection, pattern.value_projection):
         assert (mixture.grad[:, :7] != 0).all()
         assert (mixture.grad[:, 7:] == 0).all()
@@ -65,24 +65,24 @@ def test_both_mixtures_are_learnt():
 
 def test_a_sequence_beyond_the_end_is_refused_with_the_remedy():
     with pytest.raises(DataError, match=r"14 places, but the pattern linformer was built for 13.*pattern\.max_length"):
-        linformer()(dense_look, *inputs(queries=14), None)
+        linformer()(dense_attention, *inputs(queries=14), None)
 
 
 def test_a_row_of_nothing_but_padding_receives_zeros():
     query, key, value = inputs(queries=7)
-    attended = linformer()(dense_look, query, key, value, padding_mask(torch.tensor([0, 7]), 7))
+    attended = linformer()(dense_attention, query, key, value, padding_mask(torch.tensor([0, 7]), 7))
     assert (attended[0] == 0).all()
 
 
 def test_nothing_of_the_size_of_the_square_is_ever_made():
     query, key, value = inputs(rows=1, heads=1, queries=2048)
-    with Largest() as largest:
-        linformer(width=8, length=2048)(dense_look, query, key, value, None).square().sum().backward()
+    with PeakTensor() as largest:
+        linformer(width=8, length=2048)(dense_attention, query, key, value, None).square().sum().backward()
     assert largest.bytes <= 8 * 2048 * 8
 
 
 def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
     with pytest.raises(AssertionError, match="without a cache"):
-        linformer()(dense_look, *inputs(queries=1, keys=11), None)
+        linformer()(dense_attention, *inputs(queries=1, keys=11), None)
     with pytest.raises(AssertionError, match="padding alone"):
-        linformer()(dense_look, *inputs(queries=11), torch.ones(1, 1, 11, 11, dtype=torch.bool))
+        linformer()(dense_attention, *inputs(queries=11), torch.ones(1, 1, 11, 11, dtype=torch.bool))

@@ -9,8 +9,8 @@ import dragoman.nn.sparse.sliding_window
 from dragoman.nn.masks import left_padding_mask
 from dragoman.nn.sparse import SlidingWindow, sliding_window_mask
 from dragoman.nn.sparse.sliding_window import MIN_BLOCK_SIZE, diagonal_blocks, overlapping_blocks
-from tests.attention_probes import CountingLook, dense_look, inputs
-from tests.peak_tensor import Largest
+from tests.attention_probes import CountingAttention, dense_attention, inputs
+from tests.peak_tensor import PeakTensor
 
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
 
@@ -50,21 +50,21 @@ def test_blocks_along_the_diagonal_of_a_mask():
 @pytest.mark.parametrize("reach", [10, 97])
 def test_a_window_that_holds_everything_is_full_attention(causal, reach):
     query, key, value = inputs(queries=11)
-    look = CountingLook()
+    look = CountingAttention()
     SlidingWindow(window=reach, causal=causal)(look, query, key, value, None)
     assert look.calls == [(2, 11, 11)]
-    windowed = SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None)
-    torch.testing.assert_close(windowed, dense_look(query, key, value, mask=None, causal=causal, past_length=0))
+    windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None)
+    torch.testing.assert_close(windowed, dense_attention(query, key, value, mask=None, causal=causal, past_length=0))
 
 
 def test_a_step_looks_at_what_it_reaches_and_not_at_the_whole_cache():
     query, key, value = inputs(queries=1, keys=1009)
-    look = CountingLook()
+    look = CountingAttention()
     attended = SlidingWindow(window=7, causal=True)(
         look, query, key, value, left_padding_mask(torch.tensor([3, 1009]), 1009)
     )
     assert look.calls == [(2, 1, 8)]
-    alone = dense_look(query[:1], key[:1, :, -3:], value[:1, :, -3:], mask=None, causal=False, past_length=None)
+    alone = dense_attention(query[:1], key[:1, :, -3:], value[:1, :, -3:], mask=None, causal=False, past_length=None)
     torch.testing.assert_close(attended[:1], alone)
 
 
@@ -72,7 +72,7 @@ def test_a_step_looks_at_what_it_reaches_and_not_at_the_whole_cache():
 def test_twice_the_length_is_twice_the_work(causal):
     pairs = []
     for length in (640, 1280):
-        look = CountingLook()
+        look = CountingAttention()
         SlidingWindow(window=64, causal=causal)(look, *inputs(rows=1, heads=1, queries=length), None)
         pairs.append(look.pairs)
     assert pairs[1] == 2 * pairs[0]
@@ -80,7 +80,7 @@ def test_twice_the_length_is_twice_the_work(causal):
 
 
 def test_a_small_reach_is_taken_in_blocks_that_are_worth_it():
-    look = CountingLook()
+    look = CountingAttention()
     SlidingWindow(window=3, causal=True)(look, *inputs(rows=1, heads=1, queries=5 * MIN_BLOCK_SIZE), None)
     assert look.calls == [(5, MIN_BLOCK_SIZE, MIN_BLOCK_SIZE + 3)]
 
@@ -89,11 +89,11 @@ def test_a_small_reach_is_taken_in_blocks_that_are_worth_it():
 def test_nothing_of_the_size_of_the_square_is_ever_made(causal):
     length, reach = 2048, 32
     query, key, value = inputs(rows=1, heads=1, queries=length)
-    with Largest() as largest:
-        SlidingWindow(window=reach, causal=causal)(dense_look, query, key, value, None).square().sum().backward()
+    with PeakTensor() as largest:
+        SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None).square().sum().backward()
     assert largest.bytes <= 8 * length * 4 * reach
 
 
 def test_a_cache_longer_than_the_keys_is_a_mistake():
     with pytest.raises(AssertionError, match="the last of the keys"):
-        SlidingWindow(window=3, causal=True)(dense_look, *inputs(queries=7, keys=5), None)
+        SlidingWindow(window=3, causal=True)(dense_attention, *inputs(queries=7, keys=5), None)

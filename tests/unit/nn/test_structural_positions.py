@@ -17,7 +17,7 @@ from dragoman.nn.positions.tree import (
     tree_relations,
 )
 from dragoman.shapes import Structure
-from tests.trees import Heads, depth, forests, relation, way_up
+from tests.trees import Heads, depth, forests, path_to_root, relation
 
 some_forests = st.lists(forests(most=11), min_size=1, max_size=3)
 
@@ -52,7 +52,7 @@ def test_what_is_above_a_word_stands_on_its_way_up(forests: list[Heads]) -> None
     found = ancestry(padded(forests))
     for row, heads in enumerate(forests):
         for word in range(len(heads) + 1):
-            assert found[row, word].nonzero()[:, 0].tolist() == sorted(way_up(heads, word))
+            assert found[row, word].nonzero()[:, 0].tolist() == sorted(path_to_root(heads, word))
 
 
 @given(some_forests)

@@ -8,7 +8,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.profiling.decoding_time import Costs, Decoding, Machine, Step, roofline, timed
 from dragoman.profiling.machine import bytes_per_second, operations_per_second
-from tests.fake_models import PrefixNetwork
+from tests.fake_models import PrefixModel
 
 COSTS = Costs(weight_bytes=1000, place_bytes=10, operations=700)
 
@@ -31,7 +31,7 @@ def test_a_roofline_counted_by_hand():
 @pytest.mark.parametrize("beam", [1, 3])
 def test_outputs_of_exactly_so_many_tokens_are_timed(beam):
     side = Tokenizer.train(lambda: [("a", "b")], CharacterConfig()).source
-    network = TorchBackend(PrefixNetwork(words=5, end_bias=3.0), side, target_vocabulary=len(side), device="cpu")
+    network = TorchBackend(PrefixModel(words=5, end_bias=3.0), side, target_vocabulary=len(side), device="cpu")
     settings = DecodingConfig(beam_size=beam, min_length=7, max_length=7)
     rows = [[4, 5], [6], [7, 4, 5]]
     found = timed(lambda: (network, network.encode(rows)), limits=np.full(3, 7), settings=settings, first=None)

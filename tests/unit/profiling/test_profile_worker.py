@@ -18,7 +18,7 @@ from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
-from tests.small_tasks import settings_of, write_texts
+from tests.small_tasks import config_of, write_texts
 
 CPU = torch.device("cpu")
 STEP = 4
@@ -51,7 +51,7 @@ def looked(folder: RunFolder, settings, **asked):
 
 @pytest.mark.parametrize("name", [*TASK_CONFIGS, "pairs"])
 def test_every_task_can_be_looked_at(place, folder, name):
-    found = looked(folder, settings_of(name, place))
+    found = looked(folder, config_of(name, place))
     network = build_task(folder.read_config()).build_model(folder, device=CPU)
     assert found.parameters == count_parameters(network)
     assert found.workers == 1
@@ -68,7 +68,7 @@ def test_every_task_can_be_looked_at(place, folder, name):
 @pytest.mark.parametrize(("optimizer", "moments"), [("adam", 2), ("adamw", 2), ("muon", None)])
 def test_the_parts_of_memory_are_what_the_built_objects_hold(place, folder, optimizer, moments, average):
     changes = {"optimizer": {"kind": optimizer}, "ema_decay": average}
-    found = looked(folder, merge(settings_of("translation", place), {"training": changes}), judging=False)
+    found = looked(folder, merge(config_of("translation", place), {"training": changes}), judging=False)
     network = build_task(folder.read_config()).build_model(folder, device=CPU)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
     assert found.held.weights == found.held.gradients == weights
@@ -81,7 +81,7 @@ def test_the_parts_of_memory_are_what_the_built_objects_hold(place, folder, opti
 
 
 def test_an_update_of_several_batches_weighs_as_much_as_they(place, folder):
-    settings = settings_of("translation", place)
+    settings = config_of("translation", place)
     one = looked(folder, settings, judging=False)
     several = looked(folder, merge(settings, {"training": {"grad_accumulation": 3}}), judging=False)
     assert several.load.predictions == pytest.approx(3 * one.load.predictions)
@@ -92,12 +92,12 @@ def test_an_update_of_several_batches_weighs_as_much_as_they(place, folder):
 
 
 def test_no_batch_is_tried_that_would_seem_to_need_more_than_the_limit(place, folder):
-    found = looked(folder, settings_of("translation", place), limit=1, judging=False)
+    found = looked(folder, config_of("translation", place), limit=1, judging=False)
     assert [level.share for level in found.levels] == [1 / 8]
 
 
 def test_what_is_looked_at_neither_learns_nor_ends_nor_writes_too_much(place, folder):
-    experiment = parse_experiment(merge(settings_of("translation", place), {"training": {"patience": 3}}))
+    experiment = parse_experiment(merge(config_of("translation", place), {"training": {"patience": 3}}))
     folder.write_config(experiment)
     materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
     calm = calmed(experiment, materials)
@@ -110,7 +110,7 @@ def test_what_is_looked_at_neither_learns_nor_ends_nor_writes_too_much(place, fo
 def test_of_many_held_out_pairs_some_are_translated(place, folder, monkeypatch):
     monkeypatch.setattr("dragoman.profiling.validation_sample.SHORT", 23)
     monkeypatch.setattr("dragoman.profiling.validation_sample.LONG", 11)
-    experiment = parse_experiment(settings_of("translation", place))
+    experiment = parse_experiment(config_of("translation", place))
     folder.write_config(experiment)
     materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
     some, times = some_held_out(materials, folder.path)
@@ -136,7 +136,7 @@ def test_those_that_are_taken_are_the_shortest_and_the_longest(lengths):
 
 
 def test_operations_are_those_of_the_linear_maps_forward_and_backward(place, folder):
-    looked(folder, settings_of("translation", place), judging=False)
+    looked(folder, config_of("translation", place), judging=False)
     network = build_task(folder.read_config()).build_model(folder, device=CPU)
     costs = count_flops(network)
     load = Load(0, 0, 0, read=7, written=5, predictions=5)

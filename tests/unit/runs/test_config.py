@@ -8,7 +8,7 @@ from dragoman.config import to_yaml
 from dragoman.errors import ConfigError
 from dragoman.runs.config import apply_preset, parse_experiment, read_experiment, read_settings, resolve_corpus_paths
 from dragoman.tasks.config import TASK_CONFIGS
-from tests.small_tasks import settings_of
+from tests.small_tasks import config_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}
 NAMES = (*TASK_CONFIGS, "pairs")
@@ -23,7 +23,7 @@ def complaint(tree) -> str:
 
 
 def of_task(task, **changed):
-    return settings_of(task, Path("data")) | changed
+    return config_of(task, Path("data")) | changed
 
 
 def test_assignments_lie_over_the_file_and_the_file_over_its_preset(tmp_path):
@@ -61,7 +61,7 @@ def test_relative_corpora_are_taken_from_a_folder():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_corpora_of_every_task_are_placed(name):
-    placed = resolve_corpus_paths(settings_of(name, Path("data")), Path("/there"))
+    placed = resolve_corpus_paths(config_of(name, Path("data")), Path("/there"))
     paths = [value for key, value in placed["data"]["train"].items() if key in ("source", "target", "path")]
     assert paths
     assert all(path.startswith("/there/data/") for path in paths)
@@ -69,7 +69,7 @@ def test_corpora_of_every_task_are_placed(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_is_read_back(tmp_path, name):
-    experiment = parse_experiment(settings_of(name, Path("data")))
+    experiment = parse_experiment(config_of(name, Path("data")))
     text = to_yaml(experiment)
     assert text.startswith(f"task: {experiment.task}\n")
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from dragoman.inference import Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import ComputeTypeWarning
-from tests.untrained_runs import finished_run, finished_writer
+from tests.untrained_runs import finished_language_model, finished_run
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_weights_in_int8_that_the_core_does_not_compute_together_are_told(run, t
 
 
 def test_others_than_finished_translators_are_refused(run, tmp_path):
-    writer, unfinished = finished_writer(tmp_path / "writer"), finished_run(tmp_path / "unfinished")
+    writer, unfinished = finished_language_model(tmp_path / "writer"), finished_run(tmp_path / "unfinished")
     unfinished.weights.unlink()
     for beside, message in ((writer, "writer: is no translator"), (unfinished, "its training has not ended")):
         with pytest.raises(RunError, match=message):

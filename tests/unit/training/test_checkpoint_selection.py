@@ -11,7 +11,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import InterruptionError
 from dragoman.training.weight_selection import select_weights, weight_candidates
-from tests.tiny_training import BUDGET, build_run, judge_of, train_small
+from tests.tiny_training import BUDGET, build_run, train_small, validation_of
 
 CONFIG = TrainingConfig(
     max_steps=9,
@@ -27,7 +27,7 @@ CONFIG = TrainingConfig(
 def run(tmp_path):
     """Validated after 2, 4, 6, 8 and 9 updates, and best after 4; the last three are 6, 8 and 9."""
     run = build_run(tmp_path, CONFIG)
-    train_small(run, CONFIG, judge=judge_of([1.0, 5.0, 2.0, 2.0, 2.0]))
+    train_small(run, CONFIG, judge=validation_of([1.0, 5.0, 2.0, 2.0, 2.0]))
     return run
 
 
@@ -56,7 +56,7 @@ def test_the_candidates_are_what_their_names_say(run):
 )
 def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualities, chosen):
     expected = weight_candidates(run)[chosen]
-    choice = select_weights(run, judge_of(qualities))
+    choice = select_weights(run, validation_of(qualities))
     assert choice.event.selected == chosen
     assert [scores["quality"] for scores in choice.event.candidates.values()] == pytest.approx(qualities, nan_ok=True)
     for name, tensor in get_weights(run.model).items():
@@ -68,7 +68,7 @@ def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualit
 def test_the_best_is_no_candidate_of_its_own_where_it_is_the_last(tmp_path):
     config = CONFIG.model_copy(update={"keep_checkpoints": 1, "ema_decay": None})
     run = build_run(tmp_path, config)
-    train_small(run, config, judge=judge_of([1.0, 2.0, 3.0, 4.0, 5.0]))
+    train_small(run, config, judge=validation_of([1.0, 2.0, 3.0, 4.0, 5.0]))
     assert list(weight_candidates(run)) == ["last"]
 
 
@@ -80,4 +80,4 @@ def test_a_checkpoint_that_was_deleted_is_left_out(run):
 
 def test_choosing_can_be_interrupted(run):
     with pytest.raises(InterruptionError, match="after step 9"):
-        select_weights(run, judge_of([1.0]), interrupted=lambda: True)
+        select_weights(run, validation_of([1.0]), interrupted=lambda: True)

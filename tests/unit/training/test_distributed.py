@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman.shapes import Structure
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.fsdp import enable_gradient_checkpointing
-from tests.worker_training import FIRST, Options, as_json, trained
+from tests.worker_training import FIRST, Options, as_json, train_run
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,7 +77,7 @@ def alone(place) -> dict[str, Reached]:
         "consistent": CONSISTENT,
         "orthogonal": ORTHOGONAL,
     }
-    return {name: trained(place / "alone" / name, options, SINGLE_WORKER) for name, options in several.items()}
+    return {name: train_run(place / "alone" / name, options, SINGLE_WORKER) for name, options in several.items()}
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +119,14 @@ def test_two_workers_are_one(alone, two, name, same):
 
 
 def test_blocks_computed_again_are_the_same(alone, place):
-    assert differ(trained(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
+    assert differ(train_run(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole", "shards"])
 def test_one_goes_on_where_two_began(alone, two, place, name, tmp_path):
     begin(place / "two" / name, tmp_path)
-    assert gone_on(two[name], trained(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
+    assert gone_on(two[name], train_run(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow

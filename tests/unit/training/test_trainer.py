@@ -14,7 +14,7 @@ from dragoman.training.distributed import WorkerGroup, WorkerLostError
 from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.schedules import ConstantSchedule, LinearSchedule
 from dragoman.training.trainer import InterruptionError, Validator, total_steps
-from tests.tiny_training import BUDGET, build_run, failing_at, judge_of, of, train_small
+from tests.tiny_training import BUDGET, build_run, failing_at, of, train_small, validation_of
 
 
 def config(**choices) -> TrainingConfig:
@@ -70,7 +70,7 @@ def test_epochs_last_as_long_as_the_first(tmp_path):
 def test_patience_ends_a_training_that_does_not_get_better(tmp_path):
     chosen = config(max_steps=1000, validate_every=2, patience=3)
     run = build_run(tmp_path, chosen)
-    events = train_small(run, chosen, judge=judge_of([1.0, 3.0, 2.0, math.nan, 3.0, 9.0]))
+    events = train_small(run, chosen, judge=validation_of([1.0, 3.0, 2.0, math.nan, 3.0, 9.0]))
     assert [event.improved for event in of(ValidationEvent, events)] == [True, True, False, False, False]
     assert run.progress.step == 10
     assert run.progress.best is not None
@@ -79,7 +79,7 @@ def test_patience_ends_a_training_that_does_not_get_better(tmp_path):
 
 def test_lower_is_better_where_the_judge_says_so(tmp_path):
     run = build_run(tmp_path, config())
-    events = train_small(run, config(), judge=judge_of([3.0, 2.0, 2.5], higher_is_better=False))
+    events = train_small(run, config(), judge=validation_of([3.0, 2.0, 2.5], higher_is_better=False))
     assert [event.improved for event in of(ValidationEvent, events)] == [True, True, False]
 
 

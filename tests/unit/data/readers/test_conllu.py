@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.data.readers.conllu import DependencyTree, find_tree_error, read_heads, read_trees
 from dragoman.errors import DataError
-from tests.trees import Heads, conllu, depth, forests, way_up
+from tests.trees import Heads, conllu, depth, forests, path_to_root
 
 
 def row(number: object, head: object, *, misc: str = "_") -> str:
@@ -65,7 +65,7 @@ def test_words_written_as_one_are_a_tree_again(data: st.DataObject, heads: Heads
     for group in set(groups[1:]):
         members = [word for word in range(1, len(heads) + 1) if groups[word] == group]
         highest = min(members, key=lambda word: depth(heads, word))
-        assert joined[group - 1] == groups[way_up(heads, highest)[1]]
+        assert joined[group - 1] == groups[path_to_root(heads, highest)[1]]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
@@ -108,7 +108,7 @@ def test_a_head_turned_downwards_is_found(heads: Heads, data: st.DataObject) -> 
     if not heads:
         return
     word = data.draw(st.integers(1, len(heads)))
-    below = [other for other in range(1, len(heads) + 1) if word in way_up(heads, other)]
+    below = [other for other in range(1, len(heads) + 1) if word in path_to_root(heads, other)]
     turned = list(heads)
     turned[word - 1] = data.draw(st.sampled_from(below))
     fault = find_tree_error(turned)
