@@ -7,7 +7,7 @@ from random import Random
 import torch
 from hypothesis import strategies as st
 
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 from tests.fake_models import SYMBOLS
 
 Heads = tuple[int, ...]
@@ -70,11 +70,11 @@ def parsed(draw: st.DrawFn, *, vocabulary: int, most: int = 5) -> Parsed:
     return Parsed(tuple(ids), sizes, heads)
 
 
-def structure_of(sources: Sequence[Parsed], *, places: int = 0, words: int = 0) -> Structure:
+def structure_of(sources: Sequence[Parsed], *, places: int = 0, words: int = 0) -> SourceFeatures:
     """Return the trees of some sources, with extra positions and words of padding."""
     of_tokens = [source.words for source in sources]
     with_root = [[0, *source.heads] for source in sources]
-    return Structure(_rectangle(of_tokens, more=places), _rectangle(with_root, more=words))
+    return SourceFeatures(_rectangle(of_tokens, more=places), _rectangle(with_root, more=words))
 
 
 def conllu(sentences: Iterable[tuple[str, Heads]]) -> str:

@@ -1,11 +1,12 @@
-"""Annotations of arrays by kind and axes, `Float[Tensor, "batch size"]`, as jaxtyping reads them.
+"""Annotations of arrays by kind and axes, such as `Float[Tensor, "batch size"]`, and the shapes that packages exchange.
 
-The test suite imports jaxtyping first, which has every call checked. Elsewhere such an annotation is the type of the
-array alone: to import jaxtyping, and to build a class for each annotation, takes a tenth of the start of a command.
+The test suite imports jaxtyping first, and every call is checked. Without it an annotation is the type of the array
+alone: jaxtyping takes a tenth of the start-up time of a command, and a command that needs no tensors imports no torch.
 """
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
@@ -15,6 +16,7 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Int8 as Int8
     from jaxtyping import Shaped as Shaped
     from jaxtyping import UInt16 as UInt16
+    from torch import Tensor as Tensor
 else:
 
     class Shaped:
@@ -24,3 +26,27 @@ else:
             return array_and_axes[0]
 
     Bool = Float = Float32 = Int = Int8 = UInt16 = Shaped
+    Tensor = Any
+
+SourceIds = Int[Tensor, "batch source"]
+TargetIds = Int[Tensor, "batch target"]
+Lengths = Int[Tensor, " batch"]
+BeamTokens = Int[Tensor, "batch beam"]
+StepLogits = Float[Tensor, "batch beam vocabulary"]
+
+
+@dataclass(frozen=True)
+class SourceFeatures:
+    """Optional features of the tokens of a source batch: the dependency heads of their words, from 1.
+
+    Word 0 is an artificial root: it is the head of the roots of a sentence, and EOS belongs to it.
+    """
+
+    words: Int[Tensor, "batch source"]
+    """Word of each token; 0 for EOS and padding."""
+    heads: Int[Tensor, "batch words"]
+    """Head of each word, from word 0 on, whose head is itself; 0 for padding."""
+
+    def to(self, device: Any) -> Self:
+        """Copy to a device."""
+        return type(self)(self.words.to(device, non_blocking=True), self.heads.to(device, non_blocking=True))

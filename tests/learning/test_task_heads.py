@@ -16,8 +16,7 @@ from dragoman.evaluation import classification_scores, span_scores
 from dragoman.inference import Classifier, QuestionAnswerer, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
-from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
-from dragoman.models.task_heads import SequenceHead, SpanHead, TokenHead
+from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
 from dragoman.training.losses import question_answering_loss, sequence_classification_loss, token_classification_loss
 from dragoman.training.step import compute_gradients
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from dragoman.errors import RunError
 from dragoman.models.config import EncoderOnlyConfig, SelfAttentionConfig
-from dragoman.models.model_with_head import ModelWithHead
-from dragoman.models.task_heads import (
+from dragoman.models.heads import (
     Head,
+    ModelWithHead,
     SequenceHead,
     SequenceHeadConfig,
     SpanHeadConfig,

@@ -19,8 +19,7 @@ from dragoman.models.config import (
     SelfAttentionConfig,
     TreeConfig,
 )
-from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
-from dragoman.models.task_heads import SequenceHead
+from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import repeat_kv_heads

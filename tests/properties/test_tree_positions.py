@@ -21,7 +21,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.source_trees import with_trees
 from dragoman.nn import attention
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
@@ -82,7 +82,7 @@ def network(recipe: Recipe) -> EncoderDecoderTransformer:
     return random_transformer(config, **sizes, seed=seed).double()
 
 
-def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor, Structure]:
+def inputs(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor, SourceFeatures]:
     source, lengths = rectangle([[*one.ids, SYMBOLS.eos] for one, _ in pairs])
     target, _ = rectangle([[SYMBOLS.bos, *target] for _, target in pairs])
     return source, lengths, target, structure_of([one for one, _ in pairs])
@@ -116,7 +116,8 @@ def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, ran
     model = network(recipe)
     order = random.sample(range(len(pairs)), len(pairs))
     source, lengths, target, trees = inputs(pairs)
-    shuffled = model(source[order], lengths[order], target[order], Structure(trees.words[order], trees.heads[order]))
+    features = SourceFeatures(trees.words[order], trees.heads[order])
+    shuffled = model(source[order], lengths[order], target[order], features)
     torch.testing.assert_close(shuffled, model(source, lengths, target, trees)[order], **CLOSE)
 
 
@@ -148,7 +149,7 @@ def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> 
         source.where(~of_tokens, others(source, seed, below=VOCABULARY)),
         lengths,
         target,
-        Structure(trees.words.where(~of_tokens, words_there), trees.heads.where(~of_words, heads_there)),
+        SourceFeatures(trees.words.where(~of_tokens, words_there), trees.heads.where(~of_words, heads_there)),
     )
     assert torch.equal(scribbled, model(source, lengths, target, trees))
 

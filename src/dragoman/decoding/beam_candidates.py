@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dragoman.decoding.config import DecodingConfig
-from dragoman.models.search_protocols import Backend, M, S, TopK
+from dragoman.models.protocols import Backend, M, S, TopK
 from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 from dragoman.typing import Bool, Float, Int
 

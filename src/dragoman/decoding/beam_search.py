@@ -30,7 +30,7 @@ from dragoman.decoding.finished_hypotheses import BeamHistory, FinishedHypothese
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import best_possible_score
 from dragoman.decoding.mbr import choose_hypotheses
-from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
 from dragoman.typing import Bool, Int
 

@@ -9,7 +9,7 @@ import numpy as np
 from dragoman.decoding.beam_candidates import NEG_INF, next_tokens, start_tokens_or_bos
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
 from dragoman.typing import Bool, Int
 

@@ -9,9 +9,8 @@ import math
 import torch
 from torch import Tensor
 
-from dragoman.models.search_protocols import non_finite_logits_error
-from dragoman.shapes import StepLogits
-from dragoman.typing import Float, Int
+from dragoman.models.protocols import non_finite_logits_error
+from dragoman.typing import Float, Int, StepLogits
 
 Logits = Float[Tensor, "rows vocabulary"]
 Context = Int[Tensor, "rows places"]

@@ -21,8 +21,7 @@ from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.logits_processors import Context, Logits, log_normalizer
 from dragoman.models.protocols import Decoder, M, S
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.shapes import Lengths
-from dragoman.typing import Float, Int
+from dragoman.typing import Float, Int, Lengths
 
 
 @dataclass(frozen=True)

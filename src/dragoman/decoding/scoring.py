@@ -14,8 +14,7 @@ from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.errors import ConfigError
 from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.shapes import Lengths, SourceIds, TargetIds
-from dragoman.typing import Float, Int
+from dragoman.typing import Float, Int, Lengths, SourceIds, TargetIds
 
 POSITIONS_PER_CHUNK = 1024
 """Positions whose logits over the vocabulary are in memory at a time."""

@@ -7,7 +7,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.search_protocol import Search, run_search
-from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.protocols import Backend, M, S
 from dragoman.typing import Int
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.search_protocols import M_contra
+from dragoman.models.protocols import M_contra
 from dragoman.typing import Int
 
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.models.protocols import M, PromptDecoder, S
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
-from dragoman.typing import Bool, Int
+from dragoman.typing import BeamTokens, Bool, Int, Lengths, SourceIds, StepLogits
 
 
 @dataclass(frozen=True)

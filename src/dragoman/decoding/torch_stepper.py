@@ -3,17 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Self, final
+from typing import Any, Generic, Self, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dragoman.decoding.logits_processors import exact_top_k, log_sum_exp
-from dragoman.models.protocols import Decoder, M, S
-from dragoman.models.search_protocols import TopK, non_finite_logits_error
-from dragoman.shapes import StepLogits
-from dragoman.typing import Bool, Float, Int
+from dragoman.models.protocols import Decoder, M, S, TopK, non_finite_logits_error
+from dragoman.typing import Bool, Float, Int, StepLogits
 
 
 @final
@@ -69,7 +67,7 @@ class TorchStepper(Generic[M, S]):
         self.model = model
 
     @staticmethod
-    def wrap_memory(memory: M, *, allowed: Bool[Tensor, "batch vocabulary"] | None = None) -> DeviceMemory[M]:
+    def wrap_memory(memory: Any, *, allowed: Bool[Tensor, "batch vocabulary"] | None = None) -> DeviceMemory[Any]:
         """Wrap the memory of a model for `start` and `top_k`; `allowed` restricts the tokens of each sentence."""
         return DeviceMemory(memory, memory.lengths.device, allowed)
 

@@ -19,7 +19,7 @@ from dragoman.data.tokenizers.offsets import Span
 from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.batching import batch_by_length, warn_input
-from dragoman.models.task_heads import SpanLogits
+from dragoman.models.heads import SpanLogits
 from dragoman.typing import Bool, Float
 
 BATCH_TOKENS = 4096

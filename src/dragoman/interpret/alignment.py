@@ -18,8 +18,7 @@ from dragoman.interpret.head_statistics import mean_of_heads
 from dragoman.interpret.word_merging import Words, merged
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.shapes import Lengths, SourceIds
-from dragoman.typing import Float
+from dragoman.typing import Float, Lengths, SourceIds
 
 WordWeights = Float[Tensor, "target_words source_words"]
 Extract = Callable[[WordWeights], Links]

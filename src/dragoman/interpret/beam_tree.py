@@ -10,7 +10,7 @@ from dragoman.decoding import BeamSearch, DecodingConfig, Hypothesis, run_search
 from dragoman.decoding.beam_search import SearchStep
 from dragoman.decoding.config import DecodingMethod
 from dragoman.decoding.length_penalty import hypothesis_score
-from dragoman.models.search_protocols import Backend
+from dragoman.models.protocols import Backend
 from dragoman.models.special_symbols import SpecialSymbols
 
 Fate = Literal["goes on", "ended", "cut"]

@@ -16,9 +16,8 @@ from dragoman.interpret.explanation import Contribution, Study, Task, completed,
 from dragoman.interpret.forward_pass import Ids, of_one_text, without_dropout
 from dragoman.interpret.model_calls import Asked, as_they_are, masked, repeated
 from dragoman.interpret.word_merging import Words, words_of_ids
-from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
+from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.models.task_heads import SequenceHead
 from dragoman.typing import Float, Int
 
 SHOWN_LABELS = 6

@@ -13,8 +13,7 @@ from dragoman.interpret.head_statistics import Maps
 from dragoman.interpret.recorder import Kind, record
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.shapes import Lengths, SourceIds
-from dragoman.typing import Bool, Float
+from dragoman.typing import Bool, Float, Lengths, SourceIds
 
 Ids = Sequence[int]
 Reading = Callable[[Sequence[Ids]], EncoderDecoder[Any, Any]]

@@ -17,8 +17,7 @@ from dragoman.nn.attention import PositionIds
 from dragoman.nn.blocks import DecoderOnlyBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
-from dragoman.typing import Bool, Float, Int
+from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits
 
 Tokens = Int[Tensor, "batch places"]
 
@@ -39,7 +38,7 @@ class PromptMemory:
 
 @final
 class DecoderOnlyTransformer(nn.Module):
-    """Implements `models.interfaces.Causal`."""
+    """Implements `DecoderOnly`."""
 
     def __init__(
         self, *, embedding: TokenEmbedding, blocks: list[DecoderOnlyBlock], norm: nn.Module, unembedding: Unembedding

@@ -10,8 +10,7 @@ from torch import Tensor
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import left_padding_mask
-from dragoman.shapes import BeamTokens
-from dragoman.typing import Bool, Int
+from dragoman.typing import BeamTokens, Bool, Int
 
 Layers = tuple[KVCache, ...]
 

@@ -18,8 +18,7 @@ from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.positions.tree import token_depths, token_relations
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
-from dragoman.typing import Bool, Float, Int
+from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class SourceMemory:
 
 @final
 class EncoderDecoderTransformer(nn.Module):
-    """Implements `models.interfaces.Seq2Seq`, and `ReadsTrees` where its encoder has structural positions."""
+    """Implements `EncoderDecoder`, and `ReadsTrees` where its encoder has structural positions."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class EncoderDecoderTransformer(nn.Module):
         """Whether the encoder must be told the dependency tree of each source."""
         return self.source_embedding.depth is not None or self._has_relations
 
-    def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> SourceMemory:
+    def encode(self, source: SourceIds, lengths: Lengths, structure: SourceFeatures | None = None) -> SourceMemory:
         places = torch.arange(source.shape[1], device=source.device)[None]
         mask = padding_mask(lengths, source.shape[1])
         depths, relations = self._in_trees(structure)
@@ -98,7 +97,7 @@ class EncoderDecoderTransformer(nn.Module):
         return SourceMemory(tuple(block.cross_attention.project_keys_values(x) for block in self.decoder), lengths)
 
     def hidden(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: SourceFeatures | None = None
     ) -> Float[Tensor, "batch target size"]:
         memory = self.encode(source, source_lengths, structure)
         places = torch.arange(target.shape[1], device=target.device)[None]
@@ -107,7 +106,7 @@ class EncoderDecoderTransformer(nn.Module):
         return x
 
     def forward(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: SourceFeatures | None = None
     ) -> Float[Tensor, "batch target vocabulary"]:
         """Logits of what follows each position of `target`, which begins with the begin symbol."""
         return self.unembed(self.hidden(source, source_lengths, target, structure))
@@ -133,7 +132,9 @@ class EncoderDecoderTransformer(nn.Module):
     def _has_relations(self) -> bool:
         return self.encoder[0].attention.tree is not None
 
-    def _in_trees(self, structure: Structure | None) -> tuple[Int[Tensor, "batch source"] | None, RelationIds | None]:
+    def _in_trees(
+        self, structure: SourceFeatures | None
+    ) -> tuple[Int[Tensor, "batch source"] | None, RelationIds | None]:
         """What embedding and attention are to know of the trees."""
         if structure is None:
             if self.structural:

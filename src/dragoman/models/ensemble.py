@@ -11,10 +11,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.ensemble_state import EnsembleMemory, EnsembleState
-from dragoman.models.protocols import EncoderDecoder
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
-from dragoman.typing import Float
+from dragoman.models.protocols import EncoderDecoder, EnsembleMemory, EnsembleState
+from dragoman.typing import BeamTokens, Float, Lengths, SourceIds, StepLogits, TargetIds
 
 
 def log_mean_probability(
@@ -27,7 +25,7 @@ def log_mean_probability(
 
 @final
 class Ensemble(nn.Module):
-    """Implements `models.interfaces.Seq2Seq`; what it gives for logits are log-probabilities.
+    """Implements `EncoderDecoder`; what it gives for logits are log-probabilities.
 
     Its hidden states are those of its networks side by side.
     """

@@ -25,7 +25,7 @@ from dragoman.models.config import (
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
-from dragoman.models.tied_embeddings import build_tied_embeddings
+from dragoman.models.weights import build_tied_embeddings
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding

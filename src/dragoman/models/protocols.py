@@ -1,49 +1,47 @@
-"""What training, search and inspection may ask of a network, whatever is behind it.
+"""Protocols of models that training, decoding and interpretation rely on.
 
-The layout of decoding is `(batch, beam)`: greedy is a beam of one, and the beams of a sentence share its memory. State
-is handed over: `step` returns the state that comes next and leaves the one it was given as it was.
+A search sees a `Backend`, whose arrays are NumPy's and small; `Decoder` and its extensions compute tensors. Decoding uses
+the layout `(batch, beam)`: greedy search is a beam of one, and the beams of a sentence share its memory. State is passed:
+`step` returns the next state and leaves the given one unchanged. The module does not import torch.
 """
 
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
-from torch import Tensor
+import numpy as np
 
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
-from dragoman.typing import Float, Int
+from dragoman.errors import RunError
+from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits, TargetIds, Tensor
 
 
 @runtime_checkable
 class Memory(Protocol):
-    """What a network keeps of the source sentences: computed once, shared by all beams of a sentence."""
+    """Encoded source sentences, computed once and shared by all beams of a sentence."""
 
-    @property
-    def lengths(self) -> Lengths:
-        """Those of the sentences."""
-        ...
-
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        """The memory of these sentences alone."""
+    def select(self, rows: Any) -> Self:
+        """Return the memory of these sentences."""
         ...
 
     def concat(self, other: Self) -> Self:
-        """This memory with the sentences of the other after its own."""
+        """Append the sentences of another memory."""
         ...
 
 
 @runtime_checkable
 class State(Protocol):
-    """What a network keeps of the targets so far, for every sentence and beam."""
+    """Decoder state of every sentence and beam."""
 
-    def reorder(self, parents: Int[Tensor, "batch beam"]) -> Self:
-        """Beam `j` of a sentence goes on from its hypothesis `parents[:, j]`; the new beam may be wider or narrower."""
+    def reorder(self, parents: Any) -> Self:
+        """Make beam `j` of a sentence continue hypothesis `parents[:, j]`; the number of beams may change."""
         ...
 
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        """The state of these sentences alone, as when finished ones leave the batch."""
+    def select(self, rows: Any) -> Self:
+        """Return the state of these sentences."""
         ...
 
     def concat(self, other: Self) -> Self:
-        """This state with the sentences of the other after its own, each at its own position."""
+        """Append the sentences of another state, each at its own position."""
         ...
 
 
@@ -51,92 +49,160 @@ M = TypeVar("M", bound=Memory)
 M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
 S = TypeVar("S", bound=State)
 
+TopK = tuple[Float[np.ndarray, "batch beam width"], Int[np.ndarray, "batch beam width"], S]
+"""Log-probabilities of the best tokens, their ids, and the next state."""
+
+
+@runtime_checkable
+class Backend(Protocol[M_contra, S]):
+    """Model as a search sees it: the best continuations of each hypothesis, as NumPy arrays."""
+
+    def start(self, memory: M_contra, *, beam_size: int) -> S:
+        """Return the state before the first step."""
+        ...
+
+    def top_k(
+        self,
+        tokens: Int[np.ndarray, "batch beam"],
+        memory: M_contra,
+        state: S,
+        *,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+    ) -> TopK[S]:
+        """Return the `k` most probable tokens after `tokens`, the last token of each hypothesis, best first.
+
+        Ties break by lower id; a smaller vocabulary is returned whole. Suppressed tokens have a log-probability of minus
+        infinity but keep their probability mass, so that other log-probabilities equal those of forced decoding. Raises
+        RunError when logits are not finite.
+        """
+        ...
+
 
 @runtime_checkable
 class Decoder(Protocol[M_contra, S]):
-    """All that a search needs."""
+    """Decoder that computes the logits of one step."""
 
     def start(self, memory: M_contra, *, beam_size: int) -> S:
-        """The state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def step(self, tokens: BeamTokens, memory: M_contra, state: S) -> tuple[StepLogits, S]:
-        """Logits of what follows `tokens`, the last symbol of each hypothesis (the begin symbol first)."""
+        """Return the logits after `tokens`, the last token of each hypothesis (BOS first), and the next state."""
         ...
 
 
 @runtime_checkable
 class EncoderDecoder(Decoder[M, S], Protocol[M, S]):
-    """A network from source to target."""
+    """Sequence-to-sequence model."""
 
     def encode(self, source: SourceIds, lengths: Lengths) -> M:
-        """What the decoder may look at."""
+        """Encode the sources."""
         ...
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
     ) -> Float[Tensor, "batch target size"]:
-        """The last hidden states of all target positions in parallel; `target` begins with the begin symbol."""
+        """Return the last hidden states of all target positions in parallel; `target` starts with BOS."""
         ...
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        """Logits over the target vocabulary; a call of its own, so that a loss can avoid holding all of them."""
+        """Return logits over the target vocabulary; separate from `hidden`, so that a loss need not hold all of them."""
         ...
 
 
 @runtime_checkable
 class SupportsTrees(EncoderDecoder[M, S], Protocol[M, S]):
-    """A network from source to target whose encoder may be told the dependency tree of each source too.
+    """Sequence-to-sequence model whose encoder may use the dependency tree of each source.
 
-    Raises DataError where it is not told what it must be, or told what it has no use for.
+    Raises DataError where trees are missing or have no effect.
     """
 
     @property
     def structural(self) -> bool:
-        """Whether it must be told."""
+        """Whether trees are required."""
         ...
 
-    def encode(self, source: SourceIds, lengths: Lengths, structure: Structure | None = None) -> M:
-        """What the decoder may look at."""
-        ...
+    def encode(self, source: SourceIds, lengths: Lengths, structure: Any = None) -> M: ...
 
     def hidden(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Structure | None = None
-    ) -> Float[Tensor, "batch target size"]:
-        """The last hidden states of all target positions in parallel."""
-        ...
+        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Any = None
+    ) -> Float[Tensor, "batch target size"]: ...
 
 
 @runtime_checkable
 class PromptDecoder(Decoder[M, S], Protocol[M, S]):
-    """A network whose outputs go on from prompts; for a search the prompt takes the part of the source.
+    """Model that continues prompts, which take the role of the source.
 
-    The first tokens that `step` is given are the last tokens of the prompts.
+    The first tokens given to `step` are the last tokens of the prompts.
     """
 
     @property
     def max_length(self) -> int | None:
-        """The most tokens that the network can look back on, itself included, or None where there is no end."""
+        """Maximum context length, including the new token, or None if unlimited."""
         ...
 
     def encode(self, prompt: SourceIds, lengths: Lengths) -> M:
-        """All but the last token of each prompt, read in parallel; prompts hold one token at least."""
+        """Process all but the last token of each prompt in parallel; prompts have at least one token."""
         ...
 
 
 @runtime_checkable
 class DecoderOnly(PromptDecoder[M, S], Protocol[M, S]):
-    """A network that predicts the next token of a text, of all its places in parallel too."""
+    """Language model that also predicts the next token at all positions of a text in parallel."""
 
     def hidden(
         self, tokens: Int[Tensor, "batch places"], documents: Int[Tensor, "batch places"] | None = None
     ) -> Float[Tensor, "batch places size"]:
-        """The last hidden states of all places in parallel; none looks at another document, where these are numbered.
+        """Return the last hidden states of all positions; numbered documents do not attend to each other.
 
-        Padding stands after the text of a row.
+        Rows are padded at the end.
         """
         ...
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        """Logits of what follows each place."""
+        """Return the logits of the next token at each position."""
         ...
+
+
+@final
+@dataclass(frozen=True)
+class EnsembleMemory:
+    """Memory of each member of an ensemble for the same source sentences."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def lengths(self) -> Any:
+        return self.parts[0].lengths
+
+    def select(self, rows: Any) -> Self:
+        return type(self)(tuple(part.select(rows) for part in self.parts))
+
+    def concat(self, other: Self) -> Self:
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+
+
+@final
+@dataclass(frozen=True)
+class EnsembleState:
+    """Decoder state of each member of an ensemble for the same hypotheses."""
+
+    parts: tuple[Any, ...]
+
+    def reorder(self, parents: Any) -> Self:
+        return type(self)(tuple(part.reorder(parents) for part in self.parts))
+
+    def select(self, rows: Any) -> Self:
+        return type(self)(tuple(part.select(rows) for part in self.parts))
+
+    def concat(self, other: Self) -> Self:
+        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
+
+
+def non_finite_logits_error() -> RunError:
+    """Build the error for logits that are not finite."""
+    return RunError(
+        "the model's logits are not finite numbers: its weights are damaged, or overflow in this precision. "
+        "Check the training of the model, or use an earlier checkpoint"
+    )

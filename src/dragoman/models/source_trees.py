@@ -6,15 +6,14 @@ from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.models.protocols import SupportsTrees
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, Structure, TargetIds
-from dragoman.typing import Float
+from dragoman.typing import BeamTokens, Float, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
 
 
 @final
 class WithTrees:
-    """Implements `models.interfaces.Seq2Seq` for the sources whose trees it holds."""
+    """Implements `EncoderDecoder` for the sources whose trees it holds."""
 
-    def __init__(self, model: SupportsTrees[Any, Any], structure: Structure) -> None:
+    def __init__(self, model: SupportsTrees[Any, Any], structure: SourceFeatures) -> None:
         self.model = model
         self.structure = structure
 
@@ -36,7 +35,7 @@ class WithTrees:
         return self.model.step(tokens, memory, state)
 
 
-def with_trees(model: object, structure: Structure) -> WithTrees:
+def with_trees(model: object, structure: SourceFeatures) -> WithTrees:
     """The network as it reads these sources. Raises DataError where it is of a kind that reads no trees."""
     if not isinstance(model, SupportsTrees):
         raise DataError("trees have no effect on this model, which has no tree positions; leave them out")

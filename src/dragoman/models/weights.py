@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, assert_never
 
 import torch
 from safetensors import SafetensorError
@@ -10,7 +11,10 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dragoman.atomic import write_atomically
-from dragoman.errors import RunError
+from dragoman.errors import ConfigError, RunError
+
+TieEmbeddings = Literal["all", "target", "none"]
+"""What shares the unembedding's weight: both embeddings, the target's, or none (Press and Wolf, 2017)."""
 
 
 def get_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -56,3 +60,29 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise RunError(f"{path}: no such file; is the folder a complete run or checkpoint?") from error
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def build_tied_embeddings(
+    tie: TieEmbeddings, *, source_vocabulary: int, target_vocabulary: int, embedding_size: int, size: int
+) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
+    """The embeddings of source and target, of `embedding_size`, and the table of `size` whose weight unembeds.
+
+    A table that is tied to an embedding has its size. Raises ConfigError where vocabularies that differ are to be one.
+    """
+    source = nn.Embedding(source_vocabulary, embedding_size)
+    match tie:
+        case "all":
+            if source_vocabulary != target_vocabulary:
+                raise ConfigError(
+                    f"model.tie_embeddings = all needs one vocabulary for both sides, but they hold {source_vocabulary} and "
+                    f"{target_vocabulary} entries; set tokenizer.shared=true or model.tie_embeddings=target"
+                )
+            return source, source, source
+        case "target":
+            target = nn.Embedding(target_vocabulary, embedding_size)
+            return source, target, target
+        case "none":
+            target = nn.Embedding(target_vocabulary, embedding_size)
+            return source, target, nn.Embedding(target_vocabulary, size)
+        case _:
+            assert_never(tie)

@@ -90,3 +90,13 @@ class Unembedding(nn.Module):
 
     def forward(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         return F.linear(hidden, self.weight, self.bias)
+
+
+def lookup_parameters(model: nn.Module) -> set[int]:
+    """Return the `id` of every parameter that is a lookup table, which optimizers treat like a vector.
+
+    Besides embeddings, these are the parameters that a module names in `LOOKUP_PARAMETERS`.
+    """
+    found = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    named = [(module, name) for module in model.modules() for name in getattr(module, "LOOKUP_PARAMETERS", ())]
+    return found | {id(getattr(module, name)) for module, name in named}

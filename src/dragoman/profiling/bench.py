@@ -20,8 +20,8 @@ from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Generator, Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuModel
 from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.models.protocols import Backend
 from dragoman.models.quantization import ComputeType
-from dragoman.models.search_protocols import Backend
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.profiling.decoding_time import Costs, Decoding, Machine, roofline, timed
 from dragoman.profiling.machine import bytes_per_second, operations_per_second, operations_per_second_of_the_core

@@ -9,7 +9,7 @@ import numpy as np
 
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.search import build_search
-from dragoman.models.search_protocols import Backend
+from dragoman.models.protocols import Backend
 from dragoman.typing import Int
 
 

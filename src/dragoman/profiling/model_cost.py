@@ -10,10 +10,10 @@ from torch import nn
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
+from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.protocols import Decoder, SupportsTrees
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 
 Pass = Literal["encode", "decode"]
 Parts = dict[str, Sequence[nn.Module]]
@@ -146,7 +146,7 @@ def _met(modules: Iterable[nn.Module]) -> int:
 def _growth(model: Any) -> int:
     """Bytes of the state after one step beyond those before it."""
     token, length = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long)
-    trees = [Structure(token, token)] if isinstance(model, SupportsTrees) and model.structural else []
+    trees = [SourceFeatures(token, token)] if isinstance(model, SupportsTrees) and model.structural else []
     memory = model.encode(token, length, *trees)
     before = model.start(memory, beam_size=1)
     _, after = model.step(token, memory, before)

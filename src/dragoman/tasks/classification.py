@@ -14,7 +14,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
 from dragoman.inference.classifier import Classifier
-from dragoman.models.task_heads import Head, build_sequence_head
+from dragoman.models.heads import Head, build_sequence_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import ClassificationConfig
 from dragoman.tasks.heads import Encoder

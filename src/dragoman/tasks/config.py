@@ -20,8 +20,8 @@ from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.inference.chat import ChatTemplate
 from dragoman.inference.question_answerer import AnswerConfig
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from dragoman.models.heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.nn.sparse import LinformerConfig
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 

@@ -20,8 +20,7 @@ from dragoman.inference.batching import InputWarning
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_only
-from dragoman.models.model_with_head import DecoderOnlyBackbone, ModelWithHead
-from dragoman.models.task_heads import Head
+from dragoman.models.heads import DecoderOnlyBackbone, Head, ModelWithHead
 from dragoman.tasks.base import (
     RunFiles,
     TaskDescription,

@@ -15,7 +15,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.squad import span_scores
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.models.task_heads import Head, build_span_head
+from dragoman.models.heads import Head, build_span_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import QuestionAnsweringConfig
 from dragoman.tasks.heads import Encoder

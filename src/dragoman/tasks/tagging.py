@@ -15,7 +15,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification import classification_scores
 from dragoman.inference.tagger import Tagger
-from dragoman.models.task_heads import Head, build_token_head
+from dragoman.models.heads import Head, build_token_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import TaggingConfig
 from dragoman.tasks.heads import Encoder

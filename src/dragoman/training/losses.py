@@ -16,8 +16,7 @@ from dragoman.data.batching.token_batches import Batch
 from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
-from dragoman.models.task_heads import SpanLogits, answer_mask
-from dragoman.shapes import Lengths
+from dragoman.models.heads import SpanLogits, answer_mask
 from dragoman.training.chunked_loss import (
     Loss,
     OutputProjection,
@@ -28,7 +27,7 @@ from dragoman.training.distillation import DistillationConfig, distillation_loss
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.r_drop import RDropConfig, r_drop_loss
 from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
-from dragoman.typing import Bool, Float, Int
+from dragoman.typing import Bool, Float, Int, Lengths
 
 Tokens = Int[Tensor, "batch places"]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dragoman.config import Config
 from dragoman.errors import RunError
 from dragoman.models.weights import place_like
-from dragoman.nn.embedding_tables import lookup_parameters
+from dragoman.nn.embedding import lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.muon import MuonWithAdamW, hidden_matrices
 

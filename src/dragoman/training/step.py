@@ -20,12 +20,11 @@ from dragoman.errors import ConfigError
 from dragoman.models.protocols import SupportsTrees
 from dragoman.models.source_trees import with_trees
 from dragoman.nn.dropout import dropout_keys
-from dragoman.shapes import Lengths, SourceIds, TargetIds
 from dragoman.training.chunked_loss import Loss, OutputProjection
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, gather_tensors
 from dragoman.training.optimizers import Optimizer
 from dragoman.training.precision import Precision, autocast, bfloat16_linear_layers
-from dragoman.typing import Float, Int
+from dragoman.typing import Float, Int, Lengths, SourceIds, TargetIds
 
 CompileMode = Literal["cuda_graphs"] | bool
 """Whether `torch.compile` compiles the model, and whether CUDA graphs replay its kernels."""

@@ -12,7 +12,7 @@ from dragoman.decoding.torch_stepper import TorchStepper
 from dragoman.errors import DataError
 from dragoman.interpret import record
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, NoPositionsConfig
-from dragoman.models.model_with_head import DecoderOnlyBackbone
+from dragoman.models.heads import DecoderOnlyBackbone
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 

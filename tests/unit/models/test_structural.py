@@ -11,7 +11,7 @@ from dragoman.models.protocols import EncoderDecoder, SupportsTrees
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.models.source_trees import WithTrees, with_trees
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.random_models import random_transformer
 
@@ -19,7 +19,7 @@ SMALL = {"d_model": 12, "num_heads": 3, "d_ff": 19, "encoder_layers": 2, "decode
 VOCABULARIES = {"source_vocabulary": 17, "target_vocabulary": 17}
 BOTH, ABSOLUTE, RELATIVE = ({}, {"relative": False}, {"absolute": False})
 SOURCE, LENGTHS = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([4, 2])
-TREES = Structure(torch.tensor([[1, 1, 2, 0], [1, 0, 0, 0]]), torch.tensor([[0, 2, 0], [0, 0, 0]]))
+TREES = SourceFeatures(torch.tensor([[1, 1, 2, 0], [1, 0, 0, 0]]), torch.tensor([[0, 2, 0], [0, 0, 0]]))
 
 
 def structural(**positions) -> EncoderDecoderConfig:
@@ -109,7 +109,7 @@ def test_each_form_learns_and_looks_at_the_trees(form):
     names = [name for name, parameter in model.named_parameters() if "tree" in name or "depth" in name]
     assert len(names) == {"": 4, "relative": 2, "absolute": 2}["".join(form)]
     assert all(dict(model.named_parameters())[name].grad.abs().sum() > 0 for name in names)
-    turned = Structure(TREES.words, torch.tensor([[0, 0, 1], [0, 0, 0]]))
+    turned = SourceFeatures(TREES.words, torch.tensor([[0, 0, 1], [0, 0, 0]]))
     changed = (model(SOURCE, LENGTHS, target, turned) != logits).flatten(1).any(dim=1)
     assert changed.tolist() == [True, False]
 

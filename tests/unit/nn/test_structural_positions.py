@@ -16,7 +16,7 @@ from dragoman.nn.positions.tree import (
     token_relations,
     tree_relations,
 )
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 from tests.trees import Heads, depth, forests, path_to_root, relation
 
 some_forests = st.lists(forests(most=11), min_size=1, max_size=3)
@@ -77,7 +77,7 @@ def test_a_word_hangs_as_deep_as_there_are_words(words: int) -> None:
 
 
 def test_the_tokens_of_a_word_stand_where_it_stands():
-    structure = Structure(words=torch.tensor([[1, 1, 2, 0, 0]]), heads=torch.tensor([[0, 2, 0]]))
+    structure = SourceFeatures(words=torch.tensor([[1, 1, 2, 0, 0]]), heads=torch.tensor([[0, 2, 0]]))
     assert token_depths(structure).tolist() == [[2, 2, 1, 0, 0]]
     assert token_relations(structure)[0].tolist() == [
         [0, 0, -1, -2, -2],

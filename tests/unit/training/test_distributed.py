@@ -16,7 +16,7 @@ import torch
 from dragoman.data.batching.token_batches import collate
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.errors import ConfigError
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.fsdp import enable_gradient_checkpointing
 from tests.worker_training import FIRST, Options, as_json, train_run
@@ -176,7 +176,7 @@ def test_a_worker_without_a_row_computes_one_that_does_not_count(tmp_path):
 
 def test_trees_are_shared_with_their_rows(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
-    trees = Structure(words=batch.source, heads=torch.arange(12).view(3, 4))
+    trees = SourceFeatures(words=batch.source, heads=torch.arange(12).view(3, 4))
     part, _ = WorkerGroup(1, 2).own_part(replace(batch, source_features=trees))
     assert part.source_features is not None
     assert part.source_features.heads.tolist() == [[4, 5, 6, 7]]

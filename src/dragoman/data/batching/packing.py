@@ -19,8 +19,7 @@ from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
 from dragoman.data.datasets.parallel import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from dragoman.shapes import Lengths
-from dragoman.typing import Bool, Int
+from dragoman.typing import Bool, Int, Lengths
 
 Tokens = Int[Tensor, "batch places"]
 Windows = NDArray[np.int64]

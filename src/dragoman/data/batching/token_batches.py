@@ -15,7 +15,7 @@ from dragoman.data.datasets.parallel import RaggedArray, TokenStore
 from dragoman.data.datasets.trees import SourceTrees
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
-from dragoman.shapes import Lengths, SourceIds, Structure, TargetIds
+from dragoman.typing import Lengths, SourceFeatures, SourceIds, TargetIds
 
 LengthArray = NDArray[np.int32]
 
@@ -40,7 +40,7 @@ class Batch:
     """Predicted ids of each target, END included."""
     rows: Rows
     """The index of each example in its store."""
-    source_features: Structure | None = None
+    source_features: SourceFeatures | None = None
     """The dependency trees of the sources, where they are given."""
 
     def __len__(self) -> int:

@@ -22,8 +22,7 @@ from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_label
 from dragoman.data.splits import SplitKeys, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
-from dragoman.shapes import Lengths
-from dragoman.typing import Int
+from dragoman.typing import Int, Lengths
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """From texts to ids, such as `Side.encode_batch`."""

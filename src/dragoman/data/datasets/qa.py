@@ -25,8 +25,7 @@ from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import SplitKeys, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, PAD, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
-from dragoman.shapes import Lengths
-from dragoman.typing import Int
+from dragoman.typing import Int, Lengths
 
 NUM_SPECIAL = 3
 """BEGIN, and END after the question and after the context."""

@@ -23,8 +23,7 @@ from dragoman.data.datasets.parallel import RaggedArray
 from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged
 from dragoman.data.splits import SplitKeys, Splits, read_splits
 from dragoman.data.tokenizers import PAD, UNK, LanguageTokenizer
-from dragoman.shapes import Lengths
-from dragoman.typing import Int
+from dragoman.typing import Int, Lengths
 
 IGNORED_LABEL = -1
 

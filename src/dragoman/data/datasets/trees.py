@@ -23,7 +23,7 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.vocabulary import WordModel
 from dragoman.errors import DataError
-from dragoman.shapes import Structure
+from dragoman.typing import SourceFeatures
 
 _VERSION = 1
 Rows = NDArray[np.int64]
@@ -87,7 +87,7 @@ class SourceTrees:
         """The heads of the words of a text."""
         return tuple(self._trees.heads.row(self._texts.line(text) - 1).tolist())
 
-    def features(self, texts: Rows, source: Rows, lengths: Rows) -> Structure:
+    def features(self, texts: Rows, source: Rows, lengths: Rows) -> SourceFeatures:
         """The trees of some texts, whose padded ids and lengths are given, END included."""
         rows = self._texts.origins[texts] - 1
         counts = self._trees.heads.lengths[rows].astype(np.int64)
@@ -111,7 +111,7 @@ def word_start_mask(side: LanguageTokenizer) -> Starts:
     return np.array([piece.startswith(SPACE) for piece in pieces])
 
 
-def tree_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> Structure:
+def tree_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> SourceFeatures:
     """The trees of some texts, whose ids are given without END."""
     lengths = np.array([len(row) + 1 for row in ids], dtype=np.int64)
     counts = np.array([len(heads) for heads in trees], dtype=np.int64)
@@ -142,9 +142,9 @@ def split_tree(heads: Heads, text: str, pieces: Sequence[str]) -> list[Heads]:
     return trees
 
 
-def _structure(source: Rows, lengths: Rows, heads: Rows, counts: Rows, starts: Starts) -> Structure:
+def _structure(source: Rows, lengths: Rows, heads: Rows, counts: Rows, starts: Starts) -> SourceFeatures:
     """Tokens belong to the word that began last; END and padding to none."""
     words = np.cumsum(starts[source], axis=1)
     words[np.arange(source.shape[1]) >= lengths[:, None] - 1] = 0
     assert (words.max(axis=1) == counts).all(), "the tokens are those of the words that the tree is about"
-    return Structure(torch.from_numpy(words), torch.from_numpy(heads))
+    return SourceFeatures(torch.from_numpy(words), torch.from_numpy(heads))

@@ -16,8 +16,8 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.models.protocols import TopK, non_finite_logits_error
 from dragoman.models.quantization import ComputeType
-from dragoman.models.search_protocols import TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.typing import Float, Int
 

@@ -13,10 +13,9 @@ from dragoman.decoding import score_stepwise
 from dragoman.inference.backends.cpu_backend import CpuModel
 from dragoman.inference.backends.protocol import Ids
 from dragoman.inference.backends.torch_backend import inference_mode
+from dragoman.models.protocols import Backend
 from dragoman.models.quantization import ComputeType
-from dragoman.models.search_protocols import Backend
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits
-from dragoman.typing import Float, Int
+from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits
 
 
 @final

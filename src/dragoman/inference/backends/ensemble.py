@@ -13,8 +13,7 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.inference.backends.cpu_backend import LogitsBackend, log_normalizers, score_by_logits
 from dragoman.inference.backends.protocol import Ids, Shortlists
-from dragoman.models.ensemble_state import EnsembleMemory, EnsembleState
-from dragoman.models.search_protocols import TopK, non_finite_logits_error
+from dragoman.models.protocols import EnsembleMemory, EnsembleState, TopK, non_finite_logits_error
 from dragoman.typing import Float, Int
 
 SENTENCES_PER_BLOCK = 16

@@ -9,7 +9,7 @@ import numpy as np
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.models.search_protocols import Backend, M, S
+from dragoman.models.protocols import Backend, M, S
 from dragoman.typing import Int
 
 Ids = Sequence[int]

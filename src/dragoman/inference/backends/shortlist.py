@@ -11,7 +11,7 @@ from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.inference.backends.protocol import Ids, Seq2SeqBackend, Shortlists
-from dragoman.models.search_protocols import TopK
+from dragoman.models.protocols import TopK
 from dragoman.typing import Int
 
 

@@ -18,8 +18,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import score_outputs, score_tokens
 from dragoman.decoding.torch_stepper import DeviceMemory, DeviceState, TorchStepper
 from dragoman.inference.backends.protocol import Ids, Shortlists
-from dragoman.models.protocols import DecoderOnly, EncoderDecoder, PromptDecoder, SupportsTrees
-from dragoman.models.search_protocols import Backend, TopK
+from dragoman.models.protocols import Backend, DecoderOnly, EncoderDecoder, PromptDecoder, SupportsTrees, TopK
 from dragoman.models.source_trees import with_trees
 from dragoman.models.special_symbols import EOS, PAD
 from dragoman.typing import Bool, Float, Int

@@ -18,8 +18,7 @@ from dragoman.nn.recurrent.attention import AttentionMemory
 from dragoman.nn.recurrent.cells import LayerStates, concat_states, map_states
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder
 from dragoman.nn.recurrent.encoder import RecurrentEncoder
-from dragoman.shapes import BeamTokens, Lengths, SourceIds, StepLogits, TargetIds
-from dragoman.typing import Float, Int
+from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits, TargetIds
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class RecurrentState:
 
 @final
 class RecurrentEncoderDecoder(nn.Module):
-    """Implements `models.interfaces.Seq2Seq`."""
+    """Implements `EncoderDecoder`."""
 
     max_length: int | None = None
     """Sequences have no end: nothing counts places."""

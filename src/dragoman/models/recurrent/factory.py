@@ -6,7 +6,7 @@ from torch import nn
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.models.tied_embeddings import build_tied_embeddings
+from dragoman.models.weights import build_tied_embeddings
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.recurrent.attention import SourceAttention
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.scores import MappedQueries
-from dragoman.shapes import Structure
-from dragoman.typing import Bool, Float, Int
+from dragoman.typing import Bool, Float, Int, SourceFeatures
 
 Heads = Int[Tensor, "rows words"]
 """Head of each word; the head of word 0 is 0."""
@@ -57,12 +56,12 @@ def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
     return torch.where(above | above.transpose(1, 2), other - own, side * (own + other))
 
 
-def token_depths(structure: Structure) -> Int[Tensor, "rows places"]:
+def token_depths(structure: SourceFeatures) -> Int[Tensor, "rows places"]:
     """Depth of each token's word."""
     return depths(structure.heads).gather(1, structure.words)
 
 
-def token_relations(structure: Structure) -> Int[Tensor, "rows places places"]:
+def token_relations(structure: SourceFeatures) -> Int[Tensor, "rows places places"]:
     """Relation of the words of each pair of tokens."""
     row = torch.arange(len(structure.words), device=structure.words.device)[:, None, None]
     return tree_relations(structure.heads)[row, structure.words[:, :, None], structure.words[:, None, :]]

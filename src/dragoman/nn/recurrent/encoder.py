@@ -22,8 +22,7 @@ from dragoman.nn.recurrent.cells import (
     cell_step,
     project_input,
 )
-from dragoman.shapes import Lengths
-from dragoman.typing import Float
+from dragoman.typing import Float, Lengths
 
 Inputs = Float[Tensor, "batch source input_size"]
 States = Float[Tensor, "batch source size"]

@@ -1,1 +1,0 @@
-"""The Transformer of Vaswani et al. (2017) and its variants."""
