@@ -33,7 +33,7 @@ from dragoman.inference import Translator
 from dragoman.interpret.attention_heads import Gates, ablation, heads_by_kind
 from dragoman.interpret.head_pruning import ROLES
 from dragoman.interpret.plots import plot_by_head
-from dragoman.profiling.model_cost import count_parameters
+from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
 

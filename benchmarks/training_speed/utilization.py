@@ -26,8 +26,8 @@ import torch
 from benchmarks.collect_runs import update_results
 from benchmarks.training_speed.train_with_dragoman import stop_after
 from benchmarks.training_speed.training_speed import processor_name
-from dragoman.profiling.estimate import blueprint, training_flops
-from dragoman.profiling.machine import operations_per_second
+from dragoman.profiling.estimate import build_meta_model, training_flops
+from dragoman.profiling.machine import peak_flops
 from dragoman.runs.folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -39,7 +39,7 @@ FORMATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 def main() -> None:
     arguments = parse_arguments()
     device = torch.device(arguments.device)
-    peak = operations_per_second(device, FORMATS[arguments.precision])
+    peak = peak_flops(device, FORMATS[arguments.precision])
     print(f"peak of products: {peak / 1e12:.2f} TFLOP/s", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         speed, operations = measure_training(arguments, Path(folder))
@@ -98,7 +98,9 @@ def measure_training(arguments: argparse.Namespace, folder: Path) -> tuple[float
     stop_after(command, dict(os.environ), steps=arguments.steps)
     reports = [event["tokens_per_second"] for event in read_events(run) if "tokens_per_second" in event]
     opened = RunFolder(run)
-    return statistics.median(reports[len(reports) // 3 :]), training_flops(blueprint(opened.read_config(), opened))
+    return statistics.median(reports[len(reports) // 3 :]), training_flops(
+        build_meta_model(opened.read_config(), opened)
+    )
 
 
 def write_random_texts(path: Path, words: list[str], *, pairs: int, generator: random.Random) -> None:

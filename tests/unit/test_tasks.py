@@ -12,8 +12,7 @@ from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.models.weights import load_tensors
-from dragoman.profiling.estimate import estimate
-from dragoman.profiling.model_cost import count_parameters, take_inventory
+from dragoman.profiling.estimate import count_parameters, estimate_training, model_cost
 from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
@@ -119,7 +118,7 @@ def test_what_it_costs_is_known(place, tmp_path, name):
     folder = RunFolder(place / name)
     task = build_task(folder.read_config())
     network = task.build_model(folder, device=CPU).eval()
-    inventory = take_inventory(network)
+    inventory = model_cost(network)
     assert inventory.parameters == count_parameters(network)
     assert sum(tensor.numel() for tensor in load_tensors(folder.weights).values()) == inventory.parameters
     facts = summarize_run(folder.path)
@@ -127,7 +126,7 @@ def test_what_it_costs_is_known(place, tmp_path, name):
     assert facts.gflops_per_token > 0
     assert facts.tokens_per_second > 0
     materials = task.prepare_data(folder, report=lambda _: None)
-    assert estimate(folder.read_config(), folder, materials, device=CPU) > 0
+    assert estimate_training(folder.read_config(), folder, materials, device=CPU) > 0
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 9 updates

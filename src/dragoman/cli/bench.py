@@ -39,15 +39,23 @@ def bench(
     memory bandwidth and peak arithmetic reached.
     """
     from dragoman.errors import ConfigError
-    from dragoman.profiling.bench import Wanted
+    from dragoman.profiling.bench import BenchConfig
     from dragoman.profiling.bench import bench as measure
+    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.load import load
 
     if source is not None and source_tokens is not None:
-        raise ConfigError("--source-tokens has no effect with --source, whose texts are as long as they are")
-    given: dict[str, Any] = {"batches": batch, "beams": beam, "source_tokens": source_tokens, "lines": _lines(source)}
+        raise ConfigError("--source-tokens has no effect with --source. Leave it out.")
+    given: dict[str, Any] = {
+        "batch_sizes": batch,
+        "beam_sizes": beam,
+        "source_tokens": source_tokens,
+        "texts": _read_texts(source),
+    }
     asked = {name: value for name, value in given.items() if value is not None}
     fixed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
-    found = measure(run, Wanted(tokens=tokens, rounds=rounds, **fixed), device=device, compute=compute.value)
+    config = BenchConfig(tokens=tokens, rounds=rounds, **fixed)
+    found = measure(RunFolder(run), config, load=load, device=device, compute_type=compute.value)
     if json:
         from json import dumps
 
@@ -56,7 +64,7 @@ def bench(
         _print(found)
 
 
-def _lines(source: str | None) -> list[str] | None:
+def _read_texts(source: str | None) -> list[str] | None:
     if source is None:
         return None
     from dragoman.cli import streams
@@ -70,19 +78,19 @@ def _print(found: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(found['run'])}[/bold], {found['compute']}: {found['computed_by']}", soft_wrap=True)
+    console.print(f"[bold]{escape(found['run'])}[/bold], {found['compute_type']}: {found['backend']}", soft_wrap=True)
     process, peak = found["process"], found["process"]["peak_bytes"]
-    memory = "" if peak is None else f", at most {peak / 2**20:.0f} MiB of memory"
+    memory = "" if peak is None else f", peak memory {peak / 2**20:.0f} MiB"
     console.print(
-        f"loaded in {found['load_seconds']:.2f} s; one token by the command: {process['seconds']:.2f} s{memory}"
+        f"loaded in {found['load_seconds']:.2f} s; command that generates one token: {process['seconds']:.2f} s{memory}"
     )
     table = Table(box=None, pad_edge=False)
     for name in ("batch", "beam", "first ms", "next ms", "sentences/s", "tokens/s", "MB/token", "Mop/token"):
         table.add_column(name, justify="right")
-    for row in found["work"]:
+    for row in found["results"]:
         table.add_row(
-            str(row["batch"]),
-            str(row["beam"]),
+            str(row["batch_size"]),
+            str(row["beam_size"]),
             f"{row['first_token_ms']:.2f}",
             f"{row['token_ms']:.2f}",
             f"{row['sentences_per_second']:,.1f}",
@@ -97,13 +105,13 @@ def _print(found: dict[str, Any]) -> None:
 def _print_roofline(console: Any, found: dict[str, Any]) -> None:
     machine = found["machine"]
     console.print(
-        f"roofline: memory {machine['bytes_per_second'] / 1e9:.1f} GB/s, products "
-        f"{machine['operations_per_second'] / 1e9:,.0f} Gop/s in {found['compute']}",
+        f"roofline: memory {machine['bytes_per_second'] / 1e9:.1f} GB/s, arithmetic "
+        f"{machine['operations_per_second'] / 1e9:,.0f} Gop/s in {found['compute_type']}",
         soft_wrap=True,
     )
-    for row in found["work"]:
+    for row in found["results"]:
         console.print(
-            f"  batch {row['batch']}, beam {row['beam']}: {100 * row['bandwidth_share']:.1f} % of the bandwidth, "
-            f"{100 * row['product_share']:.1f} % of the products; {row['bound']} would be the limit",
+            f"  batch {row['batch_size']}, beam {row['beam_size']}: "
+            f"{100 * row['bandwidth_fraction']:.1f} % of the bandwidth, {100 * row['compute_fraction']:.1f} % of the arithmetic; bound by {row['bound']}",
             soft_wrap=True,
         )

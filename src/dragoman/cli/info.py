@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dragoman.profiling.model_cost import Inventory
+    from dragoman.profiling.estimate import ModelCost
     from dragoman.runs.folder import RunFolder
 
 
@@ -26,7 +26,7 @@ def info(
     """
     import torch
 
-    from dragoman.profiling.model_cost import take_inventory
+    from dragoman.profiling.estimate import model_cost
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.model_card import describe_model
     from dragoman.tasks.factory import build_task
@@ -35,7 +35,7 @@ def info(
     experiment = folder.read_config()
     tokenizer = folder.read_tokenizer()
     task = build_task(experiment)
-    inventory = take_inventory(task.build_model(folder, device=torch.device("cpu")).eval())
+    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
     facts = {
         "run": run.name,
         "task": experiment.task,
@@ -43,24 +43,24 @@ def info(
         "trained": folder.weights.exists(),
         "model": experiment.model.model_dump(mode="json"),
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
-        "parameters": {**inventory.parts, "total": inventory.parameters},
-        "flops_per_token": dict(inventory.flops),
-        "bytes": {"weights": _size(folder, inventory), "cache_per_token": inventory.cache_bytes},
+        "parameters": {**cost.parts, "total": cost.parameters},
+        "flops_per_token": dict(cost.flops),
+        "bytes": {"weights": _size(folder, cost), "cache_per_token": cost.cache_bytes},
         "result": folder.read_scores(),
     }
     if as_json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
         heading = f"{task.description.noun}: {describe_model(experiment.model)}"
-        _print(facts, inventory, heading=heading, counted=task.description.loss_unit)
+        _print(facts, cost, heading=heading, counted=task.description.loss_unit)
 
 
-def _size(folder: RunFolder, inventory: Inventory) -> int:
+def _size(folder: RunFolder, cost: ModelCost) -> int:
     """Number format of the stored weights."""
-    return folder.weights.stat().st_size if folder.read_export() else inventory.weight_bytes
+    return folder.weights.stat().st_size if folder.read_export() else cost.weight_bytes
 
 
-def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted: str) -> None:
+def _print(facts: dict[str, Any], cost: ModelCost, *, heading: str, counted: str) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -73,13 +73,13 @@ def _print(facts: dict[str, Any], inventory: Inventory, *, heading: str, counted
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
-    for name, count in inventory.parts.items():
+    for name, count in cost.parts.items():
         table.add_row(f"  {name}", f"{count:,}" if count else "shared")
-    table.add_row("parameters", f"{inventory.parameters:,}")
+    table.add_row("parameters", f"{cost.parameters:,}")
     table.add_row("weights", f"{facts['bytes']['weights'] / 2**20:.1f} MiB in {facts['compute']}")
-    if inventory.cache_bytes:
-        table.add_row("cache", f"{inventory.cache_bytes / 1024:.1f} KiB a generated token and hypothesis")
-    for number, (name, flops) in enumerate(inventory.flops.items()):
+    if cost.cache_bytes:
+        table.add_row("cache", f"{cost.cache_bytes / 1024:.1f} KiB a generated token and hypothesis")
+    for number, (name, flops) in enumerate(cost.flops.items()):
         what = "token that is read" if name == "encode" else "generated token and hypothesis"
         table.add_row("" if number else "cost", f"{flops / 1e6:.2f} MFLOP a {what}")
     console.print(table)

@@ -57,14 +57,13 @@ def plan(
     """
     from dragoman.cli.train import settings_of
     from dragoman.cli.training_display import status
-    from dragoman.profiling.memory import size_of
-    from dragoman.profiling.plan import to_tree
+    from dragoman.profiling.memory import parse_bytes
     from dragoman.runs.batch_tokens import plan_training
     from dragoman.runs.config import read_settings
     from dragoman.runs.environment import choose_device, describe_device
     from dragoman.runs.train import corpus_settings, resolve_experiment
 
-    available = None if memory is None else size_of(memory)
+    available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
     corpora = corpus_settings(
         source=source,
@@ -90,7 +89,7 @@ def plan(
     if json:
         from json import dumps
 
-        print(dumps({"device": describe_device(chosen), **to_tree(found)}, indent=2))
+        print(dumps({"device": describe_device(chosen), **found.to_dict()}, indent=2))
     else:
         _print(found, device=describe_device(chosen))
 
@@ -99,34 +98,34 @@ def _print(found: Plan, *, device: str) -> None:
     from rich.console import Console
 
     from dragoman.cli.training_display import minutes
-    from dragoman.profiling.memory import shown
+    from dragoman.profiling.memory import format_bytes
 
     console = Console(highlight=False)
     many = f" × {found.devices}" if found.devices > 1 else ""
     workers = f", {found.workers} workers" if found.workers > 1 else ""
-    console.print(f"{device}{many}{workers}; {found.sizes}; {found.parameters:,} parameters", soft_wrap=True)
+    console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters", soft_wrap=True)
     _print_table(
         console,
         "memory",
-        {name.replace("_", " "): shown(value) for name, value in vars(found.memory).items() if value},
+        {name.replace("_", " "): format_bytes(value) for name, value in vars(found.memory).items() if value},
     )
-    names = ("start", "updates", "validations", "checkpoints", "choice", "scores", "total")
+    names = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
     _print_table(console, "time", {name: minutes(getattr(found.time, name)) for name in names})
     console.print(
-        f"token budget: {found.budget:,}; {found.fitting:,} fit into {shown(found.available)}"
-        + ("" if found.fits else "[bold]: what is asked for does not[/bold]"),
+        f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
+        + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]"),
         soft_wrap=True,
     )
-    each, epoch = found.flops / max(1.0, found.tokens), found.updates_per_epoch
+    each, epoch = found.flops / max(1.0, found.tokens), found.steps_per_epoch
     in_one = f"{epoch:,.0f}" if epoch >= 10 else f"{epoch:.1f}"
     console.print(
-        f"{found.updates:,} updates, {in_one} an epoch; {found.tokens / 1e6:,.1f} million predictions; "
-        f"{found.flops / 1e15:,.2f} PFLOP, {each / 1e6:,.1f} MFLOP a prediction; "
-        f"{100 * found.utilisation:.0f} % of what large products in float32 reach here",
+        f"{found.steps:,} steps, {in_one} per epoch; {found.tokens / 1e6:,.1f} million predictions; "
+        f"{found.flops / 1e15:,.2f} PFLOP, {each / 1e6:,.1f} MFLOP per prediction; "
+        f"{100 * found.utilization:.0f} % of the speed of large float32 matrix products",
         soft_wrap=True,
     )
     if found.devices > 1:
-        console.print("note: each device is one like this; what they tell each other is not counted", soft_wrap=True)
+        console.print("note: the devices are like this one; communication between them is not counted", soft_wrap=True)
     if found.cost is not None:
         console.print(f"cost: {found.cost:,.2f}")
 

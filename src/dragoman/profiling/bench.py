@@ -1,37 +1,35 @@
-"""How fast a run writes on this machine, and what that is of what the machine does at most."""
+"""Benchmark of decoding: latency and throughput of a run, and its roofline (Williams et al., 2009)."""
 
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from dragoman.config import parse
-from dragoman.decoding import DecodingConfig
+from dragoman.decoding import DecodingConfig, build_search
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Generator, Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuModel
 from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
 from dragoman.models.protocols import Backend
 from dragoman.models.quantization import ComputeType
-from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.profiling.decoding_time import Costs, Decoding, Machine, roofline, timed
-from dragoman.profiling.machine import bytes_per_second, operations_per_second, operations_per_second_of_the_core
-from dragoman.profiling.model_cost import FLOAT32, take_inventory
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import RequestedComputeType, load
+from dragoman.models.special_symbols import BOS
+from dragoman.profiling.estimate import FLOAT32_BYTES, model_cost
+from dragoman.profiling.machine import memory_bandwidth, peak_cpu_backend_ops, peak_flops
+from dragoman.tasks.base import RunFiles
 from dragoman.tasks.factory import build_task
 from dragoman.typing import Int
 
-NUMBER_BYTES: dict[ComputeType, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+BYTES_PER_NUMBER: dict[ComputeType, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+FIRST_WORD_ID = 4
 _LAUNCHER = """
 import os, subprocess, sys, time
 began = time.perf_counter()
@@ -44,266 +42,310 @@ else:
 print(time.perf_counter() - began, peak)
 sys.exit(code)
 """
-"""Starts a command and prints its seconds and bytes; a process begins with the memory of the one that starts it, which
-is why that is a small one."""
+"""Program that starts a command and prints its seconds and peak memory. A process starts with the peak memory of its
+parent, and this parent is small."""
 Ids = list[int]
+Model = Translator | Generator
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is timed: every batch with every beam, on lines that are given or on made-up ones."""
+class BenchConfig:
+    """Batches to measure: every batch size with every beam size."""
 
-    batches: tuple[int, ...] = (1, 8, 64)
-    beams: tuple[int, ...] = (1, 4)
+    batch_sizes: tuple[int, ...] = (1, 8, 64)
+    beam_sizes: tuple[int, ...] = (1, 4)
     tokens: int = 32
-    """Of each output: exactly so many of made-up lines, at most so many of given ones."""
+    """Tokens of each output: exactly, for random sources; at most, for given texts."""
     source_tokens: int = 24
-    """Of each made-up line."""
+    """Tokens of each random source."""
     rounds: int = 3
-    lines: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
 
 
-class Row(NamedTuple):
-    """The times of a batch and a beam, and the roofline of its steps."""
+class BenchResult(NamedTuple):
+    """Times of one batch size and beam size, and the fractions of the machine's peaks."""
 
-    batch: int
-    beam: int
+    batch_size: int
+    beam_size: int
     first_token_ms: float
     token_ms: float
-    """The median of the steps after the first."""
+    """Median of the steps after the first."""
     sentences_per_second: float
     tokens_per_second: float
     megabytes_per_token: float
     megaoperations_per_token: float
-    bandwidth_share: float
-    product_share: float
-    roofline_share: float
+    bandwidth_fraction: float
+    compute_fraction: float
+    roofline_fraction: float
     bound: str
 
 
-class Subject(Protocol):
-    """A run, loaded, as it is timed."""
+class DecodingStep(NamedTuple):
+    """Time of one step of decoding."""
 
-    device: Any
-
-    def in_use(self) -> AbstractContextManager[None]: ...
-
-    def ids(self, lines: Sequence[str]) -> list[Ids]: ...
-
-    def made_up(self, count: int, length: int) -> list[Ids]:
-        """Rows of any tokens but symbols."""
-        ...
-
-    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]: ...
-
-    def first(self, rows: Sequence[Ids]) -> Int[np.ndarray, " batch"] | None: ...
-
-    def require_room(self, places: int, tokens: int) -> None:
-        """Raises ConfigError where outputs of so many tokens after so many places are too long for the network."""
-        ...
+    sentences: int
+    seconds: float
 
 
-class TimedTranslator:
-    """Implements `Subject` for a translator."""
+@dataclass(frozen=True)
+class DecodingTimes:
+    """Seconds of encoding a batch and of each step."""
 
-    def __init__(self, translator: Translator) -> None:
-        self.network = translator.backend
-        self.device = translator.backend.device
-        self.in_use, self._side = translator.backend.inference_mode, translator.tokenizer.source
+    encoding: float
+    steps: tuple[DecodingStep, ...]
 
-    def ids(self, lines: Sequence[str]) -> list[Ids]:
-        return [list(ids) for ids in self._side.encode_batch(list(lines))]
+    @property
+    def seconds(self) -> float:
+        return self.encoding + self.step_seconds
 
-    def made_up(self, count: int, length: int) -> list[Ids]:
-        return _any_tokens(count, length, vocabulary=len(self._side))
+    @property
+    def step_seconds(self) -> float:
+        return sum(step.seconds for step in self.steps)
 
-    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
-        return self.network, self.network.encode(rows)
-
-    def first(self, rows: Sequence[Ids]) -> None:  # noqa: ARG002  # outputs begin with the begin symbol
-        return None
-
-    def require_room(self, places: int, tokens: int) -> None:
-        longest = self.network.max_length
-        if longest is not None and max(places, tokens) + 1 > longest:
-            raise ConfigError(f"{max(places, tokens)} tokens: this network knows {longest - 1} places; ask for fewer")
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of all outputs, end symbols included, without those of discarded hypotheses."""
+        return sum(step.sentences for step in self.steps)
 
 
-class TimedGenerator:
-    """Implements `Subject` for a generator."""
+@dataclass(frozen=True)
+class StepCost:
+    """Memory traffic and operations of a step."""
 
-    def __init__(self, generator: Generator) -> None:
-        self.network = generator.backend
-        self.device = generator.device
-        self.in_use = generator.backend.inference_mode
-        self._side, self._pairs, self._context = generator.tokenizer.source, generator.pairs, generator.context
-
-    def ids(self, lines: Sequence[str]) -> list[Ids]:
-        begin = [SpecialSymbols().bos]
-        rows = self._side.encode_batch(list(lines))
-        return [[*ids, *begin] if self._pairs else [*begin, *ids] for ids in rows]
-
-    def made_up(self, count: int, length: int) -> list[Ids]:
-        return _any_tokens(count, length, vocabulary=len(self._side))
-
-    def read(self, rows: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
-        return self.network.encode_prompts(rows)
-
-    def first(self, rows: Sequence[Ids]) -> Int[np.ndarray, " batch"]:
-        return np.array([row[-1] for row in rows])
-
-    def require_room(self, places: int, tokens: int) -> None:
-        if places + tokens > self._context:
-            raise ConfigError(
-                f"{places} tokens of a prompt and {tokens} of an output are more than the context of {self._context}; "
-                "ask for fewer"
-            )
+    weight_bytes: int
+    """Read once per step, for any number of hypotheses."""
+    bytes_per_position: int
+    """Keys and values of an attended position."""
+    operations: int
+    """Per hypothesis, without attention."""
 
 
-def bench(run: Path, wanted: Wanted, *, device: str | None, compute: RequestedComputeType) -> dict[str, Any]:
-    """All that is measured, as a tree for JSON. Raises ConfigError, DataError and RunError on what cannot be."""
+@dataclass(frozen=True)
+class MachinePeak:
+    """Peak memory bandwidth in bytes, and peak arithmetic in operations, per second."""
+
+    bandwidth: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Memory traffic and operations of decoding, as fractions of the machine's peaks."""
+
+    bytes_per_token: float
+    operations_per_token: float
+    bandwidth_fraction: float
+    compute_fraction: float
+
+    @property
+    def fraction(self) -> float:
+        """Return the fraction of the speed that the scarcer resource allows."""
+        return max(self.bandwidth_fraction, self.compute_fraction)
+
+    @property
+    def bound(self) -> str:
+        return "memory" if self.bandwidth_fraction >= self.compute_fraction else "compute"
+
+
+def bench(
+    folder: RunFiles, config: BenchConfig, *, load: Callable[..., Any], device: str | None, compute_type: Any
+) -> dict[str, Any]:
+    """Measure the decoding speed of a run; return the results for JSON.
+
+    `load` is `dragoman.load`. Raises ConfigError, DataError or RunError if the run or the texts cannot be measured.
+    """
     began = time.perf_counter()
-    loaded = load(run, device=device, compute_type=compute)
+    loaded = load(folder.path, device=device, compute_type=compute_type)
     load_seconds = time.perf_counter() - began
-    subject = _subject(loaded, run)
-    inputs = {batch: _rows(subject, wanted, batch) for batch in wanted.batches}
-    core = _core(loaded)
-    precision: ComputeType = "float32" if core is None else core.compute_type
-    costs, machine = _costs(run, precision, on_core=core is not None), _machine(subject, core)
-    rows = [_row(subject, wanted, inputs[batch], costs, machine, beam) for beam in wanted.beams for batch in inputs]
-    seconds, peak = whole_process(run, subject, device=device, compute=compute)
+    model = _check_model(loaded, folder)
+    sources = {batch_size: _sources(model, config, batch_size) for batch_size in config.batch_sizes}
+    cpu_model = model.model.model if isinstance(model.model, CpuBackend | CpuDecoderOnlyBackend) else None
+    precision: ComputeType = "float32" if cpu_model is None else cpu_model.compute_type
+    cost = _step_cost(folder, precision, on_cpu_backend=cpu_model is not None)
+    operations = peak_flops(torch.device(model.device)) if cpu_model is None else peak_cpu_backend_ops(precision)
+    peak = MachinePeak(memory_bandwidth(torch.device(model.device)), operations)
+    results = [
+        _measure(model, config, sources[batch_size], cost, peak, beam_size)
+        for beam_size in config.beam_sizes
+        for batch_size in sources
+    ]
+    seconds, peak_bytes = measure_command(folder.path, model, device=device, compute_type=compute_type)
     return {
-        "run": str(run),
-        "computed_by": _computed_by(subject, core),
-        "compute": precision,
+        "run": str(folder.path),
+        "backend": _describe_backend(model, cpu_model),
+        "compute_type": precision,
         "load_seconds": load_seconds,
-        "process": {"seconds": seconds, "peak_bytes": peak},
-        "machine": {"bytes_per_second": machine.bytes, "operations_per_second": machine.operations},
-        "costs": asdict(costs),
-        "input": "given lines" if wanted.lines is not None else f"made-up lines of {wanted.source_tokens} tokens",
-        "tokens": wanted.tokens,
-        "rounds": wanted.rounds,
-        "work": [row._asdict() for row in rows],
+        "process": {"seconds": seconds, "peak_bytes": peak_bytes},
+        "machine": {"bytes_per_second": peak.bandwidth, "operations_per_second": peak.operations},
+        "step_cost": asdict(cost),
+        "input": "given texts" if config.texts is not None else f"random sources of {config.source_tokens} tokens",
+        "tokens": config.tokens,
+        "rounds": config.rounds,
+        "results": [result._asdict() for result in results],
     }
 
 
-def whole_process(
-    run: Path, subject: Subject, *, device: str | None, compute: RequestedComputeType
-) -> tuple[float, int | None]:
-    """Seconds and greatest memory of the command that writes one token, from its start to its end.
+def measure_command(run: Path, model: Model, *, device: str | None, compute_type: str) -> tuple[float, int | None]:
+    """Return the seconds and the peak memory of the command that generates one token.
 
-    Where the system does not tell the memory of one process among others, it is None.
+    The memory is None on systems that do not report it for a single process.
     """
-    options = ["--compute-type", compute, *(["--device", device] if device is not None else [])]
+    options = ["--compute-type", compute_type, *(["--device", device] if device is not None else [])]
+    translate = ["translate", "--min-length", "0", "--max-length", "1"]
+    verb = translate if isinstance(model, Translator) else ["generate", "--max-new-tokens", "1"]
     with tempfile.TemporaryDirectory() as name:
         source = Path(name, "source.txt")
         source.write_text("a\n", encoding="utf-8")
-        verb = (
-            ["translate", "--min-length", "0", "--max-length", "1"]
-            if isinstance(subject, TimedTranslator)
-            else ["generate", "--tokens", "1"]
-        )
         command = [sys.executable, "-m", "dragoman", *verb, str(run), "--input", str(source), *options]
-        launch = [sys.executable, "-c", _LAUNCHER, *command]
-        answer = subprocess.run(launch, capture_output=True, text=True, check=False)  # noqa: S603
+        answer = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", _LAUNCHER, *command], capture_output=True, text=True, check=False
+        )
     if answer.returncode != 0:
-        raise RunError(f"{run}: the command that was timed ended with {answer.returncode}: {answer.stderr.strip()}")
+        raise RunError(f"{run}: the measured command failed with {answer.returncode}: {answer.stderr.strip()}")
     seconds, peak = answer.stdout.split()
     return float(seconds), int(peak) or None
 
 
-def _subject(loaded: object, run: Path) -> Subject:
-    match loaded:
-        case Translator() if loaded.backend.structural:
-            raise RunError(
-                f"{run}: has structural positions, and what reads the tree of each text is not timed; take another run"
-            )
-        case Translator():
-            return TimedTranslator(loaded)
-        case Generator():
-            return TimedGenerator(loaded)
-        case _:
-            noun = build_task(RunFolder(run).read_config()).description.noun
-            raise RunError(f"{run}: has a {noun}, and only what translates or writes is timed; take such a run")
+def _check_model(loaded: object, folder: RunFiles) -> Model:
+    if not isinstance(loaded, Translator | Generator):
+        noun = build_task(folder.read_config()).description.noun
+        raise RunError(f"{folder.path}: has a {noun}. Give the run of a translation or language model.")
+    if isinstance(loaded, Translator) and loaded.backend.structural:
+        raise RunError(f"{folder.path}: has tree positions, which the benchmark does not support. Give another run.")
+    return loaded
 
 
-def _core(loaded: Any) -> CpuModel | None:
-    return loaded.model.model if isinstance(loaded.model, CpuBackend | CpuDecoderOnlyBackend) else None
+def _describe_backend(model: Model, cpu_model: CpuModel | None) -> str:
+    if cpu_model is not None:
+        return f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
+    threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
+    return f"PyTorch on {model.device}{threads}"
 
 
-def _computed_by(subject: Subject, core: CpuModel | None) -> str:
-    if core is not None:
-        return f"the compiled core, {core.instruction_set}, threads: {core.threads}"
-    threads = f", threads: {torch.get_num_threads()}" if str(subject.device) == "cpu" else ""
-    return f"PyTorch on {subject.device}{threads}"
-
-
-def _costs(run: Path, compute: ComputeType, *, on_core: bool) -> Costs:
-    """Counted on the network's parts. The core keeps keys and values in 16 bits where it does not compute in 32."""
-    folder = RunFolder(run)
-    inventory = take_inventory(build_task(folder.read_config()).build_model(folder, device=torch.device("cpu")))
-    operations = inventory.flops["decode"]
-    kept = 2 if on_core and compute != "float32" else FLOAT32
-    return Costs(
-        weight_bytes=operations // 2 * NUMBER_BYTES[compute],
-        place_bytes=inventory.cache_bytes * kept // FLOAT32,
+def _step_cost(folder: RunFiles, compute_type: ComputeType, *, on_cpu_backend: bool) -> StepCost:
+    """Compute the cost of a step; the CPU library caches keys and values in 16 bits unless it computes in float32."""
+    cost = model_cost(build_task(folder.read_config()).build_model(folder, device=torch.device("cpu")))
+    operations = cost.flops["decode"]
+    cache_number_bytes = 2 if on_cpu_backend and compute_type != "float32" else FLOAT32_BYTES
+    return StepCost(
+        weight_bytes=operations // 2 * BYTES_PER_NUMBER[compute_type],
+        bytes_per_position=cost.cache_bytes * cache_number_bytes // FLOAT32_BYTES,
         operations=operations,
     )
 
 
-def _machine(subject: Subject, core: CpuModel | None) -> Machine:
-    device = torch.device(subject.device)
-    peak = operations_per_second(device) if core is None else operations_per_second_of_the_core(core.compute_type)
-    return Machine(bytes_per_second(device), peak)
-
-
-def _row(subject: Subject, wanted: Wanted, inputs: Sequence[Ids], costs: Costs, machine: Machine, beam: int) -> Row:
-    batch, places = len(inputs), statistics.mean(map(len, inputs))
-    asked = {
-        "beam_size": beam,
-        "min_length": wanted.tokens if wanted.lines is None else 0,
-        "max_length": wanted.tokens,
+def _measure(
+    model: Model, config: BenchConfig, sources: Sequence[Ids], cost: StepCost, peak: MachinePeak, beam_size: int
+) -> BenchResult:
+    batch_size = len(sources)
+    options = {
+        "beam_size": beam_size,
+        "min_length": config.tokens if config.texts is None else 0,
+        "max_length": config.tokens,
     }
-    settings = parse(DecodingConfig, asked, where="bench")
-    limits = np.full(batch, wanted.tokens)
+    decoding = parse(DecodingConfig, options, where="bench")
+    limits = np.full(batch_size, config.tokens)
+    starts = None if isinstance(model, Translator) else np.array([row[-1] for row in sources])
 
-    def once() -> Decoding:
-        return timed(lambda: subject.read(inputs), limits=limits, settings=settings, first=subject.first(inputs))
+    def encode() -> tuple[Backend[Any, Any], Any]:
+        if isinstance(model, Translator):
+            return model.backend, model.backend.encode(sources)
+        return model.backend.encode_prompts(sources)
 
-    with subject.in_use():
-        once()
-        median = sorted((once() for _ in range(wanted.rounds)), key=lambda one: one.seconds)[wanted.rounds // 2]
-    found = roofline(median, costs, machine, beam=beam, places=places)
+    def decode() -> DecodingTimes:
+        return time_decoding(encode, limits=limits, config=decoding, start_tokens=starts)
+
+    with model.backend.inference_mode():
+        decode()
+        rounds = sorted((decode() for _ in range(config.rounds)), key=lambda times: times.seconds)
+    median = rounds[config.rounds // 2]
+    found = roofline(median, cost, peak, beam_size=beam_size, source_positions=statistics.mean(map(len, sources)))
     later = [step.seconds for step in median.steps[1:]] or [median.steps[0].seconds]
-    return Row(
-        batch=batch,
-        beam=beam,
-        first_token_ms=1e3 * (median.read + median.steps[0].seconds),
+    return BenchResult(
+        batch_size=batch_size,
+        beam_size=beam_size,
+        first_token_ms=1e3 * (median.encoding + median.steps[0].seconds),
         token_ms=1e3 * statistics.median(later),
-        sentences_per_second=batch / median.seconds,
+        sentences_per_second=batch_size / median.seconds,
         tokens_per_second=median.tokens / median.seconds,
         megabytes_per_token=found.bytes_per_token / 1e6,
         megaoperations_per_token=found.operations_per_token / 1e6,
-        bandwidth_share=found.bandwidth_share,
-        product_share=found.product_share,
-        roofline_share=found.share,
+        bandwidth_fraction=found.bandwidth_fraction,
+        compute_fraction=found.compute_fraction,
+        roofline_fraction=found.fraction,
         bound=found.bound,
     )
 
 
-def _rows(subject: Subject, wanted: Wanted, batch: int) -> list[Ids]:
-    """What a batch is made of: of given lines some from everywhere among them."""
-    if wanted.lines is None:
-        rows = subject.made_up(batch, wanted.source_tokens)
-    elif len(wanted.lines) < batch:
-        raise DataError(f"{len(wanted.lines)} lines are too few for a batch of {batch}; give more, or lower --batch")
+def time_decoding(
+    encode: Callable[[], tuple[Backend[Any, Any], Any]],
+    *,
+    limits: Int[np.ndarray, " batch"],
+    config: DecodingConfig,
+    start_tokens: Int[np.ndarray, " batch"] | None,
+) -> DecodingTimes:
+    """Time the search for a batch; `encode` returns the backend and the memory of the sentences."""
+    began = time.perf_counter()
+    backend, memory = encode()
+    search = build_search(backend, config=config)
+    search.add(memory, limits=limits, start_tokens=start_tokens)
+    encoded, steps = time.perf_counter(), []
+    before = encoded
+    while sentences := len(search):
+        search.step()
+        now = time.perf_counter()
+        steps.append(DecodingStep(sentences, now - before))
+        before = now
+    return DecodingTimes(encoded - began, tuple(steps))
+
+
+def roofline(
+    times: DecodingTimes, cost: StepCost, peak: MachinePeak, *, beam_size: int, source_positions: float
+) -> Roofline:
+    """Compute the roofline of the steps for sentences with `source_positions` source positions on average.
+
+    Keys and values of the source are read once for all hypotheses of a sentence, those of outputs once for each.
+    """
+    moved = sum(
+        cost.weight_bytes + cost.bytes_per_position * step.sentences * (beam_size * number + source_positions)
+        for number, step in enumerate(times.steps, start=1)
+    )
+    computed = cost.operations * beam_size * times.tokens
+    return Roofline(
+        bytes_per_token=moved / times.tokens,
+        operations_per_token=computed / times.tokens,
+        bandwidth_fraction=moved / times.step_seconds / peak.bandwidth,
+        compute_fraction=computed / times.step_seconds / peak.operations,
+    )
+
+
+def _sources(model: Model, config: BenchConfig, batch_size: int) -> list[Ids]:
+    """Return the sources of a batch: random tokens, or texts evenly spaced among the given ones."""
+    tokenizer, texts = model.tokenizer.source, config.texts
+    if texts is None:
+        words, size = np.random.default_rng(1), (batch_size, config.source_tokens)
+        first_id = min(FIRST_WORD_ID, len(tokenizer) - 1)
+        rows: list[Ids] = words.integers(first_id, len(tokenizer), size=size).tolist()
+    elif len(texts) < batch_size:
+        raise DataError(
+            f"{len(texts)} texts are too few for a batch of {batch_size}. Give more, or lower the batch size."
+        )
     else:
-        rows = subject.ids([wanted.lines[row * len(wanted.lines) // batch] for row in range(batch)])
-    subject.require_room(max(map(len, rows)), wanted.tokens)
+        rows = tokenizer.encode_batch([texts[row * len(texts) // batch_size] for row in range(batch_size)])
+        if isinstance(model, Generator):
+            rows = [[*ids, BOS] if model.pairs else [BOS, *ids] for ids in rows]
+    _check_length(model, max(map(len, rows)), config.tokens)
     return rows
 
 
-def _any_tokens(count: int, length: int, *, vocabulary: int) -> list[Ids]:
-    words = np.random.default_rng(1).integers(min(4, vocabulary - 1), vocabulary, size=(count, length))
-    found: list[Ids] = words.tolist()
-    return found
+def _check_length(model: Model, source: int, tokens: int) -> None:
+    """Raise ConfigError if sources and outputs of this length are too long for the model."""
+    if isinstance(model, Generator):
+        if source + tokens > model.context:
+            raise ConfigError(
+                f"{source} prompt tokens and {tokens} output tokens exceed the context of {model.context}. Lower them."
+            )
+        return
+    longest = model.backend.max_length
+    if longest is not None and max(source, tokens) + 1 > longest:
+        raise ConfigError(f"{max(source, tokens)} tokens exceed the {longest - 1} positions of the model. Lower them.")

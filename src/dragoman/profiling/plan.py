@@ -1,264 +1,262 @@
-"""What a training will take: memory by part, the token budget that fits, operations, time and cost.
+"""Plan of a training: memory by part, the batch tokens that fit, operations, time and cost, from its profile.
 
-Everything follows from a look at its start (`looking`): the time of an update is a line in what its batches weigh, its
-memory one in the places of the heaviest batch; how often there is a validation, a checkpoint or a choice of weights
-follows from the configuration.
+The time of a step is linear in the cost of its batches, and the peak memory is linear in the positions of the largest
+batch. The configuration says how often the training validates, saves and compares weights.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, final
 
 from dragoman.errors import ConfigError
-from dragoman.profiling.batch_cost import Line, fitted
-from dragoman.profiling.memory import shown
-from dragoman.profiling.profile import Measured
+from dragoman.profiling.batch_cost import LinearModel, fit_nonnegative
+from dragoman.profiling.memory import format_bytes
+from dragoman.profiling.profile import Profile
 from dragoman.training.config import TrainingConfig
 
-SPARE: Final = 0.1
-"""Of memory, that is left to others and to what was not seen."""
-ROUND: Final = 64
-"""Tokens that budgets are multiples of."""
-LONG: Final = 5
-"""Validations of a training from which on the best is seldom the last."""
+RESERVE: Final = 0.1
+"""Fraction of the memory that is left to other programs and to what the profile missed."""
+TOKEN_MULTIPLE: Final = 64
+"""Batch tokens are multiples of this."""
+MANY_VALIDATIONS: Final = 5
+"""More validations than this, and the best weights are seldom the last ones."""
 
 
 @final
 @dataclass(frozen=True)
-class Memory:
-    """Bytes by part, of all processes of a machine together, or of a GPU; they add up to `total`, the peak."""
+class MemoryPlan:
+    """Peak memory by part, in bytes, of all processes of a machine or of a GPU; the parts add up to `total`."""
 
     program: int
     """Python, PyTorch and the code."""
     data: int
-    """The corpus as far as it is read, and the tokenizer."""
+    """The part of the corpus that is read, and the tokenizer."""
     weights: int
     gradients: int
-    optimiser: int
-    moving_average: int
+    optimizer: int
+    ema: int
     activations: int
-    """What an update or a search needs beside, and what the allocator keeps of it."""
+    """What a step or a search needs in addition, and what the allocator keeps of it."""
     total: int
 
 
 @final
 @dataclass(frozen=True)
-class Time:
+class TimePlan:
     """Seconds by part."""
 
     start: float
-    """Until the first update, for programs, corpus, tokenizer and network, and until the last process has ended."""
-    updates: float
+    """Programs, data, tokenizer and model before the first step, and the end of the processes."""
+    steps: float
     validations: float
     checkpoints: float
-    choice: float
-    """Of the weights, in the end."""
+    selection: float
+    """Validation of the candidates for the final weights."""
     scores: float
-    """Of the finished network."""
 
     @property
     def total(self) -> float:
-        return self.start + self.updates + self.validations + self.checkpoints + self.choice + self.scores
+        return sum(getattr(self, field.name) for field in fields(self))
 
 
 @final
 @dataclass(frozen=True)
 class Plan:
-    """What a training will take on so many devices."""
+    """Memory, time and cost of a training on a number of devices."""
 
     parameters: int
     workers: int
     devices: int
-    memory: Memory
+    memory: MemoryPlan
     available: int
-    """Bytes that there are for it."""
-    budget: int
-    """Tokens of a batch, as configured."""
-    fitting: int
-    """The most tokens of a batch that fit."""
-    updates: int
-    updates_per_epoch: float
+    """Bytes of memory per device."""
+    batch_tokens: int
+    """As configured."""
+    max_batch_tokens: int
+    """Largest batch that fits."""
+    steps: int
+    steps_per_epoch: float
     tokens: float
-    """Predictions that are learnt from."""
+    """Predictions that the loss is computed on."""
     flops: float
-    utilisation: float
-    """The operations of an update, of those that large products would do in its time."""
-    time: Time
+    utilization: float
+    """Operations of a step divided by the operations of large matrix products in the same time."""
+    time: TimePlan
     cost: float | None
-    """Of all device hours."""
-    sizes: str
+    """Price of all device hours."""
+    data_summary: str
 
     @property
     def fits(self) -> bool:
-        """Whether it can be trained as configured."""
-        return self.budget <= self.fitting
+        return self.batch_tokens <= self.max_batch_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan for JSON."""
+        tree = asdict(self) | {"fits": self.fits}
+        tree["time"]["total"] = self.time.total
+        return tree
 
 
-def plan_of(
-    found: Measured, config: TrainingConfig, *, available: int, devices: int = 1, price: float | None = None
+def build_plan(
+    profile: Profile, config: TrainingConfig, *, available: int, devices: int = 1, price: float | None = None
 ) -> Plan:
-    """The plan of a training that was looked at. Raises ConfigError where not even its smallest batch fits."""
-    shares = devices if devices > 1 else 1
-    update = update_line(found).at((found.load / shares).features)
-    time = time_of(found, config, update=update)
-    memory = memory_of(found, config, devices=devices)
-    budget = config.token_budget
+    """Plan a profiled training; `price` is per device hour. Raises ConfigError if not even its smallest batch fits."""
+    timed = profile.timed_steps
+    step_time = fit_nonnegative([features for features, _ in timed], [seconds for _, seconds in timed])
+    step_seconds = step_time.predict((profile.step_cost / devices).features)
+    time = plan_time(profile, config, step_seconds=step_seconds)
     return Plan(
-        parameters=found.parameters,
-        workers=found.workers,
+        parameters=profile.parameters,
+        workers=profile.num_workers,
         devices=devices,
-        memory=memory,
+        memory=plan_memory(profile, config, devices=devices),
         available=available,
-        budget=budget,
-        fitting=budget_that_fits(found, config, available=available, devices=devices),
-        updates=found.updates,
-        updates_per_epoch=found.updates_per_epoch,
-        tokens=found.load.predictions * found.updates,
-        flops=found.flops * found.updates,
-        utilisation=found.flops / update / (found.operations * devices),
+        batch_tokens=config.token_budget,
+        max_batch_tokens=max_batch_tokens(profile, config, available=available, devices=devices),
+        steps=profile.steps,
+        steps_per_epoch=profile.steps_per_epoch,
+        tokens=profile.step_cost.predictions * profile.steps,
+        flops=profile.step_flops * profile.steps,
+        utilization=profile.step_flops / step_seconds / (profile.peak_flops * devices),
         time=time,
         cost=None if price is None else price * devices * time.total / 3600,
-        sizes=found.sizes,
+        data_summary=profile.data_summary,
     )
 
 
-def update_line(found: Measured) -> Line:
-    """The seconds of an update by what it weighs."""
-    return fitted([causes for causes, _ in found.timed], [seconds for _, seconds in found.timed])
-
-
-def time_of(found: Measured, config: TrainingConfig, *, update: float) -> Time:
-    """The seconds of a whole training, where an update takes so many; with patience it may end earlier."""
-    seconds, epochs = found.seconds, epochs_of(found.updates, found.updates_per_epoch, config)
-    count = validations(found.updates, found.updates_per_epoch, config)
-    start = sum(seconds.get(name, 0.0) for name in ("start", "gather", "team", "build", "waiting", "checkpoint", "end"))
-    return Time(
-        start=start + seconds["epoch"] * max(0.0, math.ceil(epochs) - 1),
-        updates=update * found.updates,
-        validations=count * seconds["validation"],
-        checkpoints=count * seconds["checkpoint"],
-        choice=candidates(count, config) * seconds["choice"],
-        scores=sum(found.scores.values()) + seconds["specimen"],
+def plan_time(profile: Profile, config: TrainingConfig, *, step_seconds: float) -> TimePlan:
+    """Return the seconds of a whole training; patience may end it earlier."""
+    seconds, epochs = profile.seconds, count_epochs(profile.steps, profile.steps_per_epoch, config)
+    validations = count_validations(profile.steps, profile.steps_per_epoch, config)
+    names = ("start", "data", "workers", "setup", "broadcast", "checkpoint", "end")
+    return TimePlan(
+        start=sum(seconds.get(name, 0.0) for name in names) + seconds["epoch"] * max(0.0, math.ceil(epochs) - 1),
+        steps=step_seconds * profile.steps,
+        validations=validations * seconds["validation"],
+        checkpoints=validations * seconds["checkpoint"],
+        selection=count_candidates(validations, config) * seconds["selection"],
+        scores=sum(profile.score_seconds.values()) + seconds["sample"],
     )
 
 
-def validations(updates: int, updates_per_epoch: float, config: TrainingConfig) -> int:
-    """How often a training is validated, the end included."""
-    by_steps = 0 if config.validate_every is None else math.ceil(updates / config.validate_every)
+def count_validations(steps: int, steps_per_epoch: float, config: TrainingConfig) -> int:
+    """Return how often a training validates, the end included."""
+    by_steps = 0 if config.validate_every is None else math.ceil(steps / config.validate_every)
     if config.validate_every_epochs is None:
         return by_steps
-    epochs = epochs_of(updates, updates_per_epoch, config)
+    epochs = count_epochs(steps, steps_per_epoch, config)
     return max(1, by_steps, math.ceil(epochs / config.validate_every_epochs - 1e-9))
 
 
-def epochs_of(updates: int, updates_per_epoch: float, config: TrainingConfig) -> float:
-    """How often a training reads its corpus; where it is said in epochs, the last update may hold less than others."""
+def count_epochs(steps: int, steps_per_epoch: float, config: TrainingConfig) -> float:
+    """Return the epochs of a training; with `max_epochs`, the last step may have fewer batches."""
     if config.max_steps is None and config.max_epochs is not None:
         return config.max_epochs
-    return updates / updates_per_epoch
+    return steps / steps_per_epoch
 
 
-def candidates(validations: int, config: TrainingConfig) -> int:
-    """How many weights are judged in the end: the last, the best, the mean of several, and the moving average."""
-    return 1 + (validations > LONG) + (validations > 1 and config.keep_checkpoints > 1) + (config.ema_decay is not None)
+def count_candidates(validations: int, config: TrainingConfig) -> int:
+    """Return how many candidates the selection validates: the last, the best and averaged weights, and the EMA."""
+    averaged = validations > 1 and config.keep_checkpoints > 1
+    return 1 + (validations > MANY_VALIDATIONS) + averaged + (config.ema_decay is not None)
 
 
-def memory_of(found: Measured, config: TrainingConfig, *, devices: int = 1) -> Memory:
-    """The peak of memory by part, of one of so many devices that share every batch."""
-    held, processes = found.held, 1 + len(found.others)
-    others = sum(found.others) + grown(found) * len(found.others)
-    learning = found.peak + grown(found) + others
+def plan_memory(profile: Profile, config: TrainingConfig, *, devices: int = 1) -> MemoryPlan:
+    """Return the peak memory by part on each of the devices that share every batch."""
+    tensors, processes = profile.tensors, 1 + len(profile.worker_peaks)
+    growth = expected_growth(profile)
+    workers = sum(profile.worker_peaks) + growth * len(profile.worker_peaks)
+    training = profile.peak_bytes + growth + workers
     if devices > 1:
-        learning = round(need_of(found, config).at(config.token_budget // devices))
-    total = max(learning, _at_the_end(found, config) + others)
-    known = processes * (held.total + found.program + found.data)
-    return Memory(
-        program=processes * found.program,
-        data=processes * found.data,
-        weights=processes * held.weights,
-        gradients=processes * held.gradients,
-        optimiser=processes * held.optimiser,
-        moving_average=processes * held.moving_average,
+        training = round(fit_memory(profile, config).predict(config.token_budget // devices))
+    known = processes * (tensors.total + profile.program_bytes + profile.data_bytes)
+    total = max(training, _selection_bytes(profile, config) + workers)
+    return MemoryPlan(
+        program=processes * profile.program_bytes,
+        data=processes * profile.data_bytes,
+        weights=processes * tensors.weights,
+        gradients=processes * tensors.gradients,
+        optimizer=processes * tensors.optimizer,
+        ema=processes * tensors.ema,
         activations=max(0, total - known),
         total=max(total, known),
     )
 
 
-def grown(found: Measured) -> int:
-    """The bytes that a process takes at the end of a training beyond what was seen of its start."""
-    return round(found.growth * max(0.0, math.log(found.updates / max(1, found.seen))))
+def expected_growth(profile: Profile) -> int:
+    """Extrapolate the memory growth of a process from the profiled steps to the whole training."""
+    return round(profile.memory_growth * max(0.0, math.log(profile.steps / max(1, profile.whole_steps))))
 
 
-def _at_the_end(found: Measured, config: TrainingConfig) -> int:
-    """What the process that leads needs to choose the weights, when it reads those of several checkpoints."""
-    count = validations(found.updates, found.updates_per_epoch, config)
-    read = candidates(count, config) + min(config.keep_checkpoints, count)
-    return found.program + found.data + found.held.total - found.held.gradients + read * found.held.weights
+def _selection_bytes(profile: Profile, config: TrainingConfig) -> int:
+    """Return the memory of the main worker while it selects among the weights of several checkpoints."""
+    tensors, validations = profile.tensors, count_validations(profile.steps, profile.steps_per_epoch, config)
+    loaded = count_candidates(validations, config) + min(config.keep_checkpoints, validations)
+    fixed = profile.program_bytes + profile.data_bytes + tensors.total - tensors.gradients
+    return fixed + loaded * tensors.weights
 
 
 @final
 @dataclass(frozen=True)
-class Need:
-    """The bytes of all processes of a machine, or of a GPU, by the tokens of a batch."""
+class MemoryModel:
+    """Memory of all processes of a machine, or of a GPU, by batch tokens."""
 
-    leading: Line
-    """Of the process that leads, while it learns."""
-    judging: int
-    """The most that it takes where it does not learn."""
-    others: int
-    """Of the others together, with batches of `seen` tokens."""
+    main: LinearModel
+    """Memory of the main worker during steps."""
+    validation_bytes: int
+    """Peak memory of the main worker outside of steps."""
+    worker_bytes: int
+    """Memory of the other workers together, with batches of `profiled_tokens`."""
     workers: int
-    seen: int
+    profiled_tokens: int
 
-    def at(self, tokens: int) -> float:
-        """The bytes for batches of so many tokens."""
-        [slope] = self.leading.slopes
-        others = self.others + (self.workers - 1) * slope * (tokens - self.seen)
-        return max(self.leading.at([tokens]), self.judging) + others
+    def predict(self, tokens: int) -> float:
+        """Return the bytes needed for batches of `tokens` tokens."""
+        [slope] = self.main.slopes
+        workers = self.worker_bytes + (self.workers - 1) * slope * (tokens - self.profiled_tokens)
+        return max(self.main.predict([tokens]), self.validation_bytes) + workers
 
-    def most(self, available: float, *, useful: int) -> int:
-        """The most tokens, at most the useful ones, whose need is within what is available; 0 where there are none."""
-        least, beyond = 0, useful // ROUND + 1
-        while beyond - least > 1:
-            middle = (least + beyond) // 2
-            least, beyond = (middle, beyond) if self.at(middle * ROUND) <= available else (least, middle)
-        return least * ROUND
-
-
-def need_of(found: Measured, config: TrainingConfig) -> Need:
-    """Memory is a line through what was seen of each share of the heaviest batch."""
-    heaviest = found.levels[-1]
-    seen = [[level.places / heaviest.places * config.token_budget] for level in found.levels]
-    line, more = fitted(seen, [float(level.bytes) for level in found.levels]), grown(found)
-    judging = found.peak + more if found.peak > heaviest.bytes else 0
-    others = sum(found.others) + more * len(found.others)
-    workers, budget = 1 + len(found.others), round(heaviest.share * config.token_budget)
-    return Need(Line(line.constant + more, line.slopes), judging, others, workers, budget)
+    def max_tokens(self, available: float, *, limit: int) -> int:
+        """Return the largest batch up to `limit` tokens that fits into the memory, 0 if none does."""
+        fitting, beyond = 0, limit // TOKEN_MULTIPLE + 1
+        while beyond - fitting > 1:
+            middle = (fitting + beyond) // 2
+            fits = self.predict(middle * TOKEN_MULTIPLE) <= available
+            fitting, beyond = (middle, beyond) if fits else (fitting, middle)
+        return fitting * TOKEN_MULTIPLE
 
 
-def budget_that_fits(found: Measured, config: TrainingConfig, *, available: int, devices: int = 1) -> int:
-    """The most tokens of a batch whose training stays within memory; raises ConfigError where none does.
+def fit_memory(profile: Profile, config: TrainingConfig) -> MemoryModel:
+    """Fit the memory to the levels of the profile."""
+    largest, growth = profile.memory_levels[-1], expected_growth(profile)
+    tokens = [[level.positions / largest.positions * config.token_budget] for level in profile.memory_levels]
+    line = fit_nonnegative(tokens, [float(level.bytes) for level in profile.memory_levels])
+    return MemoryModel(
+        main=LinearModel(line.intercept + growth, line.slopes),
+        validation_bytes=profile.peak_bytes + growth if profile.peak_bytes > largest.bytes else 0,
+        worker_bytes=sum(profile.worker_peaks) + growth * len(profile.worker_peaks),
+        workers=1 + len(profile.worker_peaks),
+        profiled_tokens=round(largest.fraction * config.token_budget),
+    )
 
-    Devices that share every batch have that memory each.
 
-    Nobody can use a batch that is larger than the corpus, so that beyond what is asked for none such is looked for.
+def max_batch_tokens(profile: Profile, config: TrainingConfig, *, available: int, devices: int = 1) -> int:
+    """Return the largest batch, in tokens, that fits into the memory of all devices, which share it.
+
+    The size of the corpus limits it too. Raises ConfigError if no batch fits.
     """
-    need = need_of(found, config)
-    corpus = round(max(found.load.source_places, found.load.target_places) * found.updates_per_epoch)
-    useful = math.ceil(max(corpus, config.token_budget) / ROUND) * ROUND
-    tokens = devices * need.most((1 - SPARE) * available, useful=math.ceil(useful / devices / ROUND) * ROUND)
+    memory, cost = fit_memory(profile, config), profile.step_cost
+    corpus = round(max(cost.source_positions, cost.target_positions) * profile.steps_per_epoch)
+    limit = _round_up(max(corpus, config.token_budget))
+    tokens = devices * memory.max_tokens((1 - RESERVE) * available, limit=_round_up(limit / devices))
     if not tokens:
-        needed = shown(need.at(ROUND) / (1 - SPARE))
+        needed = format_bytes(memory.predict(TOKEN_MULTIPLE) / (1 - RESERVE))
         raise ConfigError(
-            f"a memory of {shown(available)} is too small for any batch: about {needed} are needed; take a smaller "
-            "model, fewer workers (training.num_workers), or a larger machine"
+            f"{format_bytes(available)} of memory is too small for any batch: about {needed} are needed. Choose a "
+            "smaller model, fewer workers (training.num_workers), or a larger machine."
         )
     return tokens
 
 
-def to_tree(plan: Plan) -> dict[str, Any]:
-    """The plan for JSON."""
-    tree: dict[str, Any] = asdict(plan)
-    tree["fits"] = plan.fits
-    tree["time"]["total"] = plan.time.total
-    return tree
+def _round_up(tokens: float) -> int:
+    return math.ceil(tokens / TOKEN_MULTIPLE) * TOKEN_MULTIPLE

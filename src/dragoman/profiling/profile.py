@@ -1,4 +1,4 @@
-"""A look at a training in a process of its own, so that the most memory it takes is its own."""
+"""Profile of a training: what it measures, and the process that measures it, whose peak memory is its own."""
 
 import json
 import os
@@ -12,173 +12,140 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from dragoman.errors import RunError
-from dragoman.profiling.batch_cost import Load
-from dragoman.runs.folder import RunFolder
-from dragoman.tasks.config import Experiment
+from dragoman.profiling.batch_cost import BatchCost
 
-MENDABLE: Final = 2
-ASKED, ANSWER = "asked.json", "measured.json"
-_PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_CHILD = """
-import sys
-sys.path[:] = {path!r}
-import dragoman.cli.main, dragoman.cli.training_display
-from dragoman.profiling.profile_worker import main
-main()
-"""
-"""It begins with the modules that the command imports."""
+USER_ERROR: Final = 2
+REQUEST_FILE, PROFILE_FILE = "request.json", "profile.json"
+WORKER_VARIABLES: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @final
 @dataclass(frozen=True)
-class Asked:
-    """What to look at."""
+class ProfileRequest:
+    """What to measure."""
 
     device: str
-    began: float
-    """When the process was started, by the clock of all processes."""
+    started: float
+    """Time at which the process was started (`time.time()`)."""
     seconds: float
-    """For how long updates are timed."""
-    limit: int | None = None
-    """Bytes; no batch is tried that would seem to need more."""
-    judging: bool = True
-    """Whether validation and all that comes after it is looked at too."""
+    """Time to spend on training steps with whole batches."""
+    memory_limit: int | None = None
+    """Bytes; batches that seem to need more are not tried."""
+    validate: bool = True
+    """Whether to measure validation and scoring too."""
 
 
 @final
 @dataclass(frozen=True)
-class Level:
-    """The most memory that the process that leads, or its GPU, had taken after batches of one share."""
+class MemoryLevel:
+    """Peak memory of the main worker, or its GPU, after training on a fraction of each batch."""
 
-    places: float
-    """Of the heaviest of these batches."""
-    share: float
+    positions: float
+    """Positions of the largest such part of a batch."""
+    fraction: float
     bytes: int
 
 
 @final
 @dataclass(frozen=True)
-class Held:
-    """The bytes of the tensors that stay from one update to the next."""
+class TensorBytes:
+    """Bytes of the tensors that a worker keeps between steps."""
 
     weights: int
     gradients: int
-    optimiser: int
-    moving_average: int
+    optimizer: int
+    ema: int
 
     @property
     def total(self) -> int:
-        return self.weights + self.gradients + self.optimiser + self.moving_average
+        return self.weights + self.gradients + self.optimizer + self.ema
 
 
 @final
 @dataclass(frozen=True)
-class Measured:
-    """What a look at a training found; times in seconds, memory in bytes."""
+class Profile:
+    """Measurements of the start of a training; times in seconds, memory in bytes."""
 
-    workers: int
+    num_workers: int
     parameters: int
-    held: Held
-    """Of each worker."""
-    program: int
-    """Of the process that leads, before it reads anything."""
-    data: int
-    """What it took beside when it had read the corpus."""
-    levels: list[Level]
-    growth: float
-    """Bytes by which that grows while the updates become 2.718 times as many: memory is let go of in pieces."""
-    peak: int
-    """The most memory of the process that leads, to the end; on a GPU, of the GPU."""
-    others: list[int]
-    """The same of each worker beside it."""
-    load: Load
-    """Of an update, on average."""
-    timed: list[tuple[list[float], float]]
-    """What each update weighs, and its seconds."""
-    seen: int
-    """Whole updates that were looked at."""
-    updates: int
-    """Of the whole training."""
-    updates_per_epoch: float
-    """Less than one where several epochs make an update."""
-    flops: float
-    """Of an update, on average, padding aside: multiplications and additions of linear maps, forward and backward."""
-    operations: float
-    """A second, of large products, at most."""
+    tensors: TensorBytes
+    """Per worker."""
+    program_bytes: int
+    """Memory of the main worker before it reads data."""
+    data_bytes: int
+    """Memory that reading the data adds."""
+    memory_levels: list[MemoryLevel]
+    memory_growth: float
+    """Bytes by which the peak grows while the steps become e times as many, because the allocator fragments."""
+    peak_bytes: int
+    """Peak memory of the main worker, or of its GPU."""
+    worker_peaks: list[int]
+    """Peak memory of each other worker."""
+    step_cost: BatchCost
+    """Mean over the steps."""
+    timed_steps: list[tuple[list[float], float]]
+    """Features and seconds of each step."""
+    whole_steps: int
+    """Profiled steps with whole batches."""
+    steps: int
+    """Steps of the whole training."""
+    steps_per_epoch: float
+    """Less than one if a step takes several epochs."""
+    step_flops: float
+    """Operations of linear maps in an average step, forward and backward, without padding."""
+    peak_flops: float
+    """Operations per second of large matrix products."""
     seconds: Mapping[str, float]
-    """Of everything but updates, by name."""
-    scores: Mapping[str, float]
-    """To score each set in the end."""
-    sizes: str
-    """What there is to learn from, in words."""
+    """Seconds of everything but the steps, by name."""
+    score_seconds: Mapping[str, float]
+    """Seconds of scoring each set after training."""
+    data_summary: str
 
 
-def measure(
-    experiment: Experiment,
-    asked: Asked,
-    *,
-    tell: Callable[[str], None],
-    tokenizer_of: RunFolder | None = None,
-) -> Measured:
-    """Look at the training of an experiment in another process; nothing is left on the disk but caches.
+def run_profiler(folder: Path, request: ProfileRequest, *, program: str, report: Callable[[str], None]) -> Profile:
+    """Profile the training configured in a temporary run folder with a Python program that calls `write_profile`.
 
-    `tokenizer_of` is a run whose tokenizer and labels are taken, so that none is learnt. Raises RunError with what the
-    process said where it failed.
+    `report` receives status messages. Raises RunError with the message of the process if it fails.
     """
-    with tempfile.TemporaryDirectory(prefix="dragoman-plan-") as name:
-        folder = RunFolder(Path(name))
-        folder.write_config(experiment)
-        for file in () if tokenizer_of is None else (tokenizer_of.tokenizer, tokenizer_of.labels):
-            if file.exists():
-                (folder.path / file.name).write_bytes(file.read_bytes())
-        (folder.path / ASKED).write_text(json.dumps(asdict(asked)), encoding="utf-8")
-        _run(folder.path, tell)
-        answer = folder.path / ANSWER
-        end = now() - answer.stat().st_mtime
-        tree = json.loads(answer.read_text(encoding="utf-8"))
-        tree["seconds"]["end"] = max(0.0, end)
-        return _read(tree)
-
-
-def now() -> float:
-    """The moment, by the clock that all processes share."""
-    return time.time()
-
-
-def _run(folder: Path, tell: Callable[[str], None]) -> None:
-    """Have the other process look, and pass on what it says it is at."""
-    own = {name: value for name, value in os.environ.items() if name not in _PLACE}
-    command = [sys.executable, "-c", _CHILD.format(path=sys.path), str(folder)]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as complaints:
+    (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name not in WORKER_VARIABLES}
+    command = [sys.executable, "-c", f"import sys\nsys.path[:] = {sys.path!r}\n{program}", str(folder)]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         process = subprocess.Popen(  # noqa: S603
-            command, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, text=True
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
         )
         try:
             assert process.stdout is not None, "it is a pipe"
             for line in process.stdout:
-                tell(line.rstrip("\n"))
+                report(line.rstrip("\n"))
             code = process.wait()
         finally:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-        complaints.seek(0)
-        said = complaints.read().strip()
-    if code == MENDABLE:
-        raise RunError(said)
+        errors.seek(0)
+        _check_exit_code(code, errors.read().strip())
+    return _read_profile(folder / PROFILE_FILE)
+
+
+def _check_exit_code(code: int, message: str) -> None:
+    if code == USER_ERROR:
+        raise RunError(message)
     if code < 0:
         raise RunError(
-            f"the probe was ended by signal {-code}, as it is where memory is too small; ask for less by "
-            "training.batch_tokens, or for a smaller model"
+            f"The profiling process was killed by signal {-code}, which happens when memory is too small. Lower "
+            "training.batch_tokens, or choose a smaller model."
         )
     if code:
-        raise RuntimeError(f"the probe ended with {code}: {said}")
+        raise RuntimeError(f"the profiling process failed with exit code {code}: {message}")
 
 
-def _read(tree: dict[str, Any]) -> Measured:
-    """What the other process wrote down."""
-    tree["held"] = Held(**tree["held"])
-    tree["load"] = Load(**tree["load"])
-    tree["levels"] = [Level(**level) for level in tree["levels"]]
-    tree["timed"] = [(causes, seconds) for causes, seconds in tree["timed"]]
-    return Measured(**tree)
+def _read_profile(file: Path) -> Profile:
+    ended = time.time() - file.stat().st_mtime
+    tree: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    tree["seconds"]["end"] = max(0.0, ended)
+    tree["tensors"] = TensorBytes(**tree["tensors"])
+    tree["step_cost"] = BatchCost(**tree["step_cost"])
+    tree["memory_levels"] = [MemoryLevel(**level) for level in tree["memory_levels"]]
+    tree["timed_steps"] = [(features, seconds) for features, seconds in tree["timed_steps"]]
+    return Profile(**tree)

@@ -1,8 +1,7 @@
-"""What the process that looks at a training does: its start, some updates, a validation, as the training would.
+"""Process that profiles a training: start, some steps and a validation, as `dragoman train` would do them.
 
-It does what `dragoman train` does, workers included, but for three things: the batches are picked, the learning rate is
-next to nothing, so that what a fresh network costs is seen to the end, and what it writes ends where translations of
-this corpus mostly end.
+Three things differ: batches are selected, the learning rate is almost zero, so that an untrained model stays untrained,
+and validation stops near the mean length of the targets, because an untrained model never predicts the end.
 """
 
 import json
@@ -10,328 +9,355 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
+from dragoman.config import parse
+from dragoman.data.batching.epochs import BatchStream, Rows
+from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.errors import DragomanError
-from dragoman.profiling.batch_cost import Load, mean_load
-from dragoman.profiling.batch_selection import SHARES, Pick, picks_of, survey, with_picks
-from dragoman.profiling.estimate import blueprint, passes_of
-from dragoman.profiling.machine import operations_per_second
+from dragoman.profiling.batch_cost import PARTS, BatchCost, BatchPart, mean_cost, select_batches, survey_batches
+from dragoman.profiling.estimate import build_meta_model, count_flops, count_parameters, passes_per_step
+from dragoman.profiling.machine import peak_flops
 from dragoman.profiling.memory import peak_bytes, resident_bytes
-from dragoman.profiling.model_cost import count_flops
-from dragoman.profiling.profile import ANSWER, ASKED, MENDABLE, Asked, Held, Level, Measured
-from dragoman.profiling.validation_sample import some_held_out
-from dragoman.runs.config import parse_experiment
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import prepare_state, worker_message
-from dragoman.runs.workers import choose_num_workers, lead_workers, peak_memory_of_workers
-from dragoman.tasks.base import TrainingSetup
+from dragoman.profiling.profile import (
+    PROFILE_FILE,
+    REQUEST_FILE,
+    USER_ERROR,
+    MemoryLevel,
+    Profile,
+    ProfileRequest,
+    TensorBytes,
+)
+from dragoman.tasks.base import RunFiles, TrainingSetup
 from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
 from dragoman.training.callbacks import Event, LogEvent, SaveEvent
+from dragoman.training.config import TrainingConfig
 from dragoman.training.optimizers import optimizer_tensors
-from dragoman.training.trainer import InterruptionError, TrainingState, total_steps, train
+from dragoman.training.trainer import TrainingState, total_steps
 
-FEWEST, MOST = 6, 120
-"""Whole updates that are timed, whatever time they take, and at most."""
-ENDLESS: Final = 10**9
-RATE: Final = 1e-12
-"""Of learning, while it is looked at."""
-BEYOND: Final = 6
-"""Tokens that a search goes on beyond the mean length of targets, for outputs differ, and the best is not the last to
-end: with so many, a fresh network took as long as one trained for 807 updates did with its own ends (Multi30k)."""
+MIN_WHOLE_STEPS, MAX_WHOLE_STEPS = 6, 120
+UNLIMITED: Final = 10**9
+LEARNING_RATE: Final = 1e-12
+LENGTH_OFFSET: Final = 6
+"""Tokens beyond the mean target length at which outputs are cut off. With 6, validating an untrained model takes as
+long as validating a model trained for 807 steps (Multi30k)."""
+SHORTEST_TOKENS, LONGEST_TOKENS = 4096, 2048
+"""Tokens of the shortest validation examples, as many as are translated together, and of the longest ones."""
+CHARACTERS_PER_TOKEN: Final = 4
 CPU: Final = torch.device("cpu")
 
 
-def main() -> None:
-    """The process that looks; its argument is the folder that `probing.measure` made."""
-    folder = RunFolder(Path(sys.argv[1]))
-    asked = Asked(**json.loads((folder.path / ASKED).read_text(encoding="utf-8")))
+class TrainingRunner(Protocol):
+    """The functions of `dragoman train` that are profiled."""
+
+    def choose_num_workers(self, experiment: Experiment, model: nn.Module, *, tokens: int, device: torch.device) -> int:
+        """Return the number of workers that the training would use."""
+        ...
+
+    def train(
+        self,
+        folder: Any,
+        experiment: Experiment,
+        data: Any,
+        recorder: "StepRecorder",
+        *,
+        device: torch.device,
+        num_workers: int,
+    ) -> "RecordedTraining":
+        """Write the configuration, start the workers and train on the batches of the recorder until it is done."""
+        ...
+
+
+class RecordedTraining(NamedTuple):
+    """What is left of a profiled training."""
+
+    setup: TrainingSetup[Any]
+    state: TrainingState[Any]
+    worker_peaks: list[int]
+    """Peak memory of the other workers."""
+
+
+def write_profile(folder: RunFiles, runner: TrainingRunner) -> None:
+    """Profile the training in a folder that `run_profiler` has prepared, and write the profile there."""
+    request = ProfileRequest(**json.loads((folder.path / REQUEST_FILE).read_text(encoding="utf-8")))
     try:
-        found = look(folder, asked, tell=lambda sentence: print(sentence, flush=True))
+        profile = profile_training(folder, request, runner, report=lambda message: print(message, flush=True))
     except DragomanError as error:
         print(error, file=sys.stderr)
-        sys.exit(MENDABLE)
-    (folder.path / ANSWER).write_text(json.dumps(asdict(found)), encoding="utf-8")
+        sys.exit(USER_ERROR)
+    (folder.path / PROFILE_FILE).write_text(json.dumps(asdict(profile)), encoding="utf-8")
 
 
-@dataclass
-class _Clock:
-    """The seconds of what was done, by name."""
-
-    laps: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
-
-    def lap(self, name: str) -> None:
-        """What was done since the last lap is called so."""
-        now = time.perf_counter()
-        self.laps[name] = now - self._last
-        self._last = now
-
-
-def look(folder: RunFolder, asked: Asked, *, tell: Callable[[str], None]) -> Measured:
-    """Look at the training whose configuration is in the folder, where a changed one lies from then on."""
-    start = time.time() - asked.began
-    device, experiment = torch.device(asked.device), folder.read_config()
-    program = resident_bytes(CPU)
-    materials, gather = _gathered(experiment, folder, tell=tell)
-    data = max(0, resident_bytes(CPU) - program)
-    size = choose_num_workers(
-        experiment.training, blueprint(experiment, folder), tokens=materials.tokens, device=device
-    )
-    calm, sizes = calmed(experiment, materials), materials.sizes
-    folder.write_config(calm)
-    materials, times = some_held_out(materials, folder.path)
-    clock = _Clock({"start": start, "gather": gather})
-    tell("timing some updates")
-    seen = _learn(calm, folder, materials, asked, clock, device=device, size=size)
-    scores: dict[str, float] = {}
-    if asked.judging:
-        tell("timing a validation")
-        scores = _judge(seen.work, seen.run.model, clock, times=times)
-    accumulate, loads = calm.training.grad_accumulation, list(seen.watch.loads.values())
-    load = mean_load(loads) / (1 / accumulate)
-    stream = seen.work.stream
+def profile_training(
+    folder: RunFiles, request: ProfileRequest, runner: TrainingRunner, *, report: Callable[[str], None]
+) -> Profile:
+    """Profile the training of a folder, whose configuration and validation sets change."""
+    start = time.time() - request.started
+    device, experiment = torch.device(request.device), folder.read_config()
+    program_bytes = resident_bytes(CPU)
+    data, data_seconds = _prepare_data(experiment, folder, report=report)
+    data_bytes = max(0, resident_bytes(CPU) - program_bytes)
+    model = build_meta_model(experiment, folder)
+    num_workers = runner.choose_num_workers(experiment, model, tokens=data.tokens_per_epoch, device=device)
+    profiled, summary = profiling_config(experiment, data), data.summary
+    data, ratios = sample_validation(data, folder.path)
+    recorder = StepRecorder(request, device, profiled.training, {"start": start, "data": data_seconds})
+    report("measuring training steps")
+    recorder.lap("preparation")
+    recorded = runner.train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
+    recorder.lap("steps")
+    stream, score_seconds = recorded.setup.stream, {}
+    recorder.seconds["epoch"] = _measure(lambda: stream.seek({"epoch": 1, "batch": 0}))
+    if request.validate:
+        report("measuring validation")
+        score_seconds = _time_validation(recorded, recorder.seconds, ratios=ratios)
+    grad_accumulation = profiled.training.grad_accumulation
+    step_cost = mean_cost(list(recorder.costs.values())) / (1 / grad_accumulation)
     stream.seek({"epoch": 0, "batch": 0})
-    return Measured(
-        workers=size,
-        parameters=sum(one.numel() for one in seen.run.model.parameters()),
-        held=held(seen.run),
-        program=program,
-        data=data,
-        levels=seen.watch.levels(),
-        growth=seen.watch.growth(),
-        seen=len(seen.watch.whole()),
-        peak=peak_bytes(device),
-        others=seen.others,
-        load=load,
-        timed=seen.watch.timed(),
-        updates=total_steps(experiment.training, stream),
-        updates_per_epoch=max(1, stream.batches_per_epoch()) / accumulate,
-        flops=passes_of(experiment) * flops_of(blueprint(experiment, folder), load),
-        operations=operations_per_second(device) if asked.judging else 0.0,
-        seconds=clock.laps,
-        scores=scores,
-        sizes=sizes,
+    return Profile(
+        num_workers=num_workers,
+        parameters=count_parameters(recorded.state.model),
+        tensors=tensor_bytes(recorded.state),
+        program_bytes=program_bytes,
+        data_bytes=data_bytes,
+        memory_levels=recorder.memory_levels(),
+        memory_growth=recorder.memory_growth(),
+        whole_steps=len(recorder.whole_steps()),
+        peak_bytes=peak_bytes(device),
+        worker_peaks=recorded.worker_peaks,
+        step_cost=step_cost,
+        timed_steps=recorder.timed_steps(),
+        steps=total_steps(experiment.training, stream),
+        steps_per_epoch=max(1, stream.batches_per_epoch()) / grad_accumulation,
+        step_flops=passes_per_step(experiment) * step_flops(model, step_cost),
+        peak_flops=peak_flops(device) if request.validate else 0.0,
+        seconds=recorder.seconds,
+        score_seconds=score_seconds,
+        data_summary=summary,
     )
 
 
-def held(run: TrainingState[Any]) -> Held:
-    """The bytes of what a worker holds of a training."""
-    parameters = list(run.model.parameters())
-    learnt = [one for one in parameters if one.requires_grad]
-    moments = optimizer_tensors(run.optimizer, run.model).values()
-    average = [] if run.ema is None else run.ema.values()
-    return Held(_bytes(parameters), _bytes(learnt), _bytes(moments), _bytes(average))
+def tensor_bytes(state: TrainingState[Any]) -> TensorBytes:
+    """Return the bytes of the tensors that a worker keeps between steps."""
+
+    def size(tensors: Any) -> int:
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    parameters: list[Tensor] = list(state.model.parameters())
+    return TensorBytes(
+        weights=size(parameters),
+        gradients=size(parameter for parameter in parameters if parameter.requires_grad),
+        optimizer=size(optimizer_tensors(state.optimizer, state.model).values()),
+        ema=size(() if state.ema is None else state.ema.values()),
+    )
 
 
-def flops_of(model: nn.Module, load: Load) -> float:
-    """Of learning from a load in one pass, padding aside: the forward pass, and twice as many backward."""
+def step_flops(model: nn.Module, cost: BatchCost) -> float:
+    """Return the operations of a step with one pass: the forward pass, and twice as many for the backward pass."""
     flops = count_flops(model)
-    written = load.written if "encode" in flops else load.read
-    return 3.0 * (flops.get("encode", 0) * load.read + flops.get("decode", 0) * written)
+    decoded = cost.target_tokens if "encode" in flops else cost.source_tokens
+    return 3.0 * (flops.get("encode", 0) * cost.source_tokens + flops.get("decode", 0) * decoded)
 
 
-def calmed(experiment: Experiment, materials: Any) -> Experiment:
-    """The same without end, without learning, and with outputs that are as long as the texts of the corpus."""
-    training = experiment.training
-    changes: dict[str, Any] = {
-        "max_steps": ENDLESS,
+def profiling_config(experiment: Experiment, data: Any) -> Experiment:
+    """Return the experiment without end and without learning, with outputs as long as the targets of the corpus."""
+    training: dict[str, Any] = {
+        "max_steps": UNLIMITED,
         "max_epochs": None,
-        "validate_every": ENDLESS,
+        "validate_every": UNLIMITED,
         "validate_every_epochs": None,
         "patience": None,
         "log_every": 1,
-        "optimizer": training.optimizer.model_copy(update={"learning_rate": RATE}),
+        "optimizer": {**experiment.training.optimizer.model_dump(), "learning_rate": LEARNING_RATE},
     }
-    calm = experiment.model_copy(update={"training": training.model_copy(update=changes)})
-    if isinstance(experiment, TranslationConfig) and isinstance(materials, ParallelData):
-        ratio = float(materials.train.target_lengths.mean() / max(1.0, materials.train.source_lengths.mean()))
-        config = experiment.decoding
-        limits = {
-            "max_length_ratio": min(config.max_length_ratio, ratio),
-            "max_length_offset": min(config.max_length_offset, BEYOND),
-        }
-        decoding = config.model_copy(update=limits)
-        calm = calm.model_copy(update={"decoding": decoding})
-    return parse_experiment(calm.model_dump(mode="json"))
+    tree = experiment.model_dump(mode="json")
+    tree["training"] |= training
+    if isinstance(experiment, TranslationConfig) and isinstance(data, ParallelData):
+        ratio = float(data.train.target_lengths.mean() / max(1.0, data.train.source_lengths.mean()))
+        tree["decoding"]["max_length_ratio"] = min(experiment.decoding.max_length_ratio, ratio)
+        tree["decoding"]["max_length_offset"] = min(experiment.decoding.max_length_offset, LENGTH_OFFSET)
+    return parse(type(experiment), tree)
 
 
 @final
-@dataclass
-class _Watch:
-    """Implements `training.callbacks.Callback`: the seconds and the memory beside each update, and when to stop."""
+class StepRecorder:
+    """Training callback that selects batches, records time and memory of each step, and says when to stop."""
 
-    asked: Asked
-    device: torch.device
-    picks: list[list[Pick]]
-    loads: Mapping[int, Load]
-    seconds: list[float] = field(default_factory=list)
-    peaks: list[int] = field(default_factory=list)
-    saving: float = 0.0
-    _last: float = field(default_factory=time.perf_counter)
+    def __init__(
+        self, request: ProfileRequest, device: torch.device, config: TrainingConfig, seconds: dict[str, float]
+    ) -> None:
+        self.seconds = seconds
+        """Seconds of everything but the steps, by name."""
+        self.costs: Mapping[int, BatchCost] = {}
+        self._request, self._device, self._config = request, device, config
+        self._steps: list[list[BatchPart]] = []
+        self._step_seconds: list[float] = []
+        self._peaks: list[int] = []
+        self._last_event = self._last_lap = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Record the seconds since the last lap under a name."""
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last_lap
+        self._last_lap = now
+
+    def select_batches(self, stream: BatchStream[Any]) -> list[list[BatchPart]]:
+        """Select the batches of each step."""
+        config = self._config
+        self.costs = survey_batches(stream)
+        self._steps = select_batches(
+            self.costs, grad_accumulation=config.grad_accumulation, steps=MAX_WHOLE_STEPS, seed=config.seed
+        )
+        return self._steps
 
     def __call__(self, event: Event) -> None:
         now = time.perf_counter()
         match event:
             case LogEvent():
-                self.seconds.append(now - self._last)
-                self.peaks.append(peak_bytes(self.device))
+                self._step_seconds.append(now - self._last_event)
+                self._peaks.append(peak_bytes(self._device))
             case SaveEvent():
-                self.saving = now - self._last
+                self.seconds["checkpoint"] = now - self._last_event
             case _:
                 pass
-        self._last = time.perf_counter()
+        self._last_event = time.perf_counter()
 
-    def enough(self) -> bool:
-        """Whether no more updates are wanted."""
-        done = len(self.seconds)
-        if done >= len(self.picks) or self._next_is_too_large():
+    def is_done(self) -> bool:
+        """Return whether enough steps were recorded, or the next one may exceed the memory limit."""
+        if len(self._step_seconds) >= len(self._steps) or self._exceeds_limit():
             return True
-        whole = self.whole()
-        return len(whole) >= FEWEST and sum(self.seconds[number] for number in whole) >= self.asked.seconds
+        whole = self.whole_steps()
+        spent = sum(self._step_seconds[number] for number in whole)
+        return len(whole) >= MIN_WHOLE_STEPS and spent >= self._request.seconds
 
-    def _next_is_too_large(self) -> bool:
-        """Whether the limit seems too small for the batches that come next, which are larger than those before."""
-        done = len(self.seconds)
-        if self.asked.limit is None or not done:
+    def _exceeds_limit(self) -> bool:
+        """Extrapolate the peak to the larger batch parts of the next step."""
+        done, limit = len(self._step_seconds), self._request.memory_limit
+        if limit is None or not done:
             return False
-        grown = self.peaks[-1] - self.peaks[0] if done > 1 else 0
-        larger = self.picks[done - 1][0].parts / self.picks[done][0].parts
-        return self.peaks[-1] + grown * max(0.0, larger - 1) > self.asked.limit
+        growth = self._peaks[-1] - self._peaks[0] if done > 1 else 0
+        ratio = self._steps[done - 1][0].parts / self._steps[done][0].parts
+        return self._peaks[-1] + growth * max(0.0, ratio - 1) > limit
 
-    def whole(self) -> list[int]:
-        """The updates that learnt from whole batches, by their number from 0."""
-        done = self.picks[: len(self.seconds)]
-        return [number for number, update in enumerate(done) if update[0].parts == 1]
+    def whole_steps(self) -> list[int]:
+        """Return the numbers of the steps with whole batches."""
+        done = self._steps[: len(self._step_seconds)]
+        return [number for number, step in enumerate(done) if step[0].parts == 1]
 
-    def growth(self) -> float:
-        """The bytes by which the peak grows while whole updates become 2.718 times as many, by the last two thirds."""
-        whole = self.whole()
+    def memory_growth(self) -> float:
+        """Return the growth of the peak while the steps become e times as many, over the last two thirds of them."""
+        whole = self.whole_steps()
         if len(whole) < 2:
             return 0.0
-        earlier = len(whole) // 3
-        return (self.peaks[whole[-1]] - self.peaks[whole[earlier]]) / math.log(len(whole) / (earlier + 1))
+        first = len(whole) // 3
+        return (self._peaks[whole[-1]] - self._peaks[whole[first]]) / math.log(len(whole) / (first + 1))
 
-    def levels(self) -> list[Level]:
-        """The memory after each share, the smallest first."""
-        found: dict[int, Level] = {}
-        for update, peak in zip(self.picks, self.peaks, strict=False):
-            parts = update[0].parts
-            places = max(self.loads[pick.batch].places / parts for pick in update)
-            known = found.get(parts)
-            found[parts] = Level(max(places, known.places if known else 0.0), 1 / parts, peak)
-        return [found[parts] for parts in SHARES if parts in found]
+    def memory_levels(self) -> list[MemoryLevel]:
+        """Return the peak memory for each fraction of a batch, the smallest fraction first."""
+        levels: dict[int, MemoryLevel] = {}
+        for step, peak in zip(self._steps, self._peaks, strict=False):
+            parts = step[0].parts
+            positions = max(self.costs[part.batch].positions / parts for part in step)
+            known = levels.get(parts)
+            levels[parts] = MemoryLevel(max(positions, known.positions if known else 0.0), 1 / parts, peak)
+        return [levels[parts] for parts in PARTS if parts in levels]
 
-    def timed(self) -> list[tuple[list[float], float]]:
-        """The updates, but for the first of each share, which asks for memory that there was not before."""
-        found = []
-        for number, (update, seconds) in enumerate(zip(self.picks, self.seconds, strict=False)):
-            parts = update[0].parts
-            if number and self.picks[number - 1][0].parts == parts:
-                load = mean_load([self.loads[pick.batch] for pick in update]) / (parts / len(update))
-                found.append((list(load.features), seconds))
-        return found
-
-
-@final
-@dataclass(frozen=True)
-class _Seen:
-    work: TrainingSetup[Any]
-    run: TrainingState[Any]
-    watch: _Watch
-    others: list[int]
+    def timed_steps(self) -> list[tuple[list[float], float]]:
+        """Return features and seconds of the steps, except the first of each fraction, which allocates memory."""
+        timed = []
+        for number, (step, seconds) in enumerate(zip(self._steps, self._step_seconds, strict=False)):
+            parts = step[0].parts
+            if number and self._steps[number - 1][0].parts == parts:
+                cost = mean_cost([self.costs[part.batch] for part in step]) / (parts / len(step))
+                timed.append((list(cost.features), seconds))
+        return timed
 
 
-def _gathered(experiment: Experiment, folder: RunFolder, *, tell: Callable[[str], None]) -> tuple[Any, float]:
-    """The materials, and the seconds to have them where the stores are built, and the tokenizer is not."""
-    moments: list[tuple[str, float]] = []
+def _prepare_data(experiment: Experiment, folder: RunFiles, *, report: Callable[[str], None]) -> tuple[Any, float]:
+    """Prepare the data twice; return the seconds to open cached data and to train the tokenizer."""
+    messages: list[tuple[str, float]] = []
 
-    def note(sentence: str) -> None:
-        moments.append((sentence, time.perf_counter()))
-        tell(sentence)
+    def report_and_note(message: str) -> None:
+        messages.append((message, time.perf_counter()))
+        report(message)
 
     task = build_task(experiment)
-    task.prepare_data(folder, report=note)
-    moments.append(("", time.perf_counter()))
-    learning = sum(later - earlier for (name, earlier), (_, later) in pairwise(moments) if "tokenizer" in name)
+    task.prepare_data(folder, report=report_and_note)
+    messages.append(("", time.perf_counter()))
+    tokenizer_seconds = sum(end - begin for (name, begin), (_, end) in pairwise(messages) if "tokenizer" in name)
     began = time.perf_counter()
-    materials = task.prepare_data(folder, report=lambda _: None)
-    return materials, time.perf_counter() - began + learning
+    data = task.prepare_data(folder, report=lambda _: None)
+    return data, time.perf_counter() - began + tokenizer_seconds
 
 
-def _learn(
-    calm: Experiment,
-    folder: RunFolder,
-    materials: Any,
-    asked: Asked,
-    clock: _Clock,
-    *,
-    device: torch.device,
-    size: int,
-) -> _Seen:
-    """Learn from the picked batches, with as many workers as the training would have."""
-    config = calm.training
-    told = worker_message(folder, device) | {"looked_at": "yes"}
-    clock.lap("between")
-    with lead_workers(size, message=told) as team:
-        clock.lap("team")
-        work = build_task(calm).setup_training(materials, device=device)
-        clock.lap("build")
-        loads = survey(work.stream)
-        picks = picks_of(loads, accumulate=config.grad_accumulation, updates=MOST, seed=config.seed)
-        clock.lap("survey")
-        picks = team.broadcast(picks)
-        clock.lap("waiting")
-        run = prepare_state(with_picks(work, picks), config, folder, team, device=device)
-        watch = _Watch(asked, device, picks, loads)
-        try:
-            train(
-                run,
-                config,
-                loss_function=work.loss_function,
-                validator=work.validator,
-                callback=watch,
-                device=device,
-                interrupted=watch.enough,
-                workers=team,
-            )
-        except InterruptionError:
-            clock.laps["checkpoint"] = watch.saving
-        others = peak_memory_of_workers(team)
-    clock.lap("updates")
-    clock.laps["epoch"] = _seconds(lambda: work.stream.seek({"epoch": 1, "batch": 0}))
-    return _Seen(work, run, watch, others)
-
-
-def _judge(
-    work: TrainingSetup[Any], model: nn.Module, clock: _Clock, *, times: Mapping[str, float]
+def _time_validation(
+    recorded: RecordedTraining, seconds: dict[str, float], *, ratios: Mapping[str, float]
 ) -> dict[str, float]:
-    """The seconds of scoring each set, which is so many times as large; those of judges and a specimen are noted."""
+    """Measure validation, selection and sample, and return the seconds of scoring each set, scaled to its full size."""
+    setup, model = recorded.setup, recorded.state.model
     model.eval()
     with torch.inference_mode():
-        valid = times.get("valid", 1.0)
-        clock.laps["validation"] = valid * _seconds(lambda: work.validator.validate(model))
-        clock.laps["choice"] = clock.laps["validation"]
-        if work.final_validator is not work.validator:
-            clock.laps["choice"] = valid * _seconds(lambda: work.final_validator.validate(model))
-        scores = {name: times.get(name, 1.0) * _seconds(score) for name, score in work.scorers.items()}
-        clock.laps["specimen"] = 0.0 if work.write_sample is None else _seconds(work.write_sample)
+        ratio = ratios.get("valid", 1.0)
+        seconds["validation"] = ratio * _measure(lambda: setup.validator.validate(model))
+        seconds["selection"] = seconds["validation"]
+        if setup.final_validator is not setup.validator:
+            seconds["selection"] = ratio * _measure(lambda: setup.final_validator.validate(model))
+        scores = {name: ratios.get(name, 1.0) * _measure(score) for name, score in setup.scorers.items()}
+        seconds["sample"] = 0.0 if setup.write_sample is None else _measure(setup.write_sample)
     return scores
 
 
-def _seconds(do: Callable[[], object]) -> float:
+def _measure(work: Callable[[], object]) -> float:
     began = time.perf_counter()
-    do()
+    work()
     return time.perf_counter() - began
 
 
-def _bytes(tensors: Any) -> int:
-    return sum(one.numel() * one.element_size() for one in tensors)
+def sample_validation(data: Any, folder: Path) -> tuple[Any, Mapping[str, float]]:
+    """Replace the held-out sets by samples; return the data, and the ratio of full to sampled size by set.
+
+    Only texts that are translated take long; other data, data with trees and small sets stay unchanged. The samples are
+    written to `folder`.
+    """
+    if not isinstance(data, ParallelData) or data.decoder_only or data.trees:
+        return data, {}
+    texts, ratios = data.texts, {}
+    valid, ratios["valid"] = _sample_texts(texts.valid, folder / "valid")
+    test, ratios["test"] = (None, 1.0) if texts.test is None else _sample_texts(texts.test, folder / "test")
+    tokens = _sample_tokens(data.valid, folder / "valid_tokens")
+    return replace(data, texts=replace(texts, valid=valid, test=test), valid=tokens), ratios
+
+
+def shortest_and_longest(lengths: NDArray[Any]) -> Rows:
+    """Select the shortest examples, which share the largest batches, and the longest, from their lengths in tokens."""
+    order = np.argsort(lengths, kind="stable").astype(np.int64)
+    up, down = np.cumsum(lengths[order]), np.cumsum(lengths[order[::-1]])
+    short = int(np.searchsorted(up, SHORTEST_TOKENS)) + 1
+    long = int(np.searchsorted(down, LONGEST_TOKENS)) + 1
+    if short + long >= len(order):
+        return order
+    chosen: Rows = np.concatenate([order[:short], order[-long:]])
+    return chosen
+
+
+def _sample_texts(store: TextStore, folder: Path) -> tuple[TextStore, float]:
+    lengths = np.array([1 + len(source) // CHARACTERS_PER_TOKEN for source, _ in store.pairs()])
+    chosen = shortest_and_longest(lengths)
+    examples = list(store.examples())
+    ratio = float(max(1, lengths.sum()) / max(1, lengths[chosen].sum()))
+    return TextStore.build(folder, (examples[row] for row in chosen)), ratio
+
+
+def _sample_tokens(store: TokenStore, folder: Path) -> TokenStore:
+    pairs = [store.pair(int(row)) for row in shortest_and_longest(store.source_lengths + 1)]
+    return TokenStore.build(folder, [(source.tolist(), target.tolist()) for source, target in pairs])

@@ -1,14 +1,17 @@
-"""The token budget of a training, where it is `auto`: as many as fit into memory, and at most what suits the device."""
+"""Profile a training for `training.batch_tokens: auto` and for `dragoman plan`."""
 
+import tempfile
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, assert_never
 
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.profiling.memory import available_bytes, resident_bytes, shown
-from dragoman.profiling.plan import SPARE, Plan, budget_that_fits, plan_of
-from dragoman.profiling.profile import Asked, measure, now
+from dragoman.profiling.memory import available_bytes, format_bytes, resident_bytes
+from dragoman.profiling.plan import RESERVE, Plan, build_plan, max_batch_tokens
+from dragoman.profiling.profile import Profile, ProfileRequest, run_profiler
 from dragoman.runs.auto_config import CPU_BATCH_TOKENS
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import (
@@ -22,18 +25,24 @@ from dragoman.tasks.config import (
 )
 
 GPU_BATCH_TOKENS: Final = 32_768
-"""What a GPU learns from at a time; Vaswani et al. (2017) took about 25,000."""
-PROFILE_SECONDS, PLANNING = 1.0, 6.0
-"""For how long updates are timed, to find a budget, and to plan."""
+"""Batch tokens that suit a GPU; Vaswani et al. (2017) used about 25,000."""
+AUTO_SECONDS, PLAN_SECONDS = 1.0, 6.0
+"""Time to spend on training steps, for `batch_tokens: auto` and for a plan."""
+PROFILER: Final = """
+import dragoman.cli.main, dragoman.cli.training_display
+from dragoman.runs.profiled_training import main
+main()
+"""
+"""Program of the profiling process; it imports what the command imports, which counts as memory."""
 
 
 def suitable_batch_tokens(experiment: Experiment, device: torch.device) -> int:
-    """Tokens of a batch that suit a device, and hold the longest example that the settings allow."""
+    """Return the batch tokens that suit a device and contain the longest example that the settings allow."""
     return max(CPU_BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS, max_example_tokens(experiment))
 
 
 def max_example_tokens(experiment: Experiment) -> int:
-    """Tokens of the longest example that the settings allow, symbols included."""
+    """Return the tokens of the longest example that the settings allow, special symbols included."""
     match experiment:
         case TranslationConfig():
             return max(experiment.data.max_source_length, experiment.data.max_target_length) + 1
@@ -48,13 +57,12 @@ def max_example_tokens(experiment: Experiment) -> int:
 
 
 def with_batch_tokens(experiment: Experiment, tokens: int) -> Experiment:
-    """The same with a token budget."""
     training = experiment.training.model_copy(update={"batch_tokens": tokens})
     return experiment.model_copy(update={"training": training})
 
 
 def is_same_experiment(found: Experiment, asked: Experiment) -> bool:
-    """Whether a run has the settings that are asked for, but for a budget that was found for it."""
+    """Return whether a run has the requested settings, whatever was chosen for `batch_tokens: auto`."""
     if asked.training.batch_tokens == "auto" != found.training.batch_tokens:
         asked = with_batch_tokens(asked, found.training.token_budget)
     return found == asked
@@ -69,32 +77,32 @@ def resolve_batch_tokens(
     available: int | None = None,
     devices: int = 1,
 ) -> tuple[Experiment, str]:
-    """The experiment with a number for `training.batch_tokens: auto`, and a sentence about it.
+    """Choose a number for `training.batch_tokens: auto`; return the experiment and a sentence with the reason.
 
-    So many `devices` like this one share every batch. `available` is the memory of each that may be taken, in bytes;
-    without it, what is free and what this process has already. Raises ConfigError where not even the longest example
-    fits.
+    `available` is the memory in bytes of each of the devices that share every batch, by default what is free and what
+    this process uses. Raises ConfigError if the longest example does not fit.
     """
-    report("looking for the token budget that fits")
+    report("choosing the batch tokens that fit into memory")
     if available is None:
         available = available_bytes(device) + (resident_bytes(device) if device.type == "cpu" else 0)
-    most = suitable_batch_tokens(experiment, device)
-    tried = with_batch_tokens(experiment, most)
-    limit = int((1 - SPARE) * available)
-    asked = Asked(str(device), now(), PROFILE_SECONDS, limit=limit, judging=False)
-    found = measure(tried, asked, tell=report, tokenizer_of=folder)
-    fitting = budget_that_fits(found, tried.training, available=available, devices=devices)
-    alone = fitting // devices  # an example is never divided
-    if alone < max_example_tokens(experiment):
+    suitable = suitable_batch_tokens(experiment, device)
+    tried = with_batch_tokens(experiment, suitable)
+    limit = int((1 - RESERVE) * available)
+    request = ProfileRequest(str(device), time.time(), AUTO_SECONDS, memory_limit=limit, validate=False)
+    profile = profile_experiment(tried, request, report=report, tokenizer_from=folder)
+    fitting = max_batch_tokens(profile, tried.training, available=available, devices=devices)
+    per_device, longest = fitting // devices, max_example_tokens(experiment)  # an example is never divided
+    if per_device < longest:
         raise ConfigError(
-            f"training.batch_tokens = auto: {alone:,} tokens fit into {shown(available)}, and an example may have "
-            f"{max_example_tokens(experiment):,}; allow only shorter ones, or take a smaller model"
+            f"training.batch_tokens = auto: {per_device:,} tokens fit into {format_bytes(available)}, and an example may "
+            f"have {longest:,}. Lower the maximum length, or choose a smaller model."
         )
-    tokens = min(most, fitting)
+    tokens = min(suitable, fitting)
     reason = (
-        f"as many as fit into {shown(available)} of memory"
-        if tokens < most
-        else f"what suits {'a CPU' if device.type == 'cpu' else 'a GPU'}; {fitting:,} would fit into {shown(available)}"
+        f"the most that fit into {format_bytes(available)} of memory"
+        if tokens < suitable
+        else f"suitable for a {'CPU' if device.type == 'cpu' else 'GPU'}; {fitting:,} would fit into "
+        f"{format_bytes(available)}"
     )
     return with_batch_tokens(experiment, tokens), f"training.batch_tokens: {tokens:,}, {reason}"
 
@@ -108,13 +116,35 @@ def plan_training(
     price: float | None = None,
     report: Callable[[str], None],
 ) -> Plan:
-    """What the training of an experiment will take on so many devices like this one.
+    """Plan the training of an experiment on a number of devices like this one.
 
-    `available` is the memory of each in bytes, by default what is free; `price` is that of an hour of one. Raises
-    DragomanError as the training would, and ConfigError where no batch fits.
+    `available` is the memory of each device in bytes, by default what is free; `price` is per device hour. Raises
+    DragomanError as the training would, and ConfigError if no batch fits.
     """
-    there = available_bytes(device) if available is None else available
+    memory = available_bytes(device) if available is None else available
     if experiment.training.batch_tokens == "auto":
-        experiment, _ = resolve_batch_tokens(experiment, device=device, report=report, available=there, devices=devices)
-    found = measure(experiment, Asked(str(device), now(), PLANNING), tell=report)
-    return plan_of(found, experiment.training, available=there, devices=devices, price=price)
+        experiment, _ = resolve_batch_tokens(
+            experiment, device=device, report=report, available=memory, devices=devices
+        )
+    profile = profile_experiment(experiment, ProfileRequest(str(device), time.time(), PLAN_SECONDS), report=report)
+    return build_plan(profile, experiment.training, available=memory, devices=devices, price=price)
+
+
+def profile_experiment(
+    experiment: Experiment,
+    request: ProfileRequest,
+    *,
+    report: Callable[[str], None],
+    tokenizer_from: RunFolder | None = None,
+) -> Profile:
+    """Profile a training in a temporary run folder.
+
+    The tokenizer and labels of the run `tokenizer_from` are used instead of new ones.
+    """
+    with tempfile.TemporaryDirectory(prefix="dragoman-plan-") as name:
+        folder = RunFolder(Path(name))
+        folder.write_config(experiment)
+        for file in () if tokenizer_from is None else (tokenizer_from.tokenizer, tokenizer_from.labels):
+            if file.exists():
+                (folder.path / file.name).write_bytes(file.read_bytes())
+        return run_profiler(folder.path, request, program=PROFILER, report=report)

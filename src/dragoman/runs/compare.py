@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dragoman.profiling.model_cost import take_inventory
+from dragoman.profiling.estimate import model_cost
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 
@@ -62,15 +62,15 @@ def summarize_run(path: Path) -> RunSummary:
     folder = RunFolder(path)
     experiment = folder.read_config()
     task = build_task(experiment)
-    inventory = take_inventory(task.build_model(folder, device=torch.device("cpu")).eval())
+    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
     result = folder.read_scores()
     texts = {on: _corpus_fingerprint(on, folder) for on in result.get("scores", {})}
     return RunSummary(
         run=str(path),
         task=experiment.task,
         model=experiment.model.kind,
-        parameters=inventory.parameters,
-        gflops_per_token=inventory.flops_a_token / 1e9,
+        parameters=cost.parameters,
+        gflops_per_token=cost.flops_per_token / 1e9,
         weights=result.get("weights"),
         minutes=result["seconds"] / 60 if "seconds" in result else None,
         updates=result.get("steps"),

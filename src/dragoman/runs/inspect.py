@@ -33,7 +33,7 @@ from dragoman.interpret.forward_pass import Ids, Reading, module_of
 from dragoman.interpret.quantized_activations import rounded_as
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.profiling.model_cost import count_parameters
+from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load_cpu_backend, load_torch_model
 from dragoman.runs.model_card import describe_model

@@ -19,7 +19,7 @@ from dragoman.interpret.head_pruning import Left, best_heads, pruned_config, pru
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.models.weights import save_tensors, set_weights
-from dragoman.profiling.model_cost import count_parameters
+from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 from dragoman.typing import Float

@@ -17,8 +17,8 @@ from dragoman.data.batching.prefetch import PrefetchingStream
 from dragoman.errors import ConfigError, RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
-from dragoman.profiling.batch_selection import with_picks
-from dragoman.profiling.estimate import blueprint, estimate
+from dragoman.profiling.batch_cost import use_batches
+from dragoman.profiling.estimate import build_meta_model, estimate_training
 from dragoman.runs.auto_config import Choice, auto_configure, auto_configure_text
 from dragoman.runs.batch_tokens import resolve_batch_tokens
 from dragoman.runs.config import nest, parse_experiment, read_settings, resolve_corpus_paths
@@ -290,9 +290,9 @@ def train_in_folder(
                 experiment, sentence = resolve_batch_tokens(experiment, device=device, report=report, folder=folder)
             folder.write_config(experiment)
             reporter.show_batch_tokens(sentence)
-        reporter.show_estimate(estimate(experiment, folder, data, device=device))
+        reporter.show_estimate(estimate_training(experiment, folder, data, device=device))
         num_workers = choose_num_workers(
-            experiment.training, blueprint(experiment, folder), tokens=data.tokens_per_epoch, device=device
+            experiment.training, build_meta_model(experiment, folder), tokens=data.tokens_per_epoch, device=device
         )
         with (
             lead_workers(num_workers, message=worker_message(folder, device), early=early) as workers,
@@ -382,8 +382,8 @@ def run_worker(
             task = build_task(experiment)
             data = task.prepare_data(folder, report=lambda _: None)
             setup = task.setup_training(data, device=device)
-            if "looked_at" in message:
-                setup = with_picks(setup, workers.broadcast(None))
+            if "profile" in message:
+                setup = use_batches(setup, workers.broadcast(None))
             with interruption() as interrupted:
                 run_steps(
                     prepare_state(setup, experiment.training, folder, workers, device=device),

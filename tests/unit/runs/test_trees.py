@@ -9,7 +9,7 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, RunError
-from dragoman.profiling.model_cost import take_inventory
+from dragoman.profiling.estimate import model_cost
 from dragoman.runs.config import parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.train import train_and_score
@@ -174,7 +174,7 @@ def test_a_run_is_validated_scored_and_loaded_with_its_trees(place, tmp_path):
 
     [score] = outcome.scores["test"]
     assert corpus_score(outputs, [[target for _, target in pairs]], Chrf()).value == score.value
-    assert take_inventory(translator.model).cache_bytes == 2 * 12 * 4
+    assert model_cost(translator.model).cache_bytes == 2 * 12 * 4
 
 
 def test_trees_that_changed_are_not_gone_on_with(place, tmp_path):

@@ -1,0 +1,50 @@
+"""Decoding times and their roofline, computed by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.decoding import DecodingConfig
+from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.profiling.bench import DecodingStep, DecodingTimes, MachinePeak, StepCost, roofline, time_decoding
+from dragoman.profiling.machine import memory_bandwidth, peak_flops
+from tests.fake_models import PrefixModel
+
+COST = StepCost(weight_bytes=1000, bytes_per_position=10, operations=700)
+
+
+def test_roofline_by_hand():
+    """Two steps of 2 sentences and one of 1, beam size 3, sources of 5 positions."""
+    times = DecodingTimes(encoding=9.0, steps=(DecodingStep(2, 0.5), DecodingStep(2, 0.25), DecodingStep(1, 0.25)))
+    assert (times.tokens, times.seconds, times.step_seconds) == (5, 10.0, 1.0)
+    moved = 3 * 1000 + 10 * (2 * (3 * 1 + 5) + 2 * (3 * 2 + 5) + 1 * (3 * 3 + 5))
+    found = roofline(times, COST, MachinePeak(bandwidth=1e4, operations=1e5), beam_size=3, source_positions=5.0)
+    assert found.bytes_per_token == moved / 5
+    assert found.operations_per_token == 3 * 700
+    assert found.bandwidth_fraction == pytest.approx(moved / 10_000)
+    assert found.compute_fraction == pytest.approx(5 * 3 * 700 / 100_000)
+    assert (found.bound, found.fraction) == ("memory", found.bandwidth_fraction)
+    other = roofline(times, COST, MachinePeak(bandwidth=1e9, operations=1e5), beam_size=3, source_positions=5.0)
+    assert (other.bound, other.fraction) == ("compute", other.compute_fraction)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_time_decoding_times_every_step(beam_size):
+    side = Tokenizer.train(lambda: [("a", "b")], CharacterConfig()).source
+    network = TorchBackend(PrefixModel(words=5, end_bias=3.0), side, target_vocabulary=len(side), device="cpu")
+    settings = DecodingConfig(beam_size=beam_size, min_length=7, max_length=7)
+    rows = [[4, 5], [6], [7, 4, 5]]
+    found = time_decoding(
+        lambda: (network, network.encode(rows)), limits=np.full(3, 7), config=settings, start_tokens=None
+    )
+    assert [step.sentences for step in found.steps[:8]] == [3] * 8  # seven tokens, and the end
+    assert len(found.steps) == 8
+    assert found.encoding > 0
+    assert all(step.seconds > 0 for step in found.steps)
+
+
+def test_machine_peaks_have_a_plausible_size():
+    cpu = torch.device("cpu")
+    assert 1e8 < memory_bandwidth(cpu) < 1e13
+    assert 1e8 < peak_flops(cpu) < 1e15
