@@ -15,12 +15,12 @@ from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.protocols import Decoder, SupportsTrees
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.typing import SourceFeatures
 from dragoman.tasks.base import RunFiles, TaskData
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.training.config import TrainingConfig
 from dragoman.training.r_drop import RDropConfig
+from dragoman.typing import SourceFeatures
 
 EFFICIENCY: Final = 0.35
 """Fraction of the measured speed of large products that training reaches (measured on a CPU)."""
