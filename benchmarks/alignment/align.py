@@ -30,7 +30,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers import read_lines
+from dragoman.data.readers.text_lines import read_lines
 from dragoman.evaluation import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks

@@ -26,7 +26,7 @@ import torch
 from matplotlib.patches import Rectangle
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers import read_lines
+from dragoman.data.readers.text_lines import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Bleu, compare_systems, corpus_score
 from dragoman.inference import Translator

@@ -27,7 +27,9 @@ import sentencepiece
 from benchmarks.collect_runs import read_results, update_results
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean
 from dragoman.data.preprocessing.blocks import ReadTask, read_blocks
-from dragoman.data.readers import ParallelFiles, ReadWarnings, read_corpus
+from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 
 RESULTS = Path(__file__).parent / "results.json"

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, final
 
 from dragoman.atomic import refused, write_atomically
-from dragoman.data.readers import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo.text import normal, spaced
 

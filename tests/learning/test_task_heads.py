@@ -10,7 +10,9 @@ from dragoman.data.batching.in_memory import example_stream
 from dragoman.data.datasets.labeled import LabeledDataset, Labels
 from dragoman.data.datasets.qa import QuestionDataset, WindowConfig
 from dragoman.data.datasets.tagged import TaggedDataset
-from dragoman.data.readers import AnswerSpan, LabeledText, Question, TaggedSentence
+from dragoman.data.readers.labeled import LabeledText
+from dragoman.data.readers.qa import AnswerSpan, Question
+from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.evaluation import classification_scores, span_scores
 from dragoman.inference import Classifier, QuestionAnswerer, Tagger

@@ -11,7 +11,7 @@ from dragoman.data.batching.token_batches import batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.trees import SourceTrees, TreeStore
 from dragoman.data.preprocessing.tokenize import tokenize_texts
-from dragoman.data.readers import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, SinusoidalConfig, TreeConfig

@@ -14,7 +14,9 @@ from dragoman.data.batching.token_batches import _cut, collate, padding_efficien
 from dragoman.data.datasets.parallel import ConcatenatedArray, RaggedArray, TextStore, TokenStore
 from dragoman.data.hashing import HashSet
 from dragoman.data.heldout_split import split_hash, split_threshold
-from dragoman.data.readers import Example, ParallelFiles, ParallelJsonl, read_corpus
+from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.jsonl import ParallelJsonl
+from dragoman.data.readers.parallel import Example, ParallelFiles
 from dragoman.data.tokenizers import (
     BOS,
     EOS,

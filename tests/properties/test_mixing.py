@@ -21,7 +21,7 @@ from dragoman.data.batching.token_batches import pair_stream
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.preprocessing.prepare import prepare_data
-from dragoman.data.readers import ReadWarnings
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import ConfigError
 from dragoman.runs.config import resolve_corpus_paths
 

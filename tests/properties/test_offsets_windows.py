@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.data.datasets.qa import WindowConfig, answer_tokens, make_windows
 from dragoman.data.datasets.tagged import encode_words
-from dragoman.data.readers import AnswerSpan
+from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import (
     BOS,
     EOS,

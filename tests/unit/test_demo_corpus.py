@@ -16,7 +16,7 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers import read_corpus
+from dragoman.data.readers.corpus import read_corpus
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus, writers
 from dragoman_demo.forms import Form

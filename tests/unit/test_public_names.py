@@ -21,7 +21,7 @@ def test_exported_names_exist_once(package):
 
 
 def test_shared_packages_define_all():
-    for package in ("evaluation", "decoding", "data.readers", "data.tokenizers"):
+    for package in ("evaluation", "decoding", "data.tokenizers"):
         assert importlib.import_module(f"dragoman.{package}").__all__
 
 

@@ -14,7 +14,7 @@ from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.inference import Answer, AnswerConfig, QuestionAnswerer
 
 Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
@@ -67,7 +67,7 @@ def answer(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.inference import QuestionAnswerer
 
     repairs = ReadWarnings()

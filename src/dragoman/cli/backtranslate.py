@@ -55,7 +55,7 @@ def backtranslate(
     from contextlib import closing
 
     from dragoman.cli import streams
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.runs.pseudo_data import SOURCE, TARGET, describe_origin, write_backtranslated
 
     asked = _asked(method, beam=beam, temperature=temperature, seed=seed, beside=beside)

@@ -42,7 +42,7 @@ def classify(
     text; words are separated by spaces in the input.
     """
     from dragoman.cli import streams
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
 
     loaded = _loaded(model, device=device, batch_tokens=batch_tokens)
     repairs = ReadWarnings()

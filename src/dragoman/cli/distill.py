@@ -38,7 +38,7 @@ def distill(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.inference.translator import Translator
     from dragoman.runs.pseudo_data import SOURCE, TARGET, beam_search_rewriter, describe_origin, write_distilled
 

@@ -57,7 +57,7 @@ def export(
 ) -> None:
     """Write the model of a run to a folder without training state."""
     settings = _shortlist_of(wanted=shortlist, source=source, target=target, frequent=frequent, each=each)
-    from dragoman.data.readers import ParallelFiles
+    from dragoman.data.readers.parallel import ParallelFiles
     from dragoman.runs.export import MEBIBYTE
     from dragoman.runs.export import export_run as export_run
 

@@ -94,7 +94,7 @@ def generate(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.decoding import SamplingConfig
     from dragoman.inference import Generator
 

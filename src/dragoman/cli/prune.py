@@ -37,7 +37,9 @@ def prune(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import load_to_look_into
-    from dragoman.data.readers import ParallelFiles, ReadWarnings, read_corpus
+    from dragoman.data.readers.corpus import read_corpus
+    from dragoman.data.readers.parallel import ParallelFiles
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.errors import DataError
     from dragoman.inference import Translator
     from dragoman.runs.prune import prune_run

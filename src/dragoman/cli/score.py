@@ -27,7 +27,7 @@ from dragoman.decoding.config import DecodingConfig
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Generator, Perplexity
 
@@ -91,7 +91,7 @@ def score(
 
     from dragoman.cli import streams
     from dragoman.cli.loading import load_as
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.inference import Generator, Translator
 
     repairs, totals = ReadWarnings(), _Totals()
@@ -139,7 +139,8 @@ def _refuse_without_effect(
 
 
 def _pairs(source: Path | None, target: Path, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers import ParallelFiles, read_corpus
+    from dragoman.data.readers.corpus import read_corpus
+    from dragoman.data.readers.parallel import ParallelFiles
 
     assert source is not None, "options are checked before files are read"
     return (
@@ -161,7 +162,7 @@ def _measured(
     generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: ReadWarnings
 ) -> Perplexity:
     """Measure the perplexity of texts, or of continuations given their prompts."""
-    from dragoman.data.readers import TextFile, read_texts
+    from dragoman.data.readers.text import TextFile, read_texts
     from dragoman.errors import DataError
 
     if source is not None:

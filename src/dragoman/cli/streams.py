@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
     """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
-    from dragoman.data.readers import read_lines, read_stream_lines
+    from dragoman.data.readers.text_lines import read_lines, read_stream_lines
 
     if name == STANDARD:
         numbered = read_stream_lines(sys.stdin.buffer, Path("standard input"), repairs)
@@ -49,7 +49,7 @@ def with_trees(
 
 def read_all(name: str) -> list[str]:
     """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.errors import DataError
 
     repairs = ReadWarnings()
@@ -120,7 +120,7 @@ def say(message: str) -> None:
 
 def report_repairs(repairs: ReadWarnings) -> None:
     """Print the repairs made while reading, except empty lines, which are kept."""
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
 
     mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
     for sentence in ReadWarnings(mended).messages():

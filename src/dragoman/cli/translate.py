@@ -104,7 +104,7 @@ def translate(
     """
     from dragoman.cli import streams
     from dragoman.cli.loading import collect_seldom, load_as
-    from dragoman.data.readers import ReadWarnings
+    from dragoman.data.readers.text_lines import ReadWarnings
 
     collect_seldom()
     n_best = returned.get("n_best", 1)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.hashing import HashSet, text_hash
-from dragoman.data.readers.example import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.errors import DataError
 
 MAX_SAMPLES = 3

@@ -9,7 +9,11 @@ from dragoman.config import Config
 from dragoman.data.augmentation import NoiseConfig
 from dragoman.data.batching.mixing import ExtraCorpus
 from dragoman.data.cleaning import CleaningConfig
-from dragoman.data.readers import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
+from dragoman.data.readers.corpus import ParallelCorpus
+from dragoman.data.readers.jsonl import ParallelJsonl
+from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.readers.parquet import ParallelParquet
+from dragoman.data.readers.tsv import ParallelTsv
 
 
 class PreparedFolder(Config):

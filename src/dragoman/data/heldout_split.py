@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable
 
 from dragoman.data.hashing import text_hash
-from dragoman.data.readers.example import Example
+from dragoman.data.readers.parallel import Example
 
 MAX_VALID_SIZE = 2000
 VALID_SHARE = 0.05

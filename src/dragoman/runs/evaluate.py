@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import read_lines
+from dragoman.data.readers.text_lines import read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Bleu, Metric, PairedResult, Score, check_aligned, compare_systems, corpus_score

@@ -14,7 +14,8 @@ from dragoman import cpu_library
 from dragoman.atomic import new_folder, write_atomically
 from dragoman.config import Tree
 from dragoman.data.preprocessing.prepare import prepare_data
-from dragoman.data.readers import ParallelFiles, read_corpus
+from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend

@@ -15,7 +15,8 @@ from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.trees import SourceTrees, TreeStore, prepare_trees
 from dragoman.data.preprocessing.prepare import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
-from dragoman.data.readers import ParallelCorpus, ParallelFiles, corpus_name
+from dragoman.data.readers.corpus import ParallelCorpus, corpus_name
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.readers.shards import resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer import Pairs as TextPairs

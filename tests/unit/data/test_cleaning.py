@@ -6,7 +6,8 @@ import pytest
 
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean, leak_key, remove_empty, require_examples
 from dragoman.data.hashing import HashSet
-from dragoman.data.readers import Example, ParallelFiles, read_corpus
+from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.parallel import Example, ParallelFiles
 from dragoman.errors import DataError
 
 NOTHING = CleaningConfig(

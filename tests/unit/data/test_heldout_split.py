@@ -1,7 +1,7 @@
 """The held-out part of a corpus."""
 
 from dragoman.data.heldout_split import default_valid_size, split_hash, split_threshold
-from dragoman.data.readers import Example
+from dragoman.data.readers.parallel import Example
 
 
 def corpus(size: int) -> list[Example]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.readers import LabeledText, ReadWarnings, read_labeled
-from dragoman.data.readers.labeled import LabeledLines
+from dragoman.data.readers.labeled import LabeledLines, LabeledText, read_labeled
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import SplitKeys, read_splits
 from dragoman.errors import DataError
 

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.config import merge
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.readers import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import WordConfig
 from dragoman.data.tokenizers.tokenizer import Pairs
 from dragoman.errors import ConfigError, RunError

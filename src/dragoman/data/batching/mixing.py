@@ -14,7 +14,9 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.batching.epochs import Rows
-from dragoman.data.readers import Example, ParallelCorpus, ReadWarnings, corpus_name, read_corpus
+from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, read_corpus
+from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.text_lines import ReadWarnings
 
 _CHANCE = 0x3A11
 """Beside seed and epoch, for what is drawn here, which else would be what the order of the batches is drawn from."""

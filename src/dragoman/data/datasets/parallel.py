@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.batching.permutation import permute_indices
 from dragoman.data.datasets.memory_map import ORIGINS, Columns, Numbers, write_columns
-from dragoman.data.readers.example import Example
+from dragoman.data.readers.parallel import Example
 
 CHUNK = 8192
 """Examples that are held in memory while a store is written."""

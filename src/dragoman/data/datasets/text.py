@@ -13,7 +13,8 @@ from dragoman.atomic import opened_or_made
 from dragoman.config import Config
 from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
 from dragoman.data.hashing import file_fingerprint
-from dragoman.data.readers import Passage, ReadWarnings, TextCorpus, TextFile, read_texts
+from dragoman.data.readers.text import Passage, TextCorpus, TextFile, read_texts
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 

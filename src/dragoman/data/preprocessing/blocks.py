@@ -23,7 +23,9 @@ from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.hashing import HashSet, pair_hash
 from dragoman.data.heldout_split import split_hash
-from dragoman.data.readers import Example, ParallelCorpus, ReadWarnings, read_corpus
+from dragoman.data.readers.corpus import ParallelCorpus, read_corpus
+from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
 
 BLOCK_SIZE = 2**17

@@ -33,7 +33,8 @@ from dragoman.data.preprocessing.blocks import (
 )
 from dragoman.data.preprocessing.prepare import build_valid, leak_notes, record_held_out, require_training_examples
 from dragoman.data.preprocessing.tokenize import TokenizeTask, tokenization_facts, tokenize_shard
-from dragoman.data.readers import ReadWarnings, corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.corpus import corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.tokenizers import Tokenizer
 
 HASHES_PER_TASK = 2**20

@@ -16,7 +16,9 @@ from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.hashing import HashSet, file_fingerprint
 from dragoman.data.heldout_split import default_valid_size, split_hash, split_threshold
-from dragoman.data.readers import Example, ParallelCorpus, ReadWarnings, corpus_name, corpus_paths, read_corpus
+from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_paths, read_corpus
+from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
 

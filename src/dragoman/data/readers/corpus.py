@@ -1,4 +1,4 @@
-"""Any parallel corpus, by configuration."""
+"""Parallel corpora of any format."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,67 +6,55 @@ from typing import Annotated, assert_never
 
 from pydantic import Field
 
-from dragoman.data.readers.example import Example
 from dragoman.data.readers.jsonl import ParallelJsonl, read_parallel_jsonl
-from dragoman.data.readers.parallel import ParallelFiles, read_parallel_files
+from dragoman.data.readers.parallel import Example, ParallelFiles, read_parallel_files
 from dragoman.data.readers.parquet import ParallelParquet, read_parallel_parquet
-from dragoman.data.readers.shards import describe_files, pair_files, resolve_files
+from dragoman.data.readers.shards import Files, describe_files, pair_files, resolve_files
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.readers.tsv import ParallelTsv, read_parallel_tsv
 
 ParallelCorpus = Annotated[ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet, Field(discriminator="kind")]
 
 
-def read_corpus(corpus: ParallelCorpus, repairs: ReadWarnings | None = None) -> Iterator[Example]:
-    """The examples of a corpus, streamed; what was mended on the way is counted in `repairs`.
+def read_corpus(corpus: ParallelCorpus, warnings: ReadWarnings | None = None) -> Iterator[Example]:
+    """Yield the examples of a corpus and count repairs in `warnings`.
 
-    Raises DataError with file, line and remedy where the corpus cannot be read as it is.
+    Raises DataError, with file, line and remedy, if the corpus is unreadable.
     """
-    repairs = ReadWarnings() if repairs is None else repairs
+    warnings = ReadWarnings() if warnings is None else warnings
     match corpus:
         case ParallelFiles():
-            return read_parallel_files(corpus, repairs)
+            return read_parallel_files(corpus, warnings)
         case ParallelTsv():
-            return read_parallel_tsv(corpus, repairs)
+            return read_parallel_tsv(corpus, warnings)
         case ParallelJsonl():
-            return read_parallel_jsonl(corpus, repairs)
+            return read_parallel_jsonl(corpus, warnings)
         case ParallelParquet():
-            return read_parallel_parquet(corpus, repairs)
+            return read_parallel_parquet(corpus, warnings)
         case _:
             assert_never(corpus)
 
 
 def corpus_shards(corpus: ParallelCorpus) -> tuple[ParallelCorpus, ...]:
-    """The corpus as one of each shard, in order. Raises DataError as `shards` and `paired` do."""
-    match corpus:
-        case ParallelFiles(source=source, target=target):
-            return tuple(
-                corpus.model_copy(update={"source": one, "target": other}) for one, other in pair_files(source, target)
-            )
-        case ParallelTsv(path=path) | ParallelJsonl(path=path) | ParallelParquet(path=path):
-            return tuple(corpus.model_copy(update={"path": one}) for one in resolve_files(path))
-        case _:
-            assert_never(corpus)
+    """Return one corpus per shard, in order. Raises DataError as `resolve_files` and `pair_files` do."""
+    if isinstance(corpus, ParallelFiles):
+        pairs = pair_files(corpus.source, corpus.target)
+        return tuple(corpus.model_copy(update={"source": source, "target": target}) for source, target in pairs)
+    return tuple(corpus.model_copy(update={"path": path}) for path in resolve_files(corpus.path))
 
 
 def corpus_paths(corpus: ParallelCorpus) -> tuple[Path, ...]:
-    """The files of a corpus, source first; those that a pattern matches. Raises DataError where none does."""
-    match corpus:
-        case ParallelFiles(source=source, target=target, source_trees=trees):
-            return (*resolve_files(source), *resolve_files(target), *(() if trees is None else (trees,)))
-        case ParallelTsv(path=path) | ParallelJsonl(path=path) | ParallelParquet(path=path):
-            return resolve_files(path)
-        case _:
-            assert_never(corpus)
+    """Return the files of a corpus, sources first. Raises DataError if a pattern matches no file."""
+    return tuple(path for files in _corpus_files(corpus) for path in resolve_files(files))
 
 
-def corpus_name(corpus: ParallelCorpus) -> str:
-    """The corpus in a message, such as `train.en and train.de`."""
-    match corpus:
-        case ParallelFiles(source=source, target=target, source_trees=trees):
-            given = [source, target, *(() if trees is None else (trees,))]
-        case ParallelTsv(path=path) | ParallelJsonl(path=path) | ParallelParquet(path=path):
-            given = [path]
-        case _:
-            assert_never(corpus)
-    return " and ".join(map(describe_files, given))
+def corpus_name(*corpora: ParallelCorpus) -> str:
+    """Return the name of one or several corpora for messages, such as `train.en and train.de`."""
+    return " and ".join(describe_files(files) for corpus in corpora for files in _corpus_files(corpus))
+
+
+def _corpus_files(corpus: ParallelCorpus) -> list[Files]:
+    if isinstance(corpus, ParallelFiles):
+        trees = [] if corpus.source_trees is None else [corpus.source_trees]
+        return [corpus.source, corpus.target, *trees]
+    return [corpus.path]

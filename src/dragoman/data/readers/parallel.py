@@ -1,6 +1,7 @@
-"""Two files, one text a line, line n of one the translation of line n of the other."""
+"""Parallel corpus in two text files: line n of one is the translation of line n of the other."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Self
@@ -8,60 +9,65 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from dragoman.config import Config
-from dragoman.data.readers.example import Example
 from dragoman.data.readers.shards import Files, is_glob, pair_files
 from dragoman.data.readers.text_lines import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Source, target and their line (from 1) in the corpus; either side may be empty."""
+
+    source: str
+    target: str
+    line: int
+
+
 class ParallelFiles(Config):
-    """Two aligned text files, or as many of each side as there are shards, plain or .gz, .bz2, .xz, .zst."""
+    """Two aligned text files, or the same number of shards for each side, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["files"] = "files"
 
     source: Files
-    """The file with the sources, a text a line; or a list of files, or a pattern that their names match."""
+    """File with one source per line, a list of files, or a glob pattern."""
 
     target: Files
-    """The file, or files, with their translations, line by line."""
+    """File with the translations, line by line, a list of files, or a glob pattern."""
 
     source_trees: Path | None = None
-    """A CoNLL-U file, plain or compressed, with the dependency tree of each source; for structural positions alone."""
+    """CoNLL-U file, plain or compressed, with the dependency tree of each source, for `tree` positions."""
 
     @model_validator(mode="after")
-    def _trees_of_one_file(self) -> Self:
+    def _check_trees(self) -> Self:
         if self.source_trees is not None and (is_glob(self.source) or not isinstance(self.source, Path)):
-            raise ValueError("source_trees are those of one file; join the files of source, or leave the trees out")
+            raise ValueError("source_trees needs a single source file; join the files of source, or remove the trees")
         return self
 
 
-def read_parallel_files(corpus: ParallelFiles, repairs: ReadWarnings) -> Iterator[Example]:
-    """The pairs of lines, which are counted on from file to file.
+def read_parallel_files(corpus: ParallelFiles, warnings: ReadWarnings) -> Iterator[Example]:
+    """Yield the pairs; line numbers continue from shard to shard.
 
-    Raises DataError where one side ends before the other, be it in lines of two files or in files.
+    Raises DataError if the two sides differ in their number of lines or files.
     """
     before = 0
     for source, target in pair_files(corpus.source, corpus.target):
         line = 0
-        for line, left, right in _lines_of_both(source, target, repairs):
+        for line, left, right in _aligned_lines(source, target, warnings):
             yield Example(left, right, before + line)
         before += line
 
 
-def _lines_of_both(source: Path, target: Path, repairs: ReadWarnings) -> Iterator[tuple[int, str, str]]:
-    both = zip_longest(read_lines(source, repairs), read_lines(target, repairs))
+def _aligned_lines(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[int, str, str]]:
+    both = zip_longest(read_lines(source, warnings), read_lines(target, warnings))
     for left, right in both:
         if left is None or right is None:
             last = left or right
-            for one, other in both:  # to the end, for the message
+            for one, other in both:  # count the remaining lines for the message
                 last = one or other
             short, long = (source, target) if left is None else (target, source)
-            raise _unequal(short, long, fewer=(left or right)[0] - 1, more=last[0])
+            fewer, more = (left or right)[0] - 1, last[0]
+            raise DataError(
+                f"{short}:{fewer}: ends after {fewer:,} lines, but {long} has {more:,}; "
+                "the two files must be translations of each other line by line"
+            )
         yield left[0], left[1], right[1]
-
-
-def _unequal(short: Path, long: Path, *, fewer: int, more: int) -> DataError:
-    return DataError(
-        f"{short}:{fewer}: ends after {fewer:,} lines, but {long} has {more:,}; "
-        "the two files must be translations of each other line by line"
-    )

@@ -1,4 +1,4 @@
-"""Questions whose answers stand in a text: SQuAD (Rajpurkar et al., 2016; 2018), or JSON objects one a line."""
+"""Extractive questions: SQuAD (Rajpurkar et al., 2016; 2018), or JSON objects, one per line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,8 +18,9 @@ from dragoman.data.readers.json_fields import (
     get_text,
     get_value,
     parse_object,
+    read_objects,
 )
-from dragoman.data.readers.text_lines import ReadWarnings, open_binary, read_lines
+from dragoman.data.readers.text_lines import ReadWarnings, open_binary
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]
@@ -27,7 +28,7 @@ Mismatch = Literal["refuse", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan:
-    """An answer, and the character of the context (from 0) where it begins."""
+    """Answer and its offset (in characters, from 0) in the context."""
 
     text: str
     start: int
@@ -35,24 +36,23 @@ class AnswerSpan:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a context, and its accepted answers; without any it cannot be answered."""
+    """Question about a context with its accepted answers; a question without answers is unanswerable."""
 
     id: str
-    """What its corpus calls it."""
     question: str
     context: str
     answers: tuple[AnswerSpan, ...]
     location: str
-    """Where it stands in its file, in words."""
+    """Location in the file, for messages."""
 
     @property
     def accepted_answers(self) -> tuple[str, ...]:
-        """The texts of its answers, as `evaluation.span_scores` wants them."""
+        """Texts of the answers, for `evaluation.span_scores`."""
         return tuple(answer.text for answer in self.answers)
 
 
 class SquadFile(Config):
-    """A file of SQuAD, version 1.1 or 2, plain or .gz, .bz2, .xz, .zst."""
+    """A SQuAD file, version 1.1 or 2, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["squad"] = "squad"
 
@@ -60,24 +60,22 @@ class SquadFile(Config):
     """The file."""
 
     articles: tuple[PositiveInt, PositiveInt] | None = None
-    """The first and the last article that are read, from 1; without it all. So that one file can be split."""
+    """First and last article to read, from 1, so that one file can be split; by default all."""
 
     mismatch: Mismatch = "refuse"
-    """What happens to an answer that does not stand where its offset says: the file is refused, or the answer skipped
-    and counted."""
+    """Treatment of an answer that is not at its offset: refuse the file, or skip and count the answer."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_order(self) -> Self:
         if self.articles is not None and self.articles[0] > self.articles[1]:
-            raise ValueError(f"articles = {list(self.articles)}: the first stands after the last; swap them")
+            raise ValueError(f"articles = {list(self.articles)}: the first is after the last; swap them")
         return self
 
 
 class QuestionJsonl(Config):
-    """A file of JSON objects with the fields `question`, `context` and `answers`, an object a line;
-    .gz, .bz2, .xz and .zst too.
+    """A file of JSON objects with the fields `question`, `context` and `answers`, one per line, plain or compressed.
 
-    `answers` holds two lists, `text` and `answer_start`, as data sets on the Hugging Face hub do; `id` may be given.
+    `answers` holds two lists, `text` and `answer_start`, as data sets on the Hugging Face hub do; `id` is optional.
     """
 
     kind: Literal["jsonl"] = "jsonl"
@@ -86,8 +84,7 @@ class QuestionJsonl(Config):
     """The file."""
 
     mismatch: Mismatch = "refuse"
-    """What happens to an answer that does not stand where its offset says: the file is refused, or the answer skipped
-    and counted."""
+    """Treatment of an answer that is not at its offset: refuse the file, or skip and count the answer."""
 
 
 QuestionCorpus = Annotated[SquadFile | QuestionJsonl, Field(discriminator="kind")]
@@ -95,48 +92,46 @@ QuestionCorpus = Annotated[SquadFile | QuestionJsonl, Field(discriminator="kind"
 
 @dataclass
 class SkippedAnswers:
-    """Answers that did not stand at their offsets; handed to the reader, which counts."""
+    """Number of answers that were not at their offsets. The reader fills the object it is given."""
 
     count: int = 0
     first: str = ""
-    """Where the first of them was."""
+    """Location of the first skipped answer."""
 
     def messages(self) -> list[str]:
-        """One line for people, if there is anything to say."""
+        """Return one line if answers were skipped."""
         if not self.count:
             return []
-        return [f"{self.count:,} answers that do not stand at their offsets were skipped (first: {self.first})"]
+        return [f"{self.count:,} answers that are not at their offsets were skipped (first: {self.first})"]
 
 
 def read_questions(
-    corpus: QuestionCorpus, repairs: ReadWarnings | None = None, skipped: SkippedAnswers | None = None
+    corpus: QuestionCorpus, warnings: ReadWarnings | None = None, skipped: SkippedAnswers | None = None
 ) -> Iterator[Question]:
-    """The questions of a corpus, in order.
+    """Yield the questions of a corpus.
 
-    A question whose every answer is skipped is left out: it can be answered, only nobody knows how. Raises DataError
-    with file, place and remedy where the corpus cannot be read as it is.
+    A question that loses all answers is left out, because it is answerable with an unknown answer. Raises DataError,
+    with file, place and remedy, if the corpus is unreadable.
     """
-    repairs = ReadWarnings() if repairs is None else repairs
+    warnings = ReadWarnings() if warnings is None else warnings
     skipped = SkippedAnswers() if skipped is None else skipped
     match corpus:
         case SquadFile():
-            found = _read_squad(corpus)
+            questions = _read_squad(corpus)
         case QuestionJsonl():
-            found = _read_lines(corpus, repairs)
+            questions = _read_json_lines(corpus, warnings)
         case _:
             assert_never(corpus)
-    for question in found:
-        yield from _verified(question, corpus.mismatch, skipped)
+    for question in questions:
+        yield from _check_offsets(question, corpus.mismatch, skipped)
 
 
 def _read_squad(corpus: SquadFile) -> Iterator[Question]:
-    tree = parse_object(_whole(corpus.path), str(corpus.path))
+    tree = parse_object(_read_bytes(corpus.path), str(corpus.path))
     articles = list(get_objects(tree, "data", str(corpus.path)))
     first, last = corpus.articles or (1, len(articles))
     if last > len(articles):
-        raise DataError(
-            f"{corpus.path}: has {len(articles)} articles, so there is none with number {last}; lower articles"
-        )
+        raise DataError(f"{corpus.path}: has {len(articles)} articles, so number {last} is missing; lower articles")
     for article, place in articles[first - 1 : last]:
         for paragraph, inside in get_objects(article, "paragraphs", place):
             context = get_text(paragraph, "context", inside)
@@ -146,20 +141,20 @@ def _read_squad(corpus: SquadFile) -> Iterator[Question]:
 
 
 def _answers(row: JsonObject, where: str) -> tuple[AnswerSpan, ...]:
-    """The answers as the file has them; version 2 says where there are none."""
+    """Return the answers as written in the file; version 2 marks unanswerable questions."""
     if row.get("is_impossible") is True:
         return ()
     return tuple(
-        _located(get_value(one, "text", place), get_value(one, "answer_start", place), place)
-        for one, place in get_objects(row, "answers", where)
+        _answer_span(get_value(answer, "text", place), get_value(answer, "answer_start", place), place)
+        for answer, place in get_objects(row, "answers", where)
     )
 
 
-def _located(text: Any, start: Any, where: str) -> AnswerSpan:
+def _answer_span(text: Any, start: Any, where: str) -> AnswerSpan:
     return AnswerSpan(check_text(text, "text", where), check_index(start, "answer_start", where))
 
 
-def _whole(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     with open_binary(path) as stream:
         try:
             return stream.read()
@@ -168,36 +163,32 @@ def _whole(path: Path) -> bytes:
                 f"{path}: the compressed file is cut off or damaged ({error}); copy or download it again"
             ) from error
         except OSError as error:
-            raise DataError(f"{path}: cannot be read further ({error.strerror}); check the disk") from error
+            raise DataError(f"{path}: reading failed ({error.strerror}); check the disk") from error
 
 
-def _read_lines(corpus: QuestionJsonl, repairs: ReadWarnings) -> Iterator[Question]:
-    for number, line in read_lines(corpus.path, repairs):
-        if not line.strip():
-            continue
-        where = f"{corpus.path}:{number}"
-        row = parse_object(line, where)
+def _read_json_lines(corpus: QuestionJsonl, warnings: ReadWarnings) -> Iterator[Question]:
+    for number, where, row in read_objects(corpus.path, warnings):
         given = check_object(get_value(row, "answers", where), where)
         texts, starts = get_list(given, "text", where), get_list(given, "answer_start", where)
         if len(texts) != len(starts):
-            raise DataError(f"{where}: {len(texts)} answers but {len(starts)} offsets; give one for each")
-        answers = tuple(_located(text, start, where) for text, start in zip(texts, starts, strict=True))
+            raise DataError(f"{where}: {len(texts)} answers but {len(starts)} offsets; give one offset per answer")
+        answers = tuple(_answer_span(text, start, where) for text, start in zip(texts, starts, strict=True))
         name = str(row.get("id", number))
         yield Question(name, get_text(row, "question", where), get_text(row, "context", where), answers, where)
 
 
-def _verified(question: Question, mismatch: Mismatch, skipped: SkippedAnswers) -> Iterator[Question]:
-    """The question with those of its answers that stand where they should; none where that leaves none of them."""
+def _check_offsets(question: Question, mismatch: Mismatch, skipped: SkippedAnswers) -> Iterator[Question]:
+    """Yield the question with the answers that are at their offsets, unless all of several answers are wrong."""
     context = question.context
     wrong = [one for one in question.answers if not one.text or not context.startswith(one.text, one.start)]
     if not wrong:
         yield question
         return
     if mismatch == "refuse":
-        there = context[wrong[0].start : wrong[0].start + max(1, len(wrong[0].text))]
+        found = context[wrong[0].start : wrong[0].start + max(1, len(wrong[0].text))]
         raise DataError(
-            f"{question.location} (id {question.id}): the answer {wrong[0].text!r} does not stand at character "
-            f"{wrong[0].start} of its context, where {there!r} is; mend answer_start, or set mismatch: skip"
+            f"{question.location} (id {question.id}): the answer {wrong[0].text!r} is not at character "
+            f"{wrong[0].start} of its context, which holds {found!r}; correct answer_start, or set mismatch: skip"
         )
     skipped.first = skipped.first or question.location
     skipped.count += len(wrong)

@@ -1,4 +1,4 @@
-"""Sentences with a label for every word: columns as in the CoNLL tasks, or JSON objects."""
+"""Sentences with one label per word: columns as in the CoNLL tasks, or JSON objects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.readers.json_fields import check_text, get_list, parse_object
+from dragoman.data.readers.json_fields import check_text, get_list, read_objects
 from dragoman.data.readers.text_lines import Encoding, ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
-"""The word that stands alone where a document of CoNLL 2003 begins."""
+"""Only word of the sentence that begins a document in CoNLL 2003."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """The words of a sentence, a label for each, and the line (from 1) where the sentence begins."""
+    """Words, one label per word, and the line (from 1) where the sentence begins."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
@@ -26,10 +26,9 @@ class TaggedSentence:
 
 
 class TaggedColumns(Config):
-    """A file with a word and its label on each line and a blank line between sentences, plain or .gz, .bz2, .xz, .zst.
+    """A file with a word and its label on each line and blank lines between sentences, plain or compressed.
 
-    Columns are separated by tabs where a line holds one, else by white space. Sentences of `-DOCSTART-` alone are
-    passed over.
+    Columns are separated by tabs if a line holds one, else by white space. `-DOCSTART-` sentences are skipped.
     """
 
     kind: Literal["columns"] = "columns"
@@ -38,20 +37,20 @@ class TaggedColumns(Config):
     """The file."""
 
     word_column: int = Field(1, ge=1)
-    """The column of the word, from 1."""
+    """Column of the word, from 1."""
 
     label_column: int | None = Field(None, ge=1)
-    """The column of the label, from 1; without it the last."""
+    """Column of the label, from 1; by default the last."""
 
     comment: str | None = Field(None, min_length=1)
-    """What a line begins with that is no word, such as `#` in CoNLL-U."""
+    """Prefix of comment lines, such as `#` in CoNLL-U."""
 
     encoding: Encoding = "utf-8"
-    """How the file writes its characters."""
+    """Character encoding of the file."""
 
 
 class TaggedJsonl(Config):
-    """A file of JSON objects with a list of words and one of labels, an object a line; .gz, .bz2, .xz and .zst too."""
+    """A file of JSON objects with a list of words and a list of labels, one object per line, plain or compressed."""
 
     kind: Literal["jsonl"] = "jsonl"
 
@@ -59,32 +58,32 @@ class TaggedJsonl(Config):
     """The file."""
 
     words_field: str = "words"
-    """The field of the words."""
+    """Field of the words."""
 
     labels_field: str = "labels"
-    """The field of their labels."""
+    """Field of the labels."""
 
 
 TaggedCorpus = Annotated[TaggedColumns | TaggedJsonl, Field(discriminator="kind")]
 
 
-def read_tagged(corpus: TaggedCorpus, repairs: ReadWarnings | None = None) -> Iterator[TaggedSentence]:
-    """The sentences of a corpus, streamed. Raises DataError with file, line and remedy where it cannot be read."""
-    repairs = ReadWarnings() if repairs is None else repairs
+def read_tagged(corpus: TaggedCorpus, warnings: ReadWarnings | None = None) -> Iterator[TaggedSentence]:
+    """Yield the sentences of a corpus. Raises DataError, with file, line and remedy, if it is unreadable."""
+    warnings = ReadWarnings() if warnings is None else warnings
     match corpus:
         case TaggedColumns():
-            return _read_columns(corpus, repairs)
+            return _read_columns(corpus, warnings)
         case TaggedJsonl():
-            return _read_json_lines(corpus, repairs)
+            return _read_json_lines(corpus, warnings)
         case _:
             assert_never(corpus)
 
 
-def _read_columns(corpus: TaggedColumns, repairs: ReadWarnings) -> Iterator[TaggedSentence]:
+def _read_columns(corpus: TaggedColumns, warnings: ReadWarnings) -> Iterator[TaggedSentence]:
     words: list[str] = []
     labels: list[str] = []
-    begin = number = 0
-    for number, line in read_lines(corpus.path, repairs, encoding=corpus.encoding):
+    begin = 0
+    for number, line in read_lines(corpus.path, warnings, encoding=corpus.encoding):
         if not line.strip():
             yield from _sentence(words, labels, begin)
             words, labels = [], []
@@ -99,7 +98,6 @@ def _read_columns(corpus: TaggedColumns, repairs: ReadWarnings) -> Iterator[Tagg
 
 
 def _sentence(words: list[str], labels: list[str], line: int) -> Iterator[TaggedSentence]:
-    """The sentence, unless there is none."""
     if words and words != [DOCUMENT_START]:
         yield TaggedSentence(tuple(words), tuple(labels), line)
 
@@ -116,23 +114,19 @@ def _word_and_label(line: str, corpus: TaggedColumns, *, where: str) -> tuple[st
         )
     word, label = columns[corpus.word_column - 1].strip(), columns[last - 1].strip()
     if not word or not label:
-        raise DataError(f"{where}: the {'label' if word else 'word'} is empty; mend or remove the line")
+        raise DataError(f"{where}: the {'label' if word else 'word'} is empty; correct or remove the line")
     return word, label
 
 
-def _read_json_lines(corpus: TaggedJsonl, repairs: ReadWarnings) -> Iterator[TaggedSentence]:
-    for number, line in read_lines(corpus.path, repairs):
-        if not line.strip():
-            continue
-        where = f"{corpus.path}:{number}"
-        row = parse_object(line, where)
+def _read_json_lines(corpus: TaggedJsonl, warnings: ReadWarnings) -> Iterator[TaggedSentence]:
+    for number, where, row in read_objects(corpus.path, warnings):
         words, labels = (
             tuple(check_text(value, field, where) for value in get_list(row, field, where))
             for field in (corpus.words_field, corpus.labels_field)
         )
         if len(words) != len(labels):
-            raise DataError(f"{where}: {len(words)} words but {len(labels)} labels; give one for each")
+            raise DataError(f"{where}: {len(words)} words but {len(labels)} labels; give one label per word")
         if not all(word.strip() for word in words) or not all(labels):
-            raise DataError(f"{where}: a word or a label is empty; mend or remove the line")
+            raise DataError(f"{where}: a word or a label is empty; correct or remove the line")
         if words:
             yield TaggedSentence(words, labels, number)

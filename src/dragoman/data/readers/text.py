@@ -1,7 +1,7 @@
-"""Running text: documents out of a text file, JSON objects or labelled texts, streamed in passages."""
+"""Running text: documents from a text file, JSON objects or labeled texts, streamed in passages."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, assert_never
@@ -9,28 +9,28 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.readers.json_fields import get_text, parse_object
+from dragoman.data.readers.json_fields import get_text, read_objects
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv, read_labeled
 from dragoman.data.readers.text_lines import ReadWarnings, read_lines
 
 PASSAGE_SIZE = 2**16
-"""Characters after which a passage ends with the next line that does."""
+"""Characters after which a passage ends at the next line break."""
 
 Line = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A stretch of whole lines of a document, line feeds included; documents that are longer have several.
+    """Consecutive whole lines of a document, line feeds included; long documents have several passages.
 
-    The next passage of the same document begins with a line that holds a letter or digit.
+    Each further passage of a document begins with a line that holds a letter or digit.
     """
 
     text: str
     line: int
-    """The line of the file, from 1, where it begins."""
+    """First line of the passage in the file, from 1."""
     is_first: bool
-    """Whether it is the first of its document."""
+    """Whether the passage begins a document."""
 
 
 class TextFile(Config):
@@ -42,11 +42,11 @@ class TextFile(Config):
     """The file."""
 
     documents: Literal["file", "blank_line", "line"] = "file"
-    """What ends a document: the end of the file, a blank line, or every line."""
+    """End of a document: the end of the file, a blank line, or every line."""
 
 
 class TextJsonl(Config):
-    """A file of JSON objects, one document a line, plain or .gz, .bz2, .xz, .zst."""
+    """A file of JSON objects, one document per line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
 
@@ -54,33 +54,32 @@ class TextJsonl(Config):
     """The file."""
 
     text_field: str = "text"
-    """The field of the text."""
+    """Field of the text."""
 
 
 TextCorpus = Annotated[TextFile | TextJsonl | LabeledLines | LabeledTsv, Field(discriminator="kind")]
-"""Of labelled texts the label is passed over, and each text is a document."""
+"""Labels of labeled texts are ignored; each text is a document."""
 
 
-def read_texts(corpus: TextCorpus, repairs: ReadWarnings | None = None) -> Iterator[Passage]:
-    """The documents of a corpus, streamed in passages; what was mended on the way is counted in `repairs`.
+def read_texts(corpus: TextCorpus, warnings: ReadWarnings | None = None) -> Iterator[Passage]:
+    """Yield the documents of a corpus in passages, and count repairs in `warnings`.
 
-    A file is one document with all its white space, a line feed after its last line included. Other documents have no
-    line feed at their end, and those without text are passed over. Raises DataError with file, line and remedy where
-    the corpus cannot be read as it is.
+    A file that is one document keeps its white space, the final line feed included. Other documents end without a line
+    feed, and blank documents are skipped. Raises DataError, with file, line and remedy, if the corpus is unreadable.
     """
-    repairs = ReadWarnings() if repairs is None else repairs
+    warnings = ReadWarnings() if warnings is None else warnings
     match corpus:
         case TextFile(path=path, documents="file"):
-            return _passages(read_lines(path, repairs))
+            return _passages(read_lines(path, warnings))
         case TextFile(path=path, documents="blank_line"):
-            return _between_blank_lines(read_lines(path, repairs))
+            return _between_blank_lines(read_lines(path, warnings))
         case TextFile(path=path):
-            return (Passage(text, number, is_first=True) for number, text in read_lines(path, repairs) if text.strip())
+            return (Passage(text, number, is_first=True) for number, text in read_lines(path, warnings) if text.strip())
         case TextJsonl():
-            return _from_objects(corpus, repairs)
+            return _from_objects(corpus, warnings)
         case LabeledLines() | LabeledTsv():
-            found = read_labeled(corpus, repairs)
-            return (Passage(one.text, one.line, is_first=True) for one in found if one.text.strip())
+            examples = read_labeled(corpus, warnings)
+            return (Passage(example.text, example.line, is_first=True) for example in examples if example.text.strip())
         case _:
             assert_never(corpus)
 
@@ -91,42 +90,36 @@ def _between_blank_lines(numbered: Iterator[Line]) -> Iterator[Passage]:
             yield from _without_last_line_feed(_passages(document))
 
 
-def _from_objects(corpus: TextJsonl, repairs: ReadWarnings) -> Iterator[Passage]:
-    for number, row in read_lines(corpus.path, repairs):
-        if not row.strip():
-            continue
-        where = f"{corpus.path}:{number}"
-        text = get_text(parse_object(row, where), corpus.text_field, where)
+def _from_objects(corpus: TextJsonl, warnings: ReadWarnings) -> Iterator[Passage]:
+    for number, where, row in read_objects(corpus.path, warnings):
+        text = get_text(row, corpus.text_field, where)
         if "\r\n" in text:
             text = text.replace("\r\n", "\n")
-            repairs.record(corpus.path, "crlf", number)
+            warnings.record(corpus.path, "crlf", number)
         if text.strip():
-            document = ((number, line) for line in text.split("\n"))
-            yield from _without_last_line_feed(_passages(document))
+            yield from _without_last_line_feed(_passages((number, line) for line in text.split("\n")))
 
 
 def _passages(numbered: Iterable[Line]) -> Iterator[Passage]:
-    """The passages of one document."""
-    held: list[str] = []
+    """Yield the passages of one document."""
+    lines: list[str] = []
     first, size, begins = 0, 0, True
     for number, line in numbered:
         if size >= PASSAGE_SIZE and any(map(str.isalnum, line)):
-            yield Passage("".join(held), first, begins)
-            held, size, begins = [], 0, False
-        if not held:
+            yield Passage("".join(lines), first, begins)
+            lines, size, begins = [], 0, False
+        if not lines:
             first = number
-        held.append(f"{line}\n")
+        lines.append(f"{line}\n")
         if size or line.strip():  # no passage is blank
             size += len(line) + 1
-    if held:
-        yield Passage("".join(held), first, begins)
+    if lines:
+        yield Passage("".join(lines), first, begins)
 
 
 def _without_last_line_feed(passages: Iterator[Passage]) -> Iterator[Passage]:
-    before = None
+    previous = next(passages)
     for passage in passages:
-        if before is not None:
-            yield before
-        before = passage
-    if before is not None:
-        yield Passage(before.text.removesuffix("\n"), before.line, before.is_first)
+        yield previous
+        previous = passage
+    yield replace(previous, text=previous.text.removesuffix("\n"))

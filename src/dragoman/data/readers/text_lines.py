@@ -79,6 +79,17 @@ def read_stream_lines(
         yield number, _decode(raw, name, number, warnings, encoding)
 
 
+def split_columns(line: str, needed: int, *, where: str, keys: tuple[str, str]) -> list[str]:
+    """Split a line at tabs. Raises DataError, which names the configuration `keys`, if it has too few columns."""
+    columns = line.split("\t")
+    if len(columns) < needed:
+        has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+        raise DataError(
+            f"{where}: {has} where column {needed} is needed; separate the columns by tabs, or set {keys[0]} and {keys[1]}"
+        )
+    return columns
+
+
 def open_binary(path: Path) -> BinaryIO:
     """Open a file, plain or .gz, .bz2, .xz or .zst, as uncompressed bytes."""
     try:

@@ -17,7 +17,7 @@ from dragoman.data.batching.token_batches import (
     plan_batches_in_order,
 )
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.readers import read_lines
+from dragoman.data.readers.text_lines import read_lines
 from dragoman.data.tokenizers import BOS, EOS, PAD, BpeConfig, Tokenizer
 from dragoman.errors import DataError
 

@@ -15,7 +15,7 @@ from dragoman.data.datasets.labeled import (
     read_labeled_splits,
     wrap_in_bos_eos,
 )
-from dragoman.data.readers import LabeledText
+from dragoman.data.readers.labeled import LabeledText
 from dragoman.data.tokenizers import BOS, EOS, PAD, LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.errors import ConfigError, DataError
 

@@ -15,7 +15,7 @@ from dragoman.data.datasets.qa import (
     make_windows,
     read_question_splits,
 )
-from dragoman.data.readers import AnswerSpan, Question
+from dragoman.data.readers.qa import AnswerSpan, Question
 from dragoman.data.tokenizers import BOS, EOS, PAD, BpeConfig, LanguageTokenizer, Tokenizer, WordConfig
 from dragoman.errors import ConfigError
 

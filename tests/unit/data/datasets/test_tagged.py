@@ -8,7 +8,7 @@ from dragoman.config import parse
 from dragoman.data.batching.in_memory import example_stream, examples_in_order
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.tagged import TaggedDataConfig, TaggedDataset, encode_words, read_tagged_splits
-from dragoman.data.readers import TaggedSentence
+from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import BOS, EOS, PAD, UNK, BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.errors import ConfigError
 

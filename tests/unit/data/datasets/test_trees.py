@@ -19,8 +19,8 @@ from dragoman.data.datasets.trees import (
     word_start_mask,
 )
 from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
-from dragoman.data.readers import Example
 from dragoman.data.readers.conllu import find_tree_error
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import EOS, BpeConfig, CharacterConfig, Tokenizer, UnigramConfig, WordConfig
 from dragoman.errors import DataError
 from tests.trees import Heads, Parsed, conllu, forests

@@ -9,7 +9,7 @@ from dragoman.data.cleaning import CleaningConfig
 from dragoman.data.config import DataConfig
 from dragoman.data.preprocessing import prepare as prepare_module
 from dragoman.data.preprocessing.prepare import prepare_data
-from dragoman.data.readers import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import ConfigError, DataError
 
 

@@ -7,17 +7,11 @@ from itertools import islice
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import (
-    Example,
-    ParallelCorpus,
-    ParallelFiles,
-    ParallelJsonl,
-    ParallelTsv,
-    ReadWarnings,
-    corpus_name,
-    corpus_paths,
-    read_corpus,
-)
+from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_paths, read_corpus
+from dragoman.data.readers.jsonl import ParallelJsonl
+from dragoman.data.readers.parallel import Example, ParallelFiles
+from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.tsv import ParallelTsv
 from dragoman.errors import ConfigError, DataError
 
 
@@ -105,7 +99,7 @@ def test_json_lines_are_read_by_their_fields(tmp_path):
         ('{"source": "a", "targets": "b"}', "did you mean 'targets'"),
         ('{"source": "a", "target": 3}', "field 'target' holds int, not a text"),
         ('{"source": "a", "target": "\\u0000"}', "field 'target' holds a NUL"),
-        ('{"source": "\\ud83d", "target": "b"}', "field 'source' holds half of a surrogate pair"),
+        ('{"source": "\\ud83d", "target": "b"}', "field 'source' holds half a surrogate pair"),
     ],
 )
 def test_a_faulty_json_line_is_refused_with_its_line(tmp_path, row, message):

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import LabeledCorpus, LabeledText, ReadWarnings, read_labeled
-from dragoman.data.readers.labeled import LabeledJsonl, LabeledLines, LabeledTsv
+from dragoman.data.readers.labeled import (
+    LabeledCorpus,
+    LabeledJsonl,
+    LabeledLines,
+    LabeledText,
+    LabeledTsv,
+    read_labeled,
+)
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import ConfigError, DataError
 
 
@@ -108,7 +115,7 @@ def test_objects_are_read_by_their_fields(tmp_path):
         ('{"text": "a", "label": true}', "field 'label' holds bool, not a text"),
         ('{"text": "a", "label": 1.5}', "field 'label' holds float, not a text"),
         ('{"text": "a\\u0000", "label": 1}', "field 'text' holds a NUL"),
-        ('{"text": "\\ud83d", "label": 1}', "field 'text' holds half of a surrogate pair"),
+        ('{"text": "\\ud83d", "label": 1}', "field 'text' holds half a surrogate pair"),
         ('{"text": "a", "label": " "}', "the label is empty"),
     ],
 )

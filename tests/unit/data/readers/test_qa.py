@@ -6,8 +6,16 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import AnswerSpan, Question, QuestionCorpus, ReadWarnings, read_questions
-from dragoman.data.readers.qa import QuestionJsonl, SkippedAnswers, SquadFile
+from dragoman.data.readers.qa import (
+    AnswerSpan,
+    Question,
+    QuestionCorpus,
+    QuestionJsonl,
+    SkippedAnswers,
+    SquadFile,
+    read_questions,
+)
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import ConfigError, DataError
 
 CONTEXT = "Zwei Hunde 👩‍👧 spielen im Schnee."
@@ -61,23 +69,23 @@ def test_a_file_is_split_by_its_articles(tmp_path):
 
     assert names() == ["q0", "q1", "q2", "q3", "q4"]
     assert (names(1, 3), names(4, 4), names(5, 5)) == (["q0", "q1", "q2"], ["q3"], ["q4"])
-    with pytest.raises(DataError, match=r"has 5 articles, so there is none with number 6; lower articles"):
+    with pytest.raises(DataError, match=r"has 5 articles, so number 6 is missing; lower articles"):
         names(4, 6)
-    with pytest.raises(ConfigError, match=r"articles = \[3, 2\]: the first stands after the last"):
+    with pytest.raises(ConfigError, match=r"articles = \[3, 2\]: the first is after the last"):
         parse(Holder, {"corpus": {"kind": "squad", "path": "x", "articles": [3, 2]}})
 
 
 @pytest.mark.parametrize(("text", "start"), [("Hunde", 4), ("Katzen", 5), ("Schnee.", 1000), ("", 3)])
 def test_an_answer_that_is_not_at_its_offset_is_refused_or_skipped(tmp_path, text, start):
     rows = [asked(("Hunde", 5)), asked(("Hunde", 5), (text, start), name="q2"), asked((text, start), name="q3")]
-    with pytest.raises(DataError, match=rf"data\[0\].paragraphs\[0\].qas\[1\] \(id q2\): the answer '{text}' does not"):
+    with pytest.raises(DataError, match=rf"data\[0\].paragraphs\[0\].qas\[1\] \(id q2\): the answer '{text}' is not"):
         list(read_questions(squad(tmp_path, article(*rows))))
     skipped = SkippedAnswers()
     found = read_questions(squad(tmp_path, article(*rows), mismatch="skip"), skipped=skipped)
     assert [(one.id, one.accepted_answers) for one in found] == [("q1", ("Hunde",)), ("q2", ("Hunde",))]
     assert skipped.count == 2
     [sentence] = skipped.messages()
-    assert sentence.startswith("2 answers that do not stand at their offsets were skipped (first: ")
+    assert sentence.startswith("2 answers that are not at their offsets were skipped (first: ")
     assert sentence.endswith("data[0].paragraphs[0].qas[1])")
     assert SkippedAnswers().messages() == []
 
@@ -145,7 +153,7 @@ def test_objects_are_those_of_the_hub(tmp_path):
         ({"text": ["Hunde"], "answer_start": []}, "1 answers but 0 offsets"),
         ({"text": ["Hunde"]}, "no field 'answer_start'"),
         (["Hunde"], "holds a JSON list, not an object"),
-        ({"text": ["Hunde"], "answer_start": [6]}, r"\(id 1\): the answer 'Hunde' does not stand at character 6"),
+        ({"text": ["Hunde"], "answer_start": [6]}, r"\(id 1\): the answer 'Hunde' is not at character 6"),
     ],
 )
 def test_a_faulty_object_is_refused(tmp_path, answers, message):

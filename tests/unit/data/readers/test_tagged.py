@@ -3,8 +3,7 @@
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import TaggedCorpus, TaggedSentence, read_tagged
-from dragoman.data.readers.tagged import TaggedColumns, TaggedJsonl
+from dragoman.data.readers.tagged import TaggedColumns, TaggedCorpus, TaggedJsonl, TaggedSentence, read_tagged
 from dragoman.errors import DataError
 
 
@@ -66,7 +65,7 @@ def test_objects_hold_two_lists(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"words": ["a"], "labels": ["X", "Y"]}', "1 words but 2 labels; give one for each"),
+        ('{"words": ["a"], "labels": ["X", "Y"]}', "1 words but 2 labels; give one label per word"),
         ('{"words": "a", "labels": ["X"]}', "field 'words' holds str, not a list"),
         ('{"words": ["a"], "labels": [1]}', "field 'labels' holds int, not a text"),
         ('{"words": [" "], "labels": ["X"]}', "a word or a label is empty"),

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers import Passage, ReadWarnings, TextCorpus, TextFile, TextJsonl, read_texts
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv
-from dragoman.data.readers.text import PASSAGE_SIZE
+from dragoman.data.readers.text import PASSAGE_SIZE, Passage, TextCorpus, TextFile, TextJsonl, read_texts
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import ConfigError, DataError
 
 TEXT = "\n = A dog = \n\n It plays .\n\tIt barks .\n \n\nA cat .\n"

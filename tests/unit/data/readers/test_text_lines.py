@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from dragoman.data.readers import ReadWarnings, read_lines, read_stream_lines
-from dragoman.data.readers.text_lines import MAX_LINE_BYTES
+from dragoman.data.readers.text_lines import MAX_LINE_BYTES, ReadWarnings, read_lines, read_stream_lines
 from dragoman.errors import DataError, MissingExtraError
 
 TEXT = "Zwei Hunde\nspielen\n"

@@ -70,7 +70,7 @@ def test_only_byte_pair_encoding_has_merges_to_drop():
 
 
 def test_on_real_words_it_is_the_segmentation_of_the_library(shared_data):
-    from dragoman.data.readers import read_lines
+    from dragoman.data.readers.text_lines import read_lines
 
     texts = [text for _, text in read_lines(shared_data / "multi30k" / "val.de.gz")]
     side = Tokenizer.train(lambda: [(text, text) for text in texts], BpeConfig(vocab_size=2000)).source
