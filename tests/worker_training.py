@@ -11,12 +11,11 @@ from pathlib import Path
 import torch
 
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
-from dragoman.runs.worker_processes import worker_rank
-from dragoman.runs.workers import join_workers, lead_workers
 from dragoman.training.callbacks import LogEvent
 from dragoman.training.config import TrainingConfig
-from dragoman.training.distributed import WorkerGroup, gather_tensors
+from dragoman.training.distributed import WorkerGroup, gather_tensors, join_workers, lead_workers
 from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
+from dragoman.training.launch import worker_rank
 from dragoman.training.optimizers import AdamConfig, MuonConfig, build_optimizer
 from dragoman.training.r_drop import r_drop_loss
 from dragoman.training.schedules import ConstantSchedule

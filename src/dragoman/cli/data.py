@@ -63,9 +63,8 @@ def prepare(
     from dragoman.cli.training_display import status
     from dragoman.config import merge
     from dragoman.errors import ConfigError
-    from dragoman.runs.config import read_settings, resolve_corpus_paths
+    from dragoman.runs.config import corpus_settings, read_settings, resolve_corpus_paths
     from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
-    from dragoman.runs.train import corpus_settings
 
     if out is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir prepared.")

@@ -37,9 +37,9 @@ def demo(
     """
     from dragoman.cli.loading import load_as
     from dragoman.cli.training_display import TerminalReporter, console
+    from dragoman.device import choose_device
     from dragoman.inference.translator import Translator
     from dragoman.runs.demo import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
-    from dragoman.runs.environment import choose_device
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import train_in_folder
 

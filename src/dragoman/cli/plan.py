@@ -57,11 +57,11 @@ def plan(
     """
     from dragoman.cli.train import settings_of
     from dragoman.cli.training_display import status
+    from dragoman.device import choose_device, describe_device
     from dragoman.profiling.memory import parse_bytes
     from dragoman.runs.batch_tokens import plan_training
-    from dragoman.runs.config import read_settings
-    from dragoman.runs.environment import choose_device, describe_device
-    from dragoman.runs.train import corpus_settings, resolve_experiment
+    from dragoman.runs.config import corpus_settings, read_settings
+    from dragoman.runs.train import resolve_experiment
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)

@@ -45,7 +45,7 @@ def reproduce(
     Trains once per seed. The exit code is 0 where all expected scores are reached, else 1. Interrupted runs continue,
     and finished runs are not trained again.
     """
-    from dragoman.runs.environment import choose_device
+    from dragoman.device import choose_device
     from dragoman.runs.reproduce import check_scores, read_expected_scores, write_score_checks
 
     expectations = read_expected_scores(recipe)

@@ -24,8 +24,8 @@ from dragoman.cli.options import (
 if TYPE_CHECKING:
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import TrainingResult
-    from dragoman.runs.worker_processes import WorkerRank
     from dragoman.tasks.config import Experiment
+    from dragoman.training.launch import WorkerRank
 
 
 def train(
@@ -55,7 +55,7 @@ def train(
     `dragoman train --source train.en --target train.de --out runs/en-de` is enough. --text trains a language model;
     every other task needs a configuration file. --init-from fine-tunes a translator on other text.
     """
-    from dragoman.runs.worker_processes import worker_rank
+    from dragoman.training.launch import worker_rank
 
     here = worker_rank()
     if here is not None and here.rank > 0:
@@ -75,11 +75,11 @@ def train(
         _check_nothing_else((config, *corpora.values(), init_from, output_dir, data, assignments))
         return _resume(resume, device=device, tensorboard=tensorboard)
     from dragoman.cli.training_display import TerminalReporter, show_choices, status
+    from dragoman.device import choose_device, describe_device
     from dragoman.errors import ConfigError
-    from dragoman.runs.config import read_settings
-    from dragoman.runs.environment import choose_device, describe_device
+    from dragoman.runs.config import corpus_settings, read_settings
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.train import corpus_settings, resolve_experiment, train_in_folder
+    from dragoman.runs.train import resolve_experiment, train_in_folder
 
     if output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
@@ -124,12 +124,12 @@ def _check_nothing_else(given: tuple[Any, ...]) -> None:
 def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
     """Continue the training in a run folder."""
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.worker_processes import start_workers_early
+    from dragoman.training.launch import start_workers_early
 
     folder = RunFolder(path)
-    with start_workers_early(folder) as early:
+    with start_workers_early(folder.expected_workers()) as early:
         from dragoman.cli.training_display import TerminalReporter, show_choices
-        from dragoman.runs.environment import choose_device, describe_device
+        from dragoman.device import choose_device, describe_device
         from dragoman.runs.train import read_unfinished, train_in_folder
 
         chosen_device = choose_device(device)
@@ -177,6 +177,6 @@ def _restarted(output_dir: Path) -> bool:
 
     if not RunFolder(output_dir).config.is_file():
         return False
-    from dragoman.runs.workers import was_started_here
+    from dragoman.training.distributed import was_started_here
 
     return was_started_here(output_dir)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.batching.epochs import BatchStream
 from dragoman.data.batching.token_batches import Batch
-from dragoman.tasks.base import TrainingSetup
+from dragoman.tasks.setup import TrainingSetup
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.step import B
 

@@ -36,10 +36,11 @@ from dragoman.profiling.profile import (
     ProfileRequest,
     TensorBytes,
 )
-from dragoman.tasks.base import RunFiles, TrainingSetup
+from dragoman.tasks.base import RunFiles
 from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
+from dragoman.tasks.setup import TrainingSetup
 from dragoman.training.callbacks import Event, LogEvent, SaveEvent
 from dragoman.training.config import TrainingConfig
 from dragoman.training.optimizers import optimizer_tensors

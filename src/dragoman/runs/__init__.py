@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.device import choose_device
     from dragoman.runs.config import read_experiment
-    from dragoman.runs.environment import choose_device
 
 __all__ = ["choose_device", "read_experiment"]
-_MODULES = {"choose_device": "environment", "read_experiment": "config"}
+_MODULES = {"choose_device": "dragoman.device", "read_experiment": "dragoman.runs.config"}
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: these modules import PyTorch, which takes a second."""
     if name in __all__:
-        return getattr(import_module(f"dragoman.runs.{_MODULES[name]}"), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -158,6 +158,15 @@ class RunFolder:
         self.check()
         return {key: value for key, value in read_yaml(self.config).items() if key != FORMAT_KEY}
 
+    def expected_workers(self) -> int:
+        """Return the number of workers that continuing this run takes, 1 if unknown or more than the cores here."""
+        if self.weights.exists():
+            return 1
+        training = self.read_raw_config().get("training")
+        configured = training.get("num_workers") if isinstance(training, dict) else 1
+        workers: Any = self.read_environment().get("num_workers") if configured == "auto" else configured
+        return workers if workers in range(1, (os.cpu_count() or 1) + 1) else 1
+
     def check_finished(self) -> None:
         """Raise RunError if the training has not ended."""
         if not self.weights.exists():

@@ -1,120 +1,104 @@
-"""Model card of a run: data, model, scores and usage."""
+"""Records of a run: its model card (README.md) and the environment that it was trained in (environment.json)."""
 
-from collections.abc import Iterable
+import platform
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, assert_never, final
+
+import torch
 
 from dragoman.atomic import write_atomically
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
+from dragoman.models.recurrent.config import RecurrentConfig
+from dragoman.nn.cpu_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.base import TaskData, TaskDescription
 from dragoman.tasks.config import ModelConfig
 
 if TYPE_CHECKING:
     from dragoman.runs.train import TrainingResult
-from typing import assert_never
-
-from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
-from dragoman.models.recurrent.config import RecurrentConfig
 
 ESCAPED_BAR = r"\|"
-"""A bar within a cell of a table in Markdown."""
+"""Bar inside a cell of a Markdown table."""
 
 
 @final
 @dataclass(frozen=True)
 class ModelSummary:
-    """The network that was trained."""
+    """Trained model: its configuration, number of parameters, and a text that it generated."""
 
     config: ModelConfig
     parameters: int
-    specimen: str | None
-    """What it writes."""
+    sample: str | None
 
 
 def write_model_card(
-    folder: RunFolder, materials: TaskData, outcome: "TrainingResult", about: ModelSummary, *, words: TaskDescription
+    folder: RunFolder, data: TaskData, result: "TrainingResult", model: ModelSummary, *, task: TaskDescription
 ) -> None:
-    """Write README.md into the run folder."""
+    """Write README.md into the run folder: scores, data, model, training and usage."""
     name = folder.path.resolve().name
-    article = "An" if words.noun[0] in "aeiou" else "A"
+    article = "An" if task.noun[0] in "aeiou" else "A"
+    tokenizer = f"{model.parameters:,} parameters; {_describe_vocabulary(data.tokenizer)}"
     parts = [
         f"# {name}",
-        f"{article} {words.noun} trained with dragoman.",
+        f"{article} {task.noun} trained with dragoman.",
         "## Scores",
-        _score_table(outcome),
+        _score_table(result),
         "## Data",
-        _data_section(materials),
+        _data_section(data),
         "## Model",
-        f"{describe_model(about.config)}, {about.parameters:,} parameters; {_describe_vocabulary(materials.tokenizer)}.",
-        _training_section(outcome, words),
-        *(["## Specimen", _indent(about.specimen)] if about.specimen and not about.specimen.isspace() else []),
-        "## Use",
-        f"```\n{words.command.replace('RUN', name)}\n```",
-        *(
-            [f'```python\nimport dragoman\n\ndragoman.load("{name}").{words.python_usage}\n```']
-            if words.python_usage
-            else []
-        ),
+        f"{describe_model(model.config)}, {tokenizer}.",
+        f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} minutes; "
+        f"the weights are: {result.selected}, selected on the validation set.",
     ]
+    if model.sample and not model.sample.isspace():  # indented, so that Markdown in it has no effect
+        parts += ["## Sample", "\n".join(f"    {line}" for line in model.sample.split("\n"))]
+    parts += ["## Use", f"```\n{task.command.replace('RUN', name)}\n```"]
+    if task.python_usage:
+        parts.append(f'```python\nimport dragoman\n\ndragoman.load("{name}").{task.python_usage}\n```')
     write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
 
 
-def _score_table(outcome: "TrainingResult") -> str:
+def _score_table(result: "TrainingResult") -> str:
     rows = [
         f"| {name} | {score.metric} | {score.value:.2f} | `{score.signature.replace('|', ESCAPED_BAR)}` |"
-        for name, scores in outcome.scores.items()
+        for name, scores in result.scores.items()
         for score in scores
     ]
     return "\n".join(["| set | metric | score | signature |", "|---|---|---:|---|", *rows])
 
 
-def _data_section(materials: TaskData) -> str:
-    findings = materials.cleaning_report.rules if materials.cleaning_report is not None else {}
-    return "\n".join(
-        [
-            f"{materials.summary}.",
-            "",
-            *[f"- `{Path(path).name}` sha256 {digest[:16]}…" for path, digest in materials.fingerprints.items()],
-            *[
-                f"- {'removed' if finding.removed else 'kept'} as {rule}: {finding.count:,}"
-                for rule, finding in findings.items()
-                if finding.count
-            ],
-            *[f"- {_strip_folders(remark, materials.fingerprints)}" for remark in materials.notes],
-        ]
-    )
-
-
-def _strip_folders(remark: str, paths: Iterable[str]) -> str:
-    """The remark with its files named as anyone may know them: a card is made to be shown."""
-    for path in sorted(paths, key=len, reverse=True):
-        remark = remark.replace(path, Path(path).name)
-    return remark
+def _data_section(data: TaskData) -> str:
+    """Describe the data; files are named without their folders, because a model card is published."""
+    rules = data.cleaning_report.rules if data.cleaning_report is not None else {}
+    notes = list(data.notes)
+    for path in sorted(data.fingerprints, key=len, reverse=True):
+        notes = [note.replace(path, Path(path).name) for note in notes]
+    lines = [
+        *(f"`{Path(path).name}` sha256 {digest[:16]}…" for path, digest in data.fingerprints.items()),
+        *(
+            f"{'removed' if found.removed else 'kept'} as {rule}: {found.count:,}"
+            for rule, found in rules.items()
+            if found.count
+        ),
+        *notes,
+    ]
+    return "\n".join([f"{data.summary}.", "", *(f"- {line}" for line in lines)])
 
 
 def _describe_vocabulary(tokenizer: Tokenizer) -> str:
     kind = tokenizer.config.kind
     if tokenizer.shared:
-        return f"{len(tokenizer.source):,} {kind} pieces"
-    return f"{len(tokenizer.source):,} {kind} pieces for the source and {len(tokenizer.target):,} for the target"
-
-
-def _training_section(outcome: "TrainingResult", words: TaskDescription) -> str:
-    return (
-        f"Trained for {outcome.steps:,} steps on {outcome.tokens:,} {words.loss_unit} in {outcome.seconds / 60:.1f} "
-        f"minutes; the weights are: {outcome.selected}, chosen on the validation set."
-    )
-
-
-def _indent(text: str) -> str:
-    """Indented, so that nothing in it is taken for Markdown."""
-    return "\n".join(f"    {line}" for line in text.split("\n"))
+        return f"{len(tokenizer.source):,} {kind} tokens"
+    return f"{len(tokenizer.source):,} {kind} tokens for the source and {len(tokenizer.target):,} for the target"
 
 
 def describe_model(config: ModelConfig) -> str:
-    """Such as `Encoder-decoder Transformer, 6 encoder and 6 decoder layers, width 512/2048, 8 heads`."""
+    """Return a phrase such as `Encoder-decoder Transformer, 6 encoder and 6 decoder layers, width 512/2048, 8 heads`."""
     match config:
         case EncoderDecoderConfig():
             layers = f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers"
@@ -132,6 +116,57 @@ def describe_model(config: ModelConfig) -> str:
 
 
 def _describe_stack(config: TransformerConfig) -> str:
-    shared = f" on {config.num_kv_heads} of keys and values" if config.num_kv_heads is not None else ""
+    kv_heads = f", {config.num_kv_heads} key-value heads" if config.num_kv_heads is not None else ""
     positions = config.positions.kind if config.positions.kind != "none" else "no"
-    return f"width {config.d_model}/{config.d_ff}, {config.num_heads} heads{shared}, {positions} positions"
+    return f"width {config.d_model}/{config.d_ff}, {config.num_heads} heads{kv_heads}, {positions} positions"
+
+
+def collect_environment(
+    *, device: torch.device, seed: int, tokenizer: Tokenizer, corpora: Mapping[str, str], num_workers: int = 1
+) -> dict[str, Any]:
+    """Return versions, machine, seed, code revision and corpora; corpora are named without their folders."""
+    return {
+        "dragoman": version("dragoman"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **_device_facts(device, num_workers),
+        "seed": seed,
+        "git": _git_revision(),
+        "tokenizer": tokenizer.fingerprint,
+        "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],
+    }
+
+
+def environment_changes(before: Mapping[str, Any], *, device: torch.device, num_workers: int = 1) -> list[str]:
+    """Return the differences from the environment that a run started in, as far as they may change the last digits."""
+    now = {"torch": torch.__version__, **_device_facts(device, num_workers)}
+    return [
+        f"{name} {before[name]} then, {value} now" for name, value in now.items() if before.get(name, value) != value
+    ]
+
+
+def _device_facts(device: torch.device, num_workers: int) -> dict[str, Any]:
+    return {
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "cpu_ops": cpu_ops_instruction_set(device) or "none",
+        "num_workers": num_workers,
+    }
+
+
+def _git_revision() -> str | None:
+    """Return the revision of the checkout that this package runs from, with a mark for changes; None elsewhere."""
+    here = Path(__file__)
+    if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
+        return None  # installed, perhaps inside the checkout of another project
+    return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()

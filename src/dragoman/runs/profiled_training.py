@@ -10,11 +10,12 @@ from torch import nn
 
 from dragoman.profiling.batch_cost import use_batches
 from dragoman.profiling.profile_worker import RecordedTraining, StepRecorder, write_profile
+from dragoman.profiling.workers import choose_num_workers, peak_memory_of_workers
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import prepare_state, worker_message
-from dragoman.runs.workers import choose_num_workers, lead_workers, peak_memory_of_workers
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
+from dragoman.tasks.setup import prepare_state
+from dragoman.training.distributed import lead_workers, worker_message
 from dragoman.training.trainer import InterruptionError, train
 
 
@@ -36,7 +37,7 @@ class ProfiledTraining:
         num_workers: int,
     ) -> RecordedTraining:
         folder.write_config(experiment)
-        config, message = experiment.training, worker_message(folder, device) | {"profile": "yes"}
+        config, message = experiment.training, worker_message(folder.path, device) | {"profile": "yes"}
         with lead_workers(num_workers, message=message) as workers:
             recorder.lap("workers")
             setup = build_task(experiment).setup_training(data, device=device)
@@ -45,7 +46,7 @@ class ProfiledTraining:
             recorder.lap("survey")
             selected = workers.broadcast(selected)
             recorder.lap("broadcast")
-            state = prepare_state(use_batches(setup, selected), config, folder, workers, device=device)
+            state = prepare_state(use_batches(setup, selected), config, folder.checkpoints, workers, device=device)
             with suppress(InterruptionError):
                 train(
                     state,

@@ -1,10 +1,11 @@
 """Train a run from its configuration to its weights, scores and model card."""
 
-import copy
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Protocol, final
 
@@ -13,40 +14,39 @@ import torch
 from dragoman import cpu_library
 from dragoman.atomic import write_atomically
 from dragoman.config import Tree, merge
-from dragoman.data.batching.prefetch import PrefetchingStream
+from dragoman.device import choose_device
 from dragoman.errors import ConfigError, RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
 from dragoman.profiling.batch_cost import use_batches
 from dragoman.profiling.estimate import build_meta_model, estimate_training
+from dragoman.profiling.workers import choose_num_workers, record_peak_memory
 from dragoman.runs.auto_config import Choice, auto_configure, auto_configure_text
 from dragoman.runs.batch_tokens import resolve_batch_tokens
-from dragoman.runs.config import nest, parse_experiment, read_settings, resolve_corpus_paths
-from dragoman.runs.environment import choose_device, collect_environment, environment_changes
+from dragoman.runs.config import corpus_settings, nest, parse_experiment, read_settings, resolve_corpus_paths
 from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import ComputeTypeWarning, load
-from dragoman.runs.model_card import ModelSummary, write_model_card
-from dragoman.runs.worker_processes import WorkerProcesses, WorkerRank
-from dragoman.runs.workers import (
-    all_cores,
-    choose_num_workers,
-    join_workers,
-    lead_workers,
-    record_peak_memory,
-    validate_on_all_cores,
-)
-from dragoman.tasks.base import TaskData, TrainingSetup
+from dragoman.runs.model_card import ModelSummary, collect_environment, environment_changes, write_model_card
+from dragoman.tasks.base import TaskData
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
+from dragoman.tasks.setup import TrainingSetup, prepare_state
 from dragoman.training.callbacks import Callback, EndEvent, JsonlCallback, TensorBoardCallback, combine_callbacks
-from dragoman.training.checkpoint import CheckpointStore, Progress
-from dragoman.training.config import TrainingConfig
-from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError
-from dragoman.training.optimizers import build_optimizer
-from dragoman.training.precision import lacks_bfloat16, output_matmul_dtype
-from dragoman.training.step import check_compilable, compile_model
-from dragoman.training.trainer import InterruptionError, TrainingState
+from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
+from dragoman.training.distributed import (
+    SINGLE_WORKER,
+    WorkerGroup,
+    WorkerLostError,
+    all_cores,
+    join_workers,
+    lead_workers,
+    worker_message,
+)
+from dragoman.training.launch import WorkerProcesses, WorkerRank
+from dragoman.training.precision import lacks_bfloat16
+from dragoman.training.step import check_compilable
+from dragoman.training.trainer import InterruptionError, TrainingState, Validator
 from dragoman.training.trainer import train as run_steps
 from dragoman.training.weight_selection import select_weights
 
@@ -97,28 +97,17 @@ class TrainingReporter(Protocol):
         ...
 
 
+def _ignore(_: object) -> None: ...
+
+
 @final
 class SilentReporter:
     """Reporter that shows nothing and never interrupts."""
 
-    def status(self) -> AbstractContextManager[Callable[[str], None]]:
-        return nullcontext(lambda _: None)
-
-    def show_data(self, data: TaskData) -> None: ...
-
-    def show_batch_tokens(self, sentence: str) -> None: ...
-
-    def show_estimate(self, seconds: float) -> None: ...
-
-    def show_num_workers(self, count: int) -> None: ...
-
-    def show_environment_changes(self, changes: list[str]) -> None: ...
-
-    def callback(self, unit: str) -> AbstractContextManager[Callback | None]:  # noqa: ARG002
-        return nullcontext(None)
-
-    def interruption(self) -> AbstractContextManager[Callable[[], bool]]:
-        return nullcontext(lambda: False)
+    show_data = show_batch_tokens = show_estimate = show_num_workers = show_environment_changes = staticmethod(_ignore)
+    status = staticmethod(lambda: nullcontext(_ignore))
+    callback = staticmethod(lambda _: nullcontext(None))
+    interruption = staticmethod(lambda: nullcontext(lambda: False))
 
 
 def train(
@@ -131,20 +120,41 @@ def train(
     valid_target: str | Path | None = None,
     text: str | Path | None = None,
     valid_text: str | Path | None = None,
+    prepared: str | Path | None = None,
     init_from: str | Path | None = None,
     preset: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     device: str | None = None,
     reporter: TrainingReporter | None = None,
+    **training: Any,
 ) -> TrainingResult:
     """Train a model and write it to a run folder.
 
-    Give `source` and `target` for a translator, `text` for a language model, or a configuration (a YAML file or a
-    mapping) for any task. What is not given is chosen from the data and the device. `overrides` maps dotted keys to
-    values: `{"training.seed": 2}`. Raises ConfigError, DataError or RunError.
+    Give `source` and `target` for a translator, `text` for a language model, or `config` for any task. Settings that
+    are not given are chosen from the data and the device.
+
+    Args:
+        config: YAML file or mapping with the settings of the experiment.
+        output_dir: Folder of the new run; must not exist.
+        source, target: Parallel training texts, aligned line by line.
+        valid_source, valid_target: Validation texts; by default a part of the training texts.
+        text, valid_text: Texts of a language model.
+        prepared: Folder that `dragoman data prepare` wrote, in place of texts.
+        init_from: Run that tokenizer and weights are taken from (fine-tuning).
+        preset: Name of a model size, such as `tiny`.
+        overrides: Further settings by dotted key, such as `{"model.d_model": 64}`.
+        device: `cpu`, `cuda`, `mps`, …; by default the fastest available device.
+        reporter: Receiver of status messages and training events.
+        **training: Settings of the section `training`, such as `max_steps=1000`.
+
+    Raises:
+        ConfigError: A setting is unknown or does not fit the others.
+        DataError: A text cannot be used.
+        RunError: The folder exists.
     """
+    if unknown := training.keys() - TranslationTrainingConfig.model_fields.keys():
+        raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
     chosen_device = choose_device(device)
-    settings = dict(config) if isinstance(config, Mapping) else read_settings(_path(config), ())
     corpora = corpus_settings(
         source=source,
         target=target,
@@ -152,59 +162,38 @@ def train(
         valid_target=valid_target,
         text=text,
         valid_text=valid_text,
+        prepared=prepared,
     )
-    given: Tree = {"preset": preset} if preset is not None else {}
-    given |= {"init_from": str(init_from)} if init_from is not None else {}
+    if isinstance(config, Mapping):
+        settings, where = dict(config), ""
+    else:
+        settings, where = read_settings(None if config is None else Path(config), ()), str(config or "")
+    given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
+    settings = merge(settings, corpora | {key: value for key, value in given.items() if value})
     for key, value in (overrides or {}).items():
         settings = merge(settings, nest(key, value))
-    experiment, _ = resolve_experiment(
-        merge(settings, merge(corpora, given)),
-        complete=config is not None,
-        device=chosen_device,
-        where=str(config or ""),
-    )
+    experiment, _ = resolve_experiment(settings, complete=config is not None, device=chosen_device, where=where)
     return train_new_run(experiment, Path(output_dir), device=chosen_device, reporter=reporter)
+
+
+def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
+    """Replace `**training` by one keyword for each field of the training settings."""
+    named = [one for one in signature.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    fields = TranslationTrainingConfig.model_fields
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=field.get_default(), annotation=field.annotation)
+        for name, field in fields.items()
+    ]
+    return signature.replace(parameters=[*named, *options])
+
+
+train.__signature__ = _with_training_options(inspect.signature(train))  # type: ignore[attr-defined]
 
 
 def resume(path: str | Path, *, device: str | None = None, reporter: TrainingReporter | None = None) -> TrainingResult:
     """Continue an interrupted training from its last checkpoint. Raises RunError if it has ended."""
     folder = RunFolder(Path(path))
     return train_in_folder(folder, read_unfinished(folder), device=choose_device(device), reporter=reporter)
-
-
-def corpus_settings(
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    valid_source: str | Path | None = None,
-    valid_target: str | Path | None = None,
-    text: str | Path | None = None,
-    valid_text: str | Path | None = None,
-    prepared: str | Path | None = None,
-) -> Tree:
-    """Return the settings of the given corpora. Raises ConfigError if they are of several kinds or incomplete."""
-    parallel, plain = (source, target, valid_source, valid_target), (text, valid_text)
-    if prepared is not None:
-        if any((*parallel, *plain)):
-            raise ConfigError("--prepared contains training and validation data. Leave the other corpora out.")
-        return {"data": {"train": {"kind": "prepared", "folder": str(prepared)}}}
-    if any(parallel) and any(plain):
-        raise ConfigError("--text is for a language model and --source for a translator. Leave one of them out.")
-    corpora: Tree = {}
-    for name, one, other in (("train", source, target), ("valid", valid_source, valid_target)):
-        if (one is None) != (other is None):
-            prefix = "" if name == "train" else "valid-"
-            raise ConfigError(
-                f"The {name} corpus needs both sides. Give --{prefix}source and --{prefix}target, aligned line by line."
-            )
-        if one is not None:
-            corpora[name] = {"kind": "files", "source": str(one), "target": str(other)}
-    if text is None and valid_text is not None:
-        raise ConfigError("--valid-text needs training text. Give --text too.")
-    for name, path in (("train", text), ("valid", valid_text)):
-        if path is not None:
-            corpora[name] = {"kind": "text", "path": str(path)}
-    return {"data": corpora} if corpora else {}
 
 
 def resolve_experiment(
@@ -295,7 +284,7 @@ def train_in_folder(
             experiment.training, build_meta_model(experiment, folder), tokens=data.tokens_per_epoch, device=device
         )
         with (
-            lead_workers(num_workers, message=worker_message(folder, device), early=early) as workers,
+            lead_workers(num_workers, message=worker_message(folder.path, device), early=early) as workers,
             reporter.interruption() as interrupted,
             reporter.callback(task.description.unit) as display,
         ):
@@ -332,13 +321,13 @@ def train_and_score(
     _warn_about_slow_settings(config, device)
     _write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
     setup = task.setup_training(data, device=device)
-    state = prepare_state(setup, config, folder, workers, device=device)
+    state = prepare_state(setup, config, folder.checkpoints, workers, device=device)
     callback = combine_callbacks([JsonlCallback(folder.metrics), *callbacks])
     run_steps(
         state,
         config,
         loss_function=setup.loss_function,
-        validator=validate_on_all_cores(setup.validator, workers),
+        validator=_validate_on_all_cores(setup.validator, workers),
         callback=callback,
         device=device,
         interrupted=interrupted,
@@ -357,8 +346,8 @@ def train_and_score(
     _write_scores(folder, result)
     weights = setup.export_weights(selection.weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
-    summary = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
-    write_model_card(folder, data, result, summary, words=task.description)
+    model = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
+    write_model_card(folder, data, result, model, task=task.description)
     save_tensors(folder.weights, weights)  # last: a run with weights is finished
     return result
 
@@ -386,7 +375,7 @@ def run_worker(
                 setup = use_batches(setup, workers.broadcast(None))
             with interruption() as interrupted:
                 run_steps(
-                    prepare_state(setup, experiment.training, folder, workers, device=device),
+                    prepare_state(setup, experiment.training, folder.checkpoints, workers, device=device),
                     experiment.training,
                     loss_function=setup.loss_function,
                     validator=setup.validator,
@@ -404,41 +393,6 @@ def run_worker(
             record_peak_memory(workers, device)
 
 
-def worker_message(folder: RunFolder, device: torch.device) -> dict[str, str]:
-    """Return what the main worker sends to `run_worker`."""
-    return {"folder": str(folder.path.absolute()), "device": device.type}
-
-
-def prepare_state(
-    setup: TrainingSetup[Any], config: TrainingConfig, folder: RunFolder, workers: WorkerGroup, *, device: torch.device
-) -> TrainingState[Any]:
-    """Build the state of the training loop: compiled or sharded model, optimizer, prefetched batches, checkpoints."""
-    sharded = config.sharding == "full" and workers.world_size > 1
-    model = copy.deepcopy(setup.model) if sharded and workers.is_main else setup.model
-    if config.gradient_checkpointing or sharded:
-        from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model  # its import takes 2 seconds
-
-        if config.gradient_checkpointing:
-            enable_gradient_checkpointing(model)
-        if sharded:
-            shard_model(model, workers, device=device)
-    if config.compile:
-        compile_model(model, device=device, mode=config.compile)
-    return TrainingState(
-        model=model,
-        validation_model=setup.model if model is not setup.model else None,
-        optimizer=build_optimizer(
-            config.optimizer, model, matmul_dtype=output_matmul_dtype(config.precision, device), workers=workers
-        ),
-        stream=PrefetchingStream(setup.stream, count=config.grad_accumulation + 1, epochs=config.max_epochs),
-        checkpoints=CheckpointStore(
-            folder.checkpoints, keep=config.keep_checkpoints, asynchronous=device.type != "cpu"
-        ),
-        progress=Progress(),
-        describe_rows=setup.describe_rows,
-    )
-
-
 @contextmanager
 def _explain_resuming(folder: RunFolder) -> Iterator[None]:
     """Add the command that continues the training to the error that ends it."""
@@ -449,6 +403,16 @@ def _explain_resuming(folder: RunFolder) -> Iterator[None]:
         raise RunError(f"{error}. Continue with: {command}") from error
     except KeyboardInterrupt as error:
         raise RunError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
+
+
+def _validate_on_all_cores(validator: Validator, workers: WorkerGroup) -> Validator:
+    """Let the main worker validate on the cores of all, while the others wait."""
+
+    def validate(model: torch.nn.Module) -> Mapping[str, float]:
+        with all_cores(workers):
+            return validator.validate(model)
+
+    return replace(validator, validate=validate)
 
 
 def _gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> TrainingState[Any]:
@@ -502,7 +466,3 @@ def _write_scores(folder: RunFolder, result: TrainingResult) -> None:
         "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
     }
     write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
-
-
-def _path(config: str | Path | None) -> Path | None:
-    return None if config is None else Path(config)

@@ -1,24 +1,20 @@
-"""The task protocol, and what all tasks share: cached data, tokenizer, validation by likelihood."""
+"""Protocols of a task, its data and the files of its run; tokenizer, weights and checks that all tasks share."""
 
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar, final
+from typing import Any, Protocol, Self, TypeVar, final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from dragoman.data.batching.epochs import BatchStream
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
-from dragoman.evaluation import Score, perplexity
 from dragoman.models.quantization import SCALE_SUFFIX
 from dragoman.models.weights import load_tensors, set_weights
-from dragoman.training.step import B, LossFunction
-from dragoman.training.trainer import Validator
+from dragoman.tasks.setup import TrainingSetup
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -59,27 +55,6 @@ class RunFiles(Protocol):
     def open(self, path: Path) -> Self:
         """Return the files of another run."""
         ...
-
-
-@final
-@dataclass(frozen=True)
-class TrainingSetup(Generic[B]):
-    """Model, batches, loss and validation of a training."""
-
-    model: nn.Module
-    stream: BatchStream[B]
-    loss_function: LossFunction[Any, B]
-    validator: Validator
-    final_validator: Validator
-    """Validator that selects the final weights."""
-    scorers: Mapping[str, Callable[[], Sequence[Score]]]
-    """For each held-out set, a function that scores the model as it currently is."""
-    describe_rows: Callable[[Sequence[int]], str]
-    """Function that names the examples in the rows of a batch."""
-    export_weights: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
-    """Function from the trained weights to the weights for inference, which merges adapters."""
-    write_sample: Callable[[], str] | None = None
-    """Function that generates a sample text for the model card."""
 
 
 class TaskData(Protocol):
@@ -208,66 +183,3 @@ def check_unchanged(fingerprints: Mapping[str, str], folder: RunFiles) -> None:
 def format_list(items: Sequence[object], *, what: str = "lines") -> str:
     """Format the first items, such as `lines 3, 5, …`."""
     return f"{what} {', '.join(map(str, items[:MAX_LISTED]))}{', …' if len(items) > MAX_LISTED else ''}"
-
-
-@final
-@dataclass(frozen=True)
-class Likelihood:
-    """Negative log-likelihood of held-out data."""
-
-    total: float
-    """Sum over all predicted tokens, in nats."""
-    num_tokens: int
-
-    @property
-    def loss(self) -> float:
-        """Mean per predicted token."""
-        return self.total / self.num_tokens
-
-    @property
-    def perplexity(self) -> float:
-        """Exponential of the loss; infinity on overflow."""
-        return perplexity(self.loss)
-
-    def bits_per(self, units: int) -> float:
-        """Return the bits per unit of text, which do not depend on the tokenizer if the units are characters."""
-        return self.total / math.log(2) / units
-
-    def scores(self, *, signature: str, detail: str = "", characters: int | None = None) -> list[Score]:
-        """Return loss and perplexity, and bits per character if the number of characters is known.
-
-        Scores with the same `signature` are comparable.
-        """
-        scores = [
-            Score("loss", self.loss, f"unit:nats|{signature}", detail, higher_is_better=False),
-            Score("perplexity", self.perplexity, signature, detail, higher_is_better=False),
-        ]
-        if characters:
-            bits = self.bits_per(characters)
-            scores.append(Score("bits/character", bits, f"characters:{characters}", detail, higher_is_better=False))
-        return scores
-
-
-def measure_likelihood(
-    model: Any, batches: Iterable[B], loss_function: LossFunction[Any, B], *, device: torch.device
-) -> Likelihood:
-    """Sum the negative log-likelihood of all batches. Raises ValueError if they contain no targets."""
-    total, count = 0.0, 0
-    for batch in batches:
-        total += float(loss_function(model, batch.to(device)).negative_log_likelihood)
-        count += batch.target_count
-    if not count:
-        raise ValueError("the batches contain no targets")
-    return Likelihood(total, count)
-
-
-def loss_validator(
-    batches: Callable[[], Iterable[B]], loss_function: LossFunction[Any, B], *, device: torch.device
-) -> Validator:
-    """Return a validator that reports loss and perplexity of the batches and selects by the loss."""
-
-    def validate(model: nn.Module) -> dict[str, float]:
-        likelihood = measure_likelihood(model, batches(), loss_function, device=device)
-        return {"loss": likelihood.loss, "perplexity": likelihood.perplexity}
-
-    return Validator(validate, metric="loss", higher_is_better=False)

@@ -24,12 +24,10 @@ from dragoman.models.heads import DecoderOnlyBackbone, Head, ModelWithHead
 from dragoman.tasks.base import (
     RunFiles,
     TaskDescription,
-    TrainingSetup,
     check_unchanged,
     format_list,
     load_or_create_tokenizer,
     load_weights,
-    measure_likelihood,
 )
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
 from dragoman.tasks.initialization import (
@@ -38,6 +36,7 @@ from dragoman.tasks.initialization import (
     set_initial_weights,
     without_dropout,
 )
+from dragoman.tasks.setup import TrainingSetup, measure_likelihood
 from dragoman.training.step import B, LossFunction, seeded_rng
 from dragoman.training.trainer import Validator
 

@@ -19,17 +19,10 @@ from dragoman.inference.generator import BATCH_TOKENS, Generator
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
 from dragoman.models.quantization import Arrays, ComputeType
-from dragoman.tasks.base import (
-    RunFiles,
-    TaskDescription,
-    TrainingSetup,
-    format_list,
-    load_weights,
-    loss_validator,
-    measure_likelihood,
-)
+from dragoman.tasks.base import RunFiles, TaskDescription, format_list, load_weights
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
+from dragoman.tasks.setup import TrainingSetup, loss_validator, measure_likelihood
 from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng

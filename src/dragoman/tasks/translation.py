@@ -20,7 +20,7 @@ from dragoman.evaluation.metrics import Metric, higher_is_better
 from dragoman.inference.translator import TranslationWarning, Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
-from dragoman.tasks.base import RunFiles, TaskDescription, TrainingSetup, load_weights, measure_likelihood
+from dragoman.tasks.base import RunFiles, TaskDescription, load_weights
 from dragoman.tasks.config import TranslationConfig, max_positions
 from dragoman.tasks.initialization import (
     build_initial_model,
@@ -30,6 +30,7 @@ from dragoman.tasks.initialization import (
     load_teachers,
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
+from dragoman.tasks.setup import TrainingSetup, measure_likelihood
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 

@@ -5,19 +5,33 @@ a step does not depend on their number. The main worker alone validates, writes 
 """
 
 import dataclasses
+import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, final, runtime_checkable
+from uuid import uuid4
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from dragoman.errors import TrainingError
+from dragoman.training.launch import (
+    LOCALHOST,
+    WorkerProcesses,
+    WorkerRank,
+    restart_count,
+    start_workers,
+    worker_rank,
+)
 
+HANDSHAKE_TIMEOUT: Final = timedelta(minutes=2)
+"""Limit for the connections between workers; a worker lost meanwhile is not detected otherwise."""
 COLLECTIVE_TIMEOUT: Final = timedelta(hours=6)
 """Limit for collective operations: workers wait this long for validation. A lost worker is detected at once."""
 FAILURE_REASON_SECONDS: Final = 2.0
@@ -105,7 +119,7 @@ class WorkerGroup:
     def report_failure(self, message: str) -> None:
         """Store the reason why this worker ends, for the main worker to report."""
         if self.store is not None:
-            self.store.set(_failure_key(self.rank), message)
+            self.store.set(f"failure/{self.rank}", message)
 
     @contextmanager
     def detect_lost_workers(self) -> Iterator[None]:
@@ -130,14 +144,156 @@ class WorkerGroup:
         end = time.monotonic() + FAILURE_REASON_SECONDS
         while self.is_main and self.store is not None and time.monotonic() < end:
             for rank in range(1, self.world_size):
-                if self.store.check([_failure_key(rank)]):
-                    return self.store.get(_failure_key(rank)).decode()
+                if self.store.check([f"failure/{rank}"]):
+                    return self.store.get(f"failure/{rank}").decode()
             time.sleep(0.05)
         return "a worker was lost"
 
 
 SINGLE_WORKER: Final = WorkerGroup()
 """Group of one worker."""
+
+
+@contextmanager
+def lead_workers(
+    world_size: int, *, message: Mapping[str, Any], early: WorkerProcesses | None = None
+) -> Iterator[WorkerGroup]:
+    """Yield the group of workers that this process leads, and send them `message` with the folder of the run.
+
+    Workers started `early` are used if their number fits, and are killed otherwise. Raises RunError if a worker cannot
+    be started.
+    """
+    own_rank = worker_rank()
+    if early is not None and early.world_size != world_size:
+        early.kill()
+        early = None
+    if own_rank is not None:
+        store = _open_torchrun_store()
+        store.set(_started_key(Path(message["folder"])), "")
+        with _process_group(_await_workers(store, own_rank.size), 0, own_rank.size, message=message) as (workers, _):
+            yield workers
+        return
+    if world_size == 1:
+        yield SINGLE_WORKER
+        return
+    processes = early or start_workers(world_size)
+    threads = torch.get_num_threads()
+    share = max(1, threads // world_size)
+    try:
+        store = _open_store(processes)
+        torch.set_num_threads(share)
+        with _process_group(store, 0, world_size, message={**message, "threads": share}) as (workers, _):
+            yield workers
+    finally:
+        processes.wait()
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def join_workers(own_rank: WorkerRank) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
+    """Yield the group of workers that another process leads, and its message. Raises WorkerLostError."""
+    try:
+        store = _join_store(_open_torchrun_store(), own_rank.rank)
+    except dist.DistError as error:
+        raise WorkerLostError("the main worker was lost") from error
+    with _process_group(store, own_rank.rank, own_rank.size, message=None) as (workers, received):
+        if "threads" in received:
+            torch.set_num_threads(received["threads"])
+        yield workers, received
+
+
+def worker_message(folder: Path, device: torch.device) -> dict[str, str]:
+    """Return the message of the main worker: the run folder and the kind of device."""
+    return {"folder": str(folder.absolute()), "device": device.type}
+
+
+@contextmanager
+def all_cores(workers: WorkerGroup) -> Iterator[None]:
+    """Use the cores of all workers of this machine while they wait for the main worker, or after they ended."""
+    own = torch.get_num_threads()
+    if worker_rank() is None:  # workers of torchrun may be on other machines
+        torch.set_num_threads(min(own * workers.world_size, os.cpu_count() or own))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(own)
+
+
+def was_started_here(folder: Path) -> bool:
+    """Return whether these workers started the run in a folder before torchrun restarted them."""
+    if restart_count() > 0:
+        return True
+    persistent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # the store outlives the workers
+    return persistent and bool(_open_torchrun_store().check([_started_key(folder)]))
+
+
+@contextmanager
+def _process_group(
+    store: Any, rank: int, size: int, *, message: Mapping[str, Any] | None
+) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
+    """Yield connected workers and the message of the main worker."""
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=HANDSHAKE_TIMEOUT)
+    except RuntimeError as error:
+        raise WorkerLostError("a worker was lost while the workers connected") from error
+    try:
+        dist.distributed_c10d._set_pg_timeout(COLLECTIVE_TIMEOUT)
+        workers = WorkerGroup(rank, size, store)
+        with workers.detect_lost_workers():
+            yield workers, workers.broadcast(None if message is None else dict(message))
+    finally:
+        with suppress(RuntimeError):  # an operation that failed when a worker was lost fails again
+            dist.destroy_process_group()
+
+
+def _open_store(processes: WorkerProcesses) -> Any:
+    """Open a store on the socket of the workers; a rendezvous of PyTorch would not notice a worker that has ended."""
+    port = processes.socket.getsockname()[1]
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        LOCALHOST,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=COLLECTIVE_TIMEOUT,
+        master_listen_fd=processes.socket.detach(),
+    )
+    return _await_workers(store, processes.world_size, check=processes.check_alive)
+
+
+def _open_torchrun_store() -> Any:
+    """Open the store whose address is in the environment."""
+    return next(rendezvous("env://", timeout=COLLECTIVE_TIMEOUT))[0]
+
+
+def _await_workers(store: Any, size: int, *, check: Callable[[], None] = lambda: None) -> Any:
+    """Return the part of a store for this start of the workers, after all of them have joined.
+
+    Entries of a start before a restart may still exist, and torchrun counts restarts on each machine separately. The
+    main worker therefore chooses a name for this start and sends it to every worker that requests it.
+    """
+    name = uuid4().hex
+    own = dist.PrefixStore(name, store)  # type: ignore[attr-defined]
+    while not own.check([f"ready/{rank}" for rank in range(1, size)]):
+        for rank in range(1, size):
+            if store.check([f"request/{rank}"]):
+                store.set(f"reply/{store.get(f'request/{rank}').decode()}", name)
+        check()
+        time.sleep(0.02)
+    return own
+
+
+def _join_store(store: Any, rank: int) -> Any:
+    """Return the part of a store that the main worker chose for this start."""
+    request = uuid4().hex
+    store.set(f"request/{rank}", request)
+    own = dist.PrefixStore(store.get(f"reply/{request}").decode(), store)  # type: ignore[attr-defined]
+    own.set(f"ready/{rank}", "")
+    return own
+
+
+def _started_key(folder: Path) -> str:
+    return f"started/{folder.absolute()}"
 
 
 def is_sharded(model: nn.Module) -> bool:
@@ -173,10 +329,6 @@ def is_shard(tensor: Tensor) -> bool:
 def _is_transport_error(error: RuntimeError) -> bool:
     """Return whether the communication between workers failed; gloo only names its source file."""
     return isinstance(error, dist.DistError) or "/gloo/" in str(error)
-
-
-def _failure_key(rank: int) -> str:
-    return f"failure/{rank}"
 
 
 def _select_rows(value: Any, rows: slice) -> Any:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from dragoman.device import choose_device, describe_device
 from dragoman.errors import ConfigError
-from dragoman.runs.environment import choose_device, describe_device
 
 
 def test_one_is_chosen_where_none_is_named(monkeypatch):

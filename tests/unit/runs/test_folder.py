@@ -11,8 +11,8 @@ from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
 from dragoman.nn.cpu_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.environment import collect_environment, environment_changes
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.model_card import collect_environment, environment_changes
 from tests.small_runs import hashes
 
 EXPERIMENT = parse_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
