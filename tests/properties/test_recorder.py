@@ -101,7 +101,7 @@ def dense_weights(attention: MultiHeadAttention, arguments: tuple[Any, ...], all
     query = attention.project_queries(x, *places[:1])
     logits = attention.score.compare(query, seen.keys)
     if attention.position_bias is not None:
-        logits = logits + attention.position_bias.bias(query, keys=seen.positions, past_length=0)
+        logits = logits + attention.position_bias.bias(query, keys=seen.length, past_length=0)
     return logits.masked_fill(~allowed, -torch.inf).softmax(dim=-1).nan_to_num(0.0)
 
 
