@@ -170,7 +170,10 @@ def lead_workers(
     if own_rank is not None:
         store = _open_torchrun_store()
         store.set(_started_key(Path(message["folder"])), "")
-        with _process_group(_await_workers(store, own_rank.size), 0, own_rank.size, message=message) as (workers, _):
+        with _process_group(_await_workers(store, own_rank.world_size), 0, own_rank.world_size, message=message) as (
+            workers,
+            _,
+        ):
             yield workers
         return
     if world_size == 1:
@@ -196,7 +199,7 @@ def join_workers(own_rank: WorkerRank) -> Iterator[tuple[WorkerGroup, dict[str, 
         store = _join_store(_open_torchrun_store(), own_rank.rank)
     except dist.DistError as error:
         raise WorkerLostError("the main worker was lost") from error
-    with _process_group(store, own_rank.rank, own_rank.size, message=None) as (workers, received):
+    with _process_group(store, own_rank.rank, own_rank.world_size, message=None) as (workers, received):
         if "threads" in received:
             torch.set_num_threads(received["threads"])
         yield workers, received

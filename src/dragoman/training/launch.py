@@ -27,7 +27,7 @@ class WorkerRank:
     """Rank of this process among all workers and among those of its machine."""
 
     rank: int
-    size: int
+    world_size: int
     local_rank: int
 
     @property
