@@ -1,11 +1,9 @@
-"""`dragoman classify` and `dragoman answer`: what they read, print and refuse. The runs are random networks."""
+"""`dragoman classify` and `dragoman answer` on random models: input, output and errors."""
 
 import gzip
 import io
 import json
 import sys
-import types
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.inference import AnswerConfig, Classifier, QuestionAnswerer, Tagger, Translator
 from dragoman.models.heads import SpanLogits, answer_mask
+from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
@@ -53,19 +52,17 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         "sentiment": Classifier(Table(len(side), 3, whole=True), side, LABELS),
         "tags": Tagger(Table(len(side), 3), side, LABELS),
         "answers": QuestionAnswerer(
-            Table(len(words), 2), words, layout=layout, settings=AnswerConfig(max_answer_length=3)
+            Table(len(words), 2), words, windows=layout, config=AnswerConfig(max_answer_length=3)
         ),
         "en-de": Translator(PrefixModel(words=len(side) - 4, end_bias=3.0), both),
     }
 
-    def load(
-        path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]
-    ) -> object:
+    def load(path: Path, *, batch_tokens: int = 4096, **_options: object) -> object:
         found = loaded[path.name]
         found.batch_tokens = batch_tokens
         return found
 
-    monkeypatch.setitem(sys.modules, "dragoman.runs.load", types.SimpleNamespace(load=load))
+    monkeypatch.setattr(runs_load, "load", load)
     return loaded
 
 
@@ -88,7 +85,7 @@ def run(*arguments: object) -> int:
     return main.run([str(argument) for argument in arguments], debug=False)
 
 
-def test_a_label_and_its_probability_are_printed_for_each_line(runs, source, capsys):
+def test_classify_prints_label_and_probability_per_line(runs, source, capsys):
     assert run("classify", "runs/sentiment", "--input", source, "--batch-tokens", 31) == 0
     found = runs["sentiment"].classify(LINES)
     assert capsys.readouterr().out.splitlines() == [f"{one.label}\t{one.probability:.6f}" for one in found]
@@ -96,14 +93,14 @@ def test_a_label_and_its_probability_are_printed_for_each_line(runs, source, cap
     assert len({one.probability for one in found}) > 1
 
 
-def test_all_labels_are_printed_on_demand(runs, source, capsys):
+def test_all_prints_every_label(runs, source, capsys):
     assert run("classify", "runs/sentiment", "-i", source, "--all") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert all(set(row[::2]) == set(LABELS.names) for row in rows)
     assert all([float(one) for one in row[1::2]] == sorted(map(float, row[1::2]), reverse=True) for row in rows)
 
 
-def test_standard_input_and_compressed_files_are_read_and_files_written(runs, tmp_path, monkeypatch, capsys):
+def test_classify_reads_streams_and_writes_files(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
     assert run("classify", "runs/sentiment") == 0
     printed = capsys.readouterr().out
@@ -115,14 +112,14 @@ def test_standard_input_and_compressed_files_are_read_and_files_written(runs, tm
     assert len(printed.splitlines()) == len(LINES)
 
 
-def test_labels_as_json_lines(runs, source, capsys):
+def test_classify_prints_json_lines(runs, source, capsys):
     assert run("classify", "runs/sentiment", "-i", source, "--format", "jsonl") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["line"] for row in rows] == [1, 2, 3, 4]
     assert all(row["probabilities"][row["label"]] == row["probability"] for row in rows)
 
 
-def test_words_are_labelled_in_columns(runs, source, capsys):
+def test_tagger_prints_one_line_per_word(runs, source, capsys):
     assert run("classify", "runs/tags", "-i", source) == 0
     found = runs["tags"].tag([line.split() for line in LINES])
     expected = [[f"{tag.word}\t{tag.label}\t{tag.probability:.6f}" for tag in tags] + [""] for tags in found]
@@ -133,7 +130,7 @@ def test_words_are_labelled_in_columns(runs, source, capsys):
     assert [[one["word"] for one in row["words"]] for row in rows] == [line.split() for line in LINES]
 
 
-def test_an_answer_is_printed(runs, tmp_path, capsys):
+def test_answer_is_printed(runs, tmp_path, capsys):
     assert run("answer", "runs/answers", "--question", "who", "--context", CONTEXT) == 0
     printed = capsys.readouterr().out
     expected = runs["answers"].answer("who", CONTEXT)
@@ -144,14 +141,14 @@ def test_an_answer_is_printed(runs, tmp_path, capsys):
     assert capsys.readouterr().out == printed
 
 
-def test_the_context_may_come_from_standard_input(runs, monkeypatch, capsys):
+def test_answer_reads_the_context_from_standard_input(runs, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CONTEXT.encode())))
     assert run("answer", "runs/answers", "-q", "who", "-c", "-", "--format", "jsonl") == 0
     [answer] = json.loads(capsys.readouterr().out)["answers"]
     assert answer["text"] == CONTEXT[answer["start"] : answer["end"]]
 
 
-def test_questions_of_a_file_are_answered_in_order(runs, questions, capsys):
+def test_answers_keep_the_order_of_the_questions(runs, questions, capsys):
     assert run("answer", "runs/answers", "-i", questions) == 0
     expected = runs["answers"].answer_batch([("who", CONTEXT), ("where", "by the sea")])
     assert capsys.readouterr().out.splitlines() == [" ".join(some[0].text.split()) for some in expected]
@@ -161,8 +158,8 @@ def test_questions_of_a_file_are_answered_in_order(runs, questions, capsys):
     assert [row["answers"][0]["start"] for row in rows] == [some[0].start for some in expected]
 
 
-def test_several_answers_are_numbered(runs, questions, capsys):
-    assert run("answer", "runs/answers", "-i", questions, "--n-best", 3, "--longest-answer", 1) == 0
+def test_n_best_answers_are_numbered(runs, questions, capsys):
+    assert run("answer", "runs/answers", "-i", questions, "--n-best", 3, "--max-answer-length", 1) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["1", "1", "1", "2", "2", "2"]
     for number, probability, start, end, text in rows:
@@ -172,10 +169,10 @@ def test_several_answers_are_numbered(runs, questions, capsys):
         assert 0 <= float(probability) <= 1
 
 
-def test_no_answer_is_an_empty_line(runs, capsys):
-    assert run("answer", "runs/answers", "-q", "who", "-c", CONTEXT, "--threshold", "-1000") == 0
+def test_no_answer_prints_an_empty_line(runs, capsys):
+    assert run("answer", "runs/answers", "-q", "who", "-c", CONTEXT, "--no-answer-threshold", "-1000") == 0
     assert capsys.readouterr().out == "\n"
-    assert run("answer", "runs/answers", "-q", "who", "-c", CONTEXT, "--threshold", "1000") == 0
+    assert run("answer", "runs/answers", "-q", "who", "-c", CONTEXT, "--no-answer-threshold", "1000") == 0
     assert capsys.readouterr().out != "\n"
 
 
@@ -184,19 +181,19 @@ def test_no_answer_is_an_empty_line(runs, capsys):
     [
         (
             ["classify", "runs/en-de"],
-            "is a translator, and this needs a classifier or a tagger; use it with: dragoman translate",
+            "is a translator, and this verb needs a classifier or a tagger. Use it with: dragoman translate",
         ),
-        (["classify", "runs/answers"], "use it with: dragoman answer runs/answers"),
+        (["classify", "runs/answers"], "Use it with: dragoman answer runs/answers"),
         (["classify", "runs/tags", "--all"], "--all has no effect on a run that labels words"),
         (["classify", "runs/sentiment", "-i", "nowhere.txt"], "nowhere.txt: cannot be read"),
-        (["answer", "runs/sentiment", "-q", "who", "-c", "a cat"], "use it with: dragoman classify runs/sentiment"),
+        (["answer", "runs/sentiment", "-q", "who", "-c", "a cat"], "Use it with: dragoman classify runs/sentiment"),
         (["answer", "runs/answers"], "answer needs --question TEXT and --context FILE, or --input FILE"),
         (["answer", "runs/answers", "-q", "who"], "answer needs --question TEXT and --context"),
-        (["answer", "runs/answers", "-q", "who", "-i", "x"], "not both; leave one out"),
+        (["answer", "runs/answers", "-q", "who", "-i", "x"], "not both. Leave one out"),
         (["answer", "runs/answers", "-q", "who", "-c", "nowhere.txt"], "--context nowhere.txt: there is no such file"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_message(runs, arguments, message, capsys, monkeypatch):
+def test_invalid_options_give_one_message(runs, arguments, message, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\n")))
     assert run(*arguments) == 2
     captured = capsys.readouterr()
@@ -214,7 +211,7 @@ def test_what_cannot_be_done_is_said_in_one_message(runs, arguments, message, ca
         ("{", "not valid JSON"),
     ],
 )
-def test_a_faulty_line_is_named_and_the_output_left_as_it_was(runs, row, message, tmp_path, capsys):
+def test_invalid_line_is_named_and_keeps_the_output(runs, row, message, tmp_path, capsys):
     source, out = tmp_path / "questions.jsonl", tmp_path / "answers.txt"
     source.write_text(json.dumps({"question": "who", "context": CONTEXT}) + f"\n{row}\n", encoding="utf-8")
     out.write_text("from before\n", encoding="utf-8")

@@ -121,7 +121,7 @@ def test_a_language_model_is_computed_in_the_precision_that_it_was_exported_in_o
     run = finished_language_model(tmp_path / "writer").path
     told = process("-m", "dragoman", "export", run, "--out", "model", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    asked = ["generate", "model", "--prompt", "two", "--tokens", 5, "--device", "cpu"]
+    asked = ["generate", "model", "--prompt", "two", "--max-new-tokens", 5, "--device", "cpu"]
     answer = process("-m", "dragoman", *asked, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     assert "model is computed by PyTorch: the CPU library does not run models of kind decoder_only" in answer.stderr

@@ -36,7 +36,7 @@ def test_a_demo_trains_translates_and_says_how_to_go_on(first):
     assert "1,000 held-out phrases exactly right" in ending.stdout
     assert "dragoman translate run" in ending.stdout
     assert (folder / "run" / "model.safetensors").exists()
-    assert "update 12" in ending.stderr
+    assert "step 12" in ending.stderr
 
 
 def test_its_held_out_sources_never_occur_in_training(first):

@@ -1,4 +1,4 @@
-"""`dragoman evaluate` and `dragoman compare`, from files to what is printed."""
+"""`dragoman evaluate` and `dragoman compare` on files: scores, tables and errors."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def dragoman(*arguments: str) -> int:
     return run(list(arguments), debug=False)
 
 
-def test_scores_are_printed_with_their_signatures(folder, capsys):
+def test_scores_are_printed_with_signatures(folder, capsys):
     assert dragoman("evaluate", "--hypothesis", "output", "--reference", "reference") == 0
     heading, bleu, chrf = capsys.readouterr().out.splitlines()
     expected = corpus_score(OUTPUT, [REFERENCE], Bleu())
@@ -35,7 +35,7 @@ def test_scores_are_printed_with_their_signatures(folder, capsys):
     assert chrf.startswith("chrF2")
 
 
-def test_json_holds_the_same_and_the_sentences(folder, capsys):
+def test_json_has_scores_and_sentences(folder, capsys):
     options = ["-m", "exact", "-m", "bleu", "-m", "exact", "--lowercase", "--tokenize", "none", "--sentence", "--json"]
     assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-r", "output", *options) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -46,12 +46,12 @@ def test_json_holds_the_same_and_the_sentences(folder, capsys):
     assert answer["sentences"][2]["exact"] == 100.0
 
 
-def test_sentences_are_tab_separated_lines(folder, capsys):
+def test_sentence_scores_are_tab_separated_lines(folder, capsys):
     assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-m", "exact", "--sentence") == 0
     assert capsys.readouterr().out.splitlines()[:4] == ["line\texact", "1\t0.00", "2\t100.00", "3\t0.00"]
 
 
-def test_a_comparison_prints_scores_intervals_and_both_p_values(folder, capsys):
+def test_compare_prints_scores_intervals_and_p_values(folder, capsys):
     options = ["--metric", "bleu", "--seed", "3", "--resamples", "101", "--trials", "103"]
     assert dragoman("compare", "--reference", "reference", "output", "worse", *options) == 0
     heading, baseline, worse, signature = capsys.readouterr().out.splitlines()[:4]
@@ -62,7 +62,7 @@ def test_a_comparison_prints_scores_intervals_and_both_p_values(folder, capsys):
     assert "bs:101|ar:103|seed:3" in signature
 
 
-def test_a_comparison_as_json(folder, capsys):
+def test_compare_prints_json(folder, capsys):
     options = ["-m", "exact", "--resamples", "101", "--trials", "1009", "--json"]
     assert dragoman("compare", "-r", "reference", "output", "worse", "short", *options) == 2
     assert "short" in capsys.readouterr().err
@@ -71,10 +71,10 @@ def test_a_comparison_as_json(folder, capsys):
     assert baseline["score"] == round(corpus_score(OUTPUT, [REFERENCE], ExactMatch()).value, 4)
     assert baseline["p_bootstrap"] is None
     assert worse["difference"] == pytest.approx(-100 / 3, abs=1e-4)
-    assert worse["p_randomization"] == 1.0  # one sentence differs, so swapping never brings them nearer
+    assert worse["p_randomization"] == 1.0  # one sentence differs, so no swap reduces the difference
 
 
-def test_files_with_windows_line_ends_or_compressed_score_the_same(folder, capsys):
+def test_line_ends_and_compression_do_not_change_scores(folder, capsys):
     (folder / "windows").write_bytes("\ufeff".encode() + "\r\n".join(REFERENCE).encode())
     (folder / "packed.gz").write_bytes(gzip.compress((folder / "reference").read_bytes()))
     assert dragoman("evaluate", "--hypothesis", "windows", "-r", "packed.gz", "-m", "exact", "--json") == 0
@@ -89,20 +89,20 @@ def test_files_with_windows_line_ends_or_compressed_score_the_same(folder, capsy
         (["evaluate", "--hypothesis", "short", "-r", "reference"], "reference: 3 sentences, but short has 2"),
         (["evaluate", "--hypothesis", "nowhere", "-r", "reference"], "nowhere: cannot be read"),
         (["evaluate", "--hypothesis", "empty", "-r", "reference"], "empty: is empty"),
-        (["evaluate", "-r", "reference"], "evaluate needs outputs"),
-        (["evaluate", "run", "-r", "reference"], "evaluate needs outputs"),
-        (["evaluate", "--hypothesis", "output", "-r", "reference", "--beam", "3"], "not both"),
-        (["evaluate", "--hypothesis", "output", "-r", "reference", "--choice", "likeliest"], "not both"),
+        (["evaluate", "-r", "reference"], "evaluate needs translations"),
+        (["evaluate", "run", "-r", "reference"], "evaluate needs translations"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--beam", "3"], "--beam-size has no effect with --hypothesis"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--decoding", "mbr"], "--decoding has no effect with --hypothesis"),
         (["evaluate", "--hypothesis", "latin", "-r", "reference"], "latin:2: not UTF-8"),
         (["evaluate", "run", "--hypothesis", "output", "-r", "reference"], "not both"),
         (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "tokenize = 'moses'"),
-        (["evaluate", "--hypothesis", "output", "-r", "reference", "-m", "ter", "--tokenize", "none"], "only BLEU"),
-        (["compare", "-r", "reference", "output"], "two systems or more"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "-m", "ter", "--tokenize", "none"], "only BLEU splits words"),
+        (["compare", "-r", "reference", "output"], "at least two systems"),
         (["compare", "-r", "reference", "output", "output"], "is given twice"),
         (["compare", "-r", "reference", "output", "short"], "reference: 3 sentences, but short has 2"),
     ],
 )
-def test_bad_input_is_one_message_and_code_2(folder, capsys, arguments, message):
+def test_invalid_input_gives_one_message(folder, capsys, arguments, message):
     (folder / "empty").touch()
     (folder / "latin").write_bytes(b"plain\nd\xe9j\xe0\nplain\n")
     assert dragoman(*arguments) == 2

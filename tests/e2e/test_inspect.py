@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     texts = [part for text in TEXTS for part in ("--text", text)]
     answer = dragoman("inspect", RUN, *texts, "--out", "page.html", "--json", "numbers.json", cwd=folder)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stderr == "dragoman: page.html: written; open it in a browser\n"
+    assert answer.stderr == "dragoman: page.html: written. Open it in a browser.\n"
     return folder
 
 

@@ -15,7 +15,7 @@ FEW = ("--set", "training.max_steps=3", "--set", "training.validate_every=3")
 CHIPS = "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
 CONTEXT = "two dogs play and a man sleeps"
 TASKS = {
-    "language_modeling": ["--text", "two dogs", "--text", "a man", "--tokens", 5, "--beam", 3],
+    "language_modeling": ["--text", "two dogs", "--text", "a man", "--max-new-tokens", 5, "--beam", 3],
     "pairs": ["--text", "two dogs play", "--target", "zwei Hunde"],
     "classification": ["--text", CONTEXT],
     "tagging": ["--text", CONTEXT],
@@ -66,7 +66,7 @@ def test_weights_sum_to_one_over_what_may_be_seen(place, task):
 
 def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
     """However many tokens might have been written after it."""
-    options = ("--text", "two", "--target", "dogs", "--tokens", 18, "--json", "given.json", "--device", "cpu")
+    options = ("--text", "two", "--target", "dogs", "--max-new-tokens", 18, "--json", "given.json", "--device", "cpu")
     assert run("inspect", "language_modeling", *options) == 0
     one = told(place, "given")
     assert one["source"] == ["<bos>", *"two"]

@@ -69,7 +69,7 @@ def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp
     shutil.rmtree(tmp_path / "parted" / "checkpoints" / "000000012")
     answer = dragoman("train", "--resume", "parted", cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    assert "going on after update 8" in answer.stderr
+    assert "continuing after step 8" in answer.stderr
     whole, parted = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parted"))
     assert whole == parted
 

@@ -128,7 +128,7 @@ def break_off(
         sitting.kill()
         log.append(f"killed {more:.3f} s after saying that update {update} was done: {sitting.said[-1:]}")
     sitting = Sitting(folder, options, threads)
-    sitting.listen("which weights to keep")
+    sitting.listen("candidates for the weights")
     more = generator.uniform(0, 0.06)
     time.sleep(more)
     sitting.kill()

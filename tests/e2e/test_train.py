@@ -54,7 +54,7 @@ def refused(answer: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 def test_two_files_are_enough_and_what_was_chosen_is_said(trained):
     said = (trained / "first.txt").read_text(encoding="utf-8")
-    for part in ("device: cpu", "chosen for you", "data.valid_size", "preset", "nano", "estimated time", "tokens/s"):
+    for part in ("device: cpu", "automatic configuration", "data.valid_size", "preset", "nano", "estimated time", "tokens/s"):
         assert part in said
     assert "training.batch_tokens" not in said  # given by --set, so not chosen
     assert "training.length" not in said
@@ -106,7 +106,7 @@ def test_a_configuration_file_is_obeyed(folder):
     (folder / "small.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     answer = dragoman("train", "small.yaml", "--out", "made/by/file", "--set", "training.seed=7", cwd=folder)
     assert answer.returncode == 0, answer.stderr
-    assert "chosen for you" not in answer.stderr
+    assert "automatic configuration" not in answer.stderr
     environment_of_run = json.loads((folder / "made/by/file/environment.json").read_text(encoding="utf-8"))
     assert environment_of_run["seed"] == 7
     scores = json.loads((folder / "made/by/file/scores.json").read_text(encoding="utf-8"))
@@ -343,12 +343,12 @@ def test_a_signal_saves_and_says_how_to_go_on(folder, number):
     with subprocess.Popen(training, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("update 5/"):
+            if line.startswith("step 5/"):
                 break
         process.send_signal(number)
         said = process.stderr.read()
         assert process.wait(timeout=60) == 2
-    assert "stopping at the next safe place" in said
+    assert "stopping at the next safe point" in said
     last = said.splitlines()[-1]
     assert last.startswith("dragoman: stopped after update ")
     assert last.endswith("everything is saved. Go on with: dragoman train --resume new")

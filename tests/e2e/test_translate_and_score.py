@@ -5,7 +5,6 @@ import io
 import json
 import math
 import sys
-import types
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
+from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
@@ -27,14 +27,12 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     tokenizer = Tokenizer.train(lambda: pairs, CharacterConfig(shared=False))
     loaded = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
-    def load(
-        path: Path, *, device: str | None, compute_type: str, batch_tokens: int, ensemble: Sequence[Path]
-    ) -> Translator:
+    def load(path: Path, *, batch_tokens: int = 4096, **_options: object) -> Translator:
         assert path == Path("runs/en-de")
         loaded.batch_tokens = batch_tokens
         return loaded
 
-    monkeypatch.setitem(sys.modules, "dragoman.runs.load", types.SimpleNamespace(load=load))
+    monkeypatch.setattr(runs_load, "load", load)
     return loaded
 
 

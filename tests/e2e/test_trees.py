@@ -1,4 +1,4 @@
-"""Structural positions from files to translations: trained, used, and every missing tree answered with one message."""
+"""Tree positions on the command line: training, use and missing trees."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from dragoman.cli import main
 from tests.small_runs import small_options, write_corpus
 from tests.trees import conllu, random_tree
 
-pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little
+pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")
 
 MODEL = ("--set", "model.positions.kind=tree", "--set", "model.positions.max_distance=3")
 FILES = ("--source", "train.en", "--target", "train.de")
@@ -31,14 +31,14 @@ def write_trees(folder: Path, *, seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """A folder with a corpus, its trees, and a run that was trained on them by a command."""
+    """Folder with a corpus, its trees, and a run that was trained on them."""
     place = tmp_path_factory.mktemp("trees")
     write_corpus(place, pairs=149)
     write_trees(place, seed=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
-        small = small_options(tokenizer__vocabulary=300, training__length="{kind: updates, count: 5}")
+        small = small_options(tokenizer__vocab_size=300, training__max_steps=5)
         assert run("train", *FILES, "--out", "run", "--device", "cpu", *small, *TREES, *MODEL) == 0
     return place
 
@@ -58,7 +58,7 @@ def texts(tmp_path) -> tuple[Path, Path]:
     return source, trees
 
 
-def test_what_was_trained_translates_and_scores_by_trees(place, texts, tmp_path, capsys):
+def test_trees_change_translations_and_scores(place, texts, tmp_path, capsys):
     source, trees = texts
     asked = ("translate", "run", "--input", source, "--beam", 2, "--scores")
     assert run(*asked, "--source-trees", trees) == 0
@@ -76,14 +76,14 @@ def test_what_was_trained_translates_and_scores_by_trees(place, texts, tmp_path,
     written.write_text("".join(f"{row[-1]}\n" for row in rows[:3]), encoding="utf-8")
     evaluated = ("evaluate", "run", "--source", source, "--reference", written, "--beam", 2, "--source-trees", trees)
     assert run(*evaluated, "--metric", "exact") == 0
-    assert "100.00" in capsys.readouterr().out, "they are the translations of translate"
+    assert "100.00" in capsys.readouterr().out
     assert run(*evaluated, "--perturb", "typos") == 2
-    assert "--perturb changes the words that --source-trees is about" in capsys.readouterr().err
+    assert "--perturb has no effect with --source-trees" in capsys.readouterr().err
     assert run("bench", "run") == 2
     assert "has structural positions, and what reads the tree of each text is not timed" in capsys.readouterr().err
 
 
-def test_standard_input_has_trees_too(texts, monkeypatch, capsys):
+def test_standard_input_has_trees(texts, monkeypatch, capsys):
     source, trees = texts
     assert run("translate", "run", "--input", source, "--source-trees", trees) == 0
     expected = capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_standard_input_has_trees_too(texts, monkeypatch, capsys):
     assert capsys.readouterr().out == expected
 
 
-def test_it_is_looked_into_with_the_trees_of_its_texts(texts, tmp_path, capsys):
+def test_inspect_reads_trees(texts, tmp_path, capsys):
     source, trees = texts
     given = [part for text in source.read_text(encoding="utf-8").splitlines() if text for part in ("--text", text)]
     assert run("inspect", "run", *given, "--json", tmp_path / "numbers.json", "--source-trees", trees) == 0
@@ -110,7 +110,7 @@ def test_it_is_looked_into_with_the_trees_of_its_texts(texts, tmp_path, capsys):
     assert "needs the dependency tree of each text" in capsys.readouterr().err
 
 
-def test_a_run_that_knows_trees_asks_for_them(texts, capsys):
+def test_missing_trees_give_one_message(texts, capsys):
     source, trees = texts
     for asked in (
         ("translate", "run", "--input", source),
@@ -127,7 +127,7 @@ def test_a_run_that_knows_trees_asks_for_them(texts, capsys):
     assert "--source-trees has no effect with --perplexity" in capsys.readouterr().err
 
 
-def test_trees_of_another_text_are_refused_with_file_and_line(texts, tmp_path, capsys):
+def test_trees_of_another_text_are_refused(texts, tmp_path, capsys):
     source, _ = texts
     trees = tmp_path / "other.conllu"
     trees.write_text(conllu([("two dogs play .", (2, 3, 0, 3)), ("a man sleeps .", (2, 3, 0, 3))]), encoding="utf-8")
@@ -142,7 +142,7 @@ def test_trees_of_another_text_are_refused_with_file_and_line(texts, tmp_path, c
     assert f"{trees}:14: a sentence beyond the 2 lines of {source} that have words" in capsys.readouterr().err
 
 
-def test_training_without_trees_is_one_message(capsys):
+def test_training_without_trees_is_refused(capsys):
     assert run("train", *FILES, "--out", "new", *small_options(), *MODEL) == 2
     message = capsys.readouterr().err
     assert "data.train.source_trees is not given: model.positions.kind = tree needs the dependency tree" in message
@@ -152,6 +152,6 @@ def test_training_without_trees_is_one_message(capsys):
     assert not Path("new").exists()
 
 
-def test_what_it_costs_is_told(capsys):
+def test_info_describes_tree_positions(capsys):
     assert run("info", "run") == 0
-    assert "structural" in capsys.readouterr().out
+    assert "tree positions" in capsys.readouterr().out

@@ -28,7 +28,7 @@ def place(tmp_path_factory):
     answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr.count("workers: 2") == 1
-    assert answer.stderr.count("update 40/40") == 1
+    assert answer.stderr.count("step 40/40") == 1
     return place
 
 
@@ -101,11 +101,11 @@ def made_good(place: Path, out: str, *options: str) -> str:
     """What a training said whose first helper was killed, and which torchrun started again."""
     wanted = ("train", *FILES, "--out", out, *OPTIONS, *options)
     with start(place, *wanted, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
-        said = listen(run, "update 20/")
+        said = listen(run, "step 20/")
         signal_to(helper(run), signal.SIGKILL)
         said += run.stderr.read()
         assert run.wait(timeout=120) == 0, said
-    assert said.count("going on after update") == 1, said
+    assert said.count("continuing after step") == 1, said
     return said
 
 
@@ -117,7 +117,7 @@ def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
 def test_a_lost_worker_is_made_good_where_weights_are_in_shards(place):
     said = made_good(place, "shards", "--set", "training.sharding=full")
     assert said.count("dragoman: a worker was lost") == 1, said
-    assert "going on after update 15" in said  # what is in shards cannot be saved when one of them is gone
+    assert "continuing after step 15" in said  # what is in shards cannot be saved when one of them is gone
     assert "fault" not in said
     assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # they are written in six digits
     checkpoint = max((place / "shards" / "checkpoints").iterdir())
@@ -138,7 +138,7 @@ def test_workers_of_two_machines_meet_again(place, lost):
         signal_to((helpers(one, rank=lost) + helpers(other, rank=lost))[-1], signal.SIGKILL)
         said = [ended(one), ended(other)]
         assert (one.wait(timeout=60), other.wait(timeout=60)) == (0, 0), said
-    assert sum(text.count("going on after update") for text in said) == 1, said
+    assert sum(text.count("continuing after step") for text in said) == 1, said
     assert not any("exists already" in text for text in said)
     assert weights(run) == weights(place / "two")
 
@@ -159,7 +159,7 @@ def test_what_is_refused_is_said_once(place):
 
 def test_a_worker_of_its_own_that_is_lost_ends_the_command_and_loses_nothing(place):
     with start(place, "train", *FILES, "--out", "lost", *OPTIONS, *TWO) as run:
-        listen(run, "update 20/")
+        listen(run, "step 20/")
         signal_to(helper(run), signal.SIGKILL)
         said = run.stderr.read()
         assert run.wait(timeout=60) == 2, said
@@ -170,7 +170,7 @@ def test_a_worker_of_its_own_that_is_lost_ends_the_command_and_loses_nothing(pla
 
 def test_workers_do_not_outlive_a_command_that_is_killed(place):
     with start(place, "train", *FILES, "--out", "killed", *OPTIONS, *TWO) as run:
-        listen(run, "update 10/")
+        listen(run, "step 10/")
         other = helper(run)
         run.kill()
         run.wait(timeout=60)
@@ -183,7 +183,7 @@ def test_workers_do_not_outlive_a_command_that_is_killed(place):
 def test_an_assistant_does_not_outlive_a_command_that_is_killed_before_it_can_be_told(place):
     """It starts at once where a run had it, long before its leader can answer."""
     with start(place, "train", *FILES, "--out", "young", *OPTIONS, *TWO) as run:
-        listen(run, "update 10/")
+        listen(run, "step 10/")
         run.send_signal(signal.SIGINT)
         run.stderr.read()
     with start(place, "train", "--resume", "young") as run:
@@ -201,7 +201,7 @@ def test_an_assistant_does_not_outlive_a_command_that_is_killed_before_it_can_be
 
 def test_a_signal_to_the_command_stops_all_workers_at_one_update(place):
     with start(place, "train", *FILES, "--out", "stopped", *OPTIONS, *TWO) as run:
-        listen(run, "update 10/")
+        listen(run, "step 10/")
         other = helper(run)
         run.send_signal(signal.SIGINT)
         said = run.stderr.read()

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import closing
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, TextFormat
+from dragoman.cli import streams
+from dragoman.cli.loading import load_as
+from dragoman.cli.options import BatchTokens, DeviceOption, FormatOption, OutputFile, RunArgument, config_options
+from dragoman.config import parse
+from dragoman.data.readers.json_fields import get_text, parse_object
+from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.errors import ConfigError, DataError
+from dragoman.inference.question_answerer import AnswerConfig, QuestionAnswerer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers.text_lines import ReadWarnings
-    from dragoman.inference import Answer, AnswerConfig, QuestionAnswerer
+    from dragoman.inference import Answer
 
-Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
-Input = Annotated[
+QuestionFile = Annotated[
     str | None,
     typer.Option(
         "--input", "-i", help="File with one JSON object with question and context per line; - is standard input."
     ),
 ]
-QuestionText = Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)]
 Context = Annotated[
     str | None,
     typer.Option(
@@ -34,119 +38,77 @@ Context = Annotated[
         show_default=False,
     ),
 ]
-LongestAnswer = Annotated[
-    int | None, typer.Option(min=1, help="Maximum number of tokens of an answer.", show_default="the run's")
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        help="Log-probability by which 'no answer' must exceed the best answer to print an empty line.",
-        show_default="the run's",
-    ),
-]
 
 
+@config_options(AnswerConfig, ("n_best", "max_answer_length", "no_answer_threshold"), into="choice")
 def answer(
-    model: Model,
+    run: RunArgument,
     *,
-    question: QuestionText = None,
+    question: Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)] = None,
     context: Context = None,
-    input_: Input = None,
+    input_: QuestionFile = None,
     output: OutputFile = "-",
-    n_best: Annotated[int | None, typer.Option(min=1, help="Answers per question.", show_default="1")] = None,
-    max_answer_length: LongestAnswer = None,
-    threshold: Threshold = None,
+    choice: dict[str, Any],
     batch_tokens: BatchTokens = None,
-    device: Device = None,
-    format_: FormatOption = TextFormat.TEXT,
+    device: DeviceOption = None,
+    format_: FormatOption = "text",
 ) -> None:
     """Answer questions with a part of the given text.
 
     Prints an empty line where the context has no answer. With --n-best, each answer is a tab-separated line of the
     question number (from 1), probability, start and end in the context, and text.
     """
-    from dragoman.cli import streams
-    from dragoman.cli.loading import load_as
-    from dragoman.data.readers.text_lines import ReadWarnings
-    from dragoman.inference import QuestionAnswerer
-
-    repairs = ReadWarnings()
-    asked = _asked(question, context, input_, repairs)
-    answerer = load_as(QuestionAnswerer, model, device=device, batch_tokens=batch_tokens)
-    settings = _settings(answerer, n_best=n_best, max_answer_length=max_answer_length, no_answer_threshold=threshold)
-    typed = {"chunk": 1} if input_ == streams.STANDARD and sys.stdin.isatty() else {}
-    found = answerer.answer_stream(asked, settings, **typed)
-    lines = _json_lines(found) if format_ is TextFormat.JSONL else _text_lines(found, several=settings.n_best > 1)
-    with closing(streams.counted(lines, "questions", out=output)) as counted, streams.output(output) as stream:
-        for line in counted:
-            stream.write(line + "\n")
-    streams.report_repairs(repairs)
+    warnings = ReadWarnings()
+    pairs = _question_pairs(question, context, input_, warnings)
+    answerer = load_as(QuestionAnswerer, run, device=device, batch_tokens=batch_tokens)
+    config = parse(AnswerConfig, answerer.config.model_dump() | choice, where="answer")
+    options = {"chunk": 1} if streams.is_typed(input_) else {}
+    found = answerer.answer_stream(pairs, config, **options)
+    lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best=config.n_best)
+    streams.write_lines(lines, output, unit="questions")
+    streams.report_repairs(warnings)
 
 
-def _asked(
-    question: str | None, context: str | None, input_: str | None, repairs: ReadWarnings
+def _question_pairs(
+    question: str | None, context: str | None, input_: str | None, warnings: ReadWarnings
 ) -> Iterator[tuple[str, str]]:
     """Return pairs of question and context. Raises ConfigError unless exactly one input is given."""
-    from dragoman.errors import ConfigError
-
     if input_ is not None:
         if question is not None or context is not None:
-            raise ConfigError("answer takes --question and --context, or --input, not both; leave one out")
-        return _from_objects(input_, repairs)
+            raise ConfigError("answer takes --question and --context, or --input, not both. Leave one out.")
+        return _read_pairs(input_, warnings)
     if question is None or context is None:
-        raise ConfigError("answer needs --question TEXT and --context FILE, or --input FILE with both on each line")
-    return iter([(question, _context(context, repairs))])
+        raise ConfigError("answer needs --question TEXT and --context FILE, or --input FILE with both on each line.")
+    return iter([(question, _read_context(context, warnings))])
 
 
-def _from_objects(name: str, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
-    from dragoman.cli import streams
-    from dragoman.data.readers.json_fields import get_text, parse_object
-
-    called = "standard input" if name == streams.STANDARD else name
-    for number, line in enumerate(streams.read_lines(name, repairs), start=1):
-        where = f"{called}:{number}"
+def _read_pairs(name: str, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(streams.read_input(name, warnings), start=1):
+        where = f"{'standard input' if name == streams.STANDARD else name}:{number}"
         row = parse_object(line, where)
         yield get_text(row, "question", where), get_text(row, "context", where)
 
 
-def _context(given: str, repairs: ReadWarnings) -> str:
+def _read_context(given: str, warnings: ReadWarnings) -> str:
     """Return the text of a file, of standard input, or the argument itself."""
-    from dragoman.cli import streams
-    from dragoman.errors import DataError
-
-    if given == streams.STANDARD or _is_file(given):
-        return "\n".join(streams.read_lines(given, repairs))
+    try:
+        is_file = given == streams.STANDARD or Path(given).is_file()
+    except (OSError, ValueError):  # a text may be too long for a file name, or contain characters that no name can
+        is_file = False
+    if is_file:
+        return "\n".join(streams.read_input(given, warnings))
     if len(given.split()) < 2:
-        raise DataError(f"--context {given}: there is no such file, and one word is no text; check the path")
+        raise DataError(f"--context {given}: there is no such file, and one word is no text. Check the path.")
     return given
 
 
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # a text may be too long for the name of a file, or hold what no name can
-        return False
-
-
-def _settings(answerer: QuestionAnswerer, **given: Any) -> AnswerConfig:
-    """Return the run's configuration with the options applied."""
-    from dragoman.config import parse
-    from dragoman.inference import AnswerConfig
-
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return parse(AnswerConfig, {**answerer.config.model_dump(), **chosen}, where="answer")
-
-
-def _text_lines(found: Iterator[list[Answer]], *, several: bool) -> Iterator[str]:
+def _text_lines(found: Iterator[list[Answer]], *, n_best: int) -> Iterator[str]:
     for number, answers in enumerate(found, start=1):
         for one in answers:
-            text = " ".join(one.text.split())  # an answer may go over a line break
-            yield f"{number}\t{one.probability:.6f}\t{one.start}\t{one.end}\t{text}" if several else text
+            text = " ".join(one.text.split())  # an answer may contain a line break
+            yield f"{number}\t{one.probability:.6f}\t{one.start}\t{one.end}\t{text}" if n_best > 1 else text
 
 
 def _json_lines(found: Iterator[list[Answer]]) -> Iterator[str]:
-    import json
-    from dataclasses import asdict
-
     for number, answers in enumerate(found, start=1):
         yield json.dumps({"line": number, "answers": [asdict(one) for one in answers]}, ensure_ascii=False)

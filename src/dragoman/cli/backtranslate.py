@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.distill import Out
-from dragoman.cli.options import OWN, BatchTokens, Device, EnsembleRuns, given
+from dragoman.cli import streams
+from dragoman.cli.loading import load_as
+from dragoman.cli.options import (
+    BatchTokens,
+    DeviceOption,
+    EnsembleOption,
+    OutputDir,
+    config_options,
+    flag,
+    refuse,
+)
+from dragoman.config import parse
+from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
 
 if TYPE_CHECKING:
     from dragoman.runs.pseudo_data import Rewriter
 
-
-class MethodName(StrEnum):
-    """Decoding method of the back-translation."""
-
-    BEAM = "beam"
-    SAMPLING = "sampling"
+Method = Literal["beam", "sampling"]
 
 
+@config_options(DecodingConfig, ("beam_size",), into="search")
+@config_options(SamplingConfig, ("temperature", "seed"), into="sampling", default=None)
 def backtranslate(
     run: Annotated[
         Path, typer.Argument(help="Run folder of the opposite direction, from target to source.", show_default=False)
@@ -33,89 +42,57 @@ def backtranslate(
             help="File of text in the target language, one segment per line; - is standard input.", show_default=False
         ),
     ],
-    out: Out,
-    beside: EnsembleRuns = None,
+    output_dir: OutputDir,
+    ensemble: EnsembleOption = None,
     method: Annotated[
-        MethodName, typer.Option(help="Beam search, or sampling, which gives more diverse sources.")
-    ] = MethodName.BEAM,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam size of --method beam.", show_default=OWN)] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Temperature of --method sampling.", show_default="1")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of --method sampling.", show_default="0")] = None,
+        Method, typer.Option(help="Beam search, or sampling, which gives more diverse sources.")
+    ] = "beam",
+    search: dict[str, Any],
+    sampling: dict[str, Any],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",
     batch_tokens: BatchTokens = None,
-    device: Device = None,
+    device: DeviceOption = None,
 ) -> None:
     """Translate monolingual target text back into the source language, as training data.
 
     Back-translation (Sennrich et al., 2016); each source starts with a tag (Caswell et al., 2019). Train on the pairs
     together with a parallel corpus.
     """
-    from contextlib import closing
-
-    from dragoman.cli import streams
-    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.runs.pseudo_data import SOURCE, TARGET, describe_origin, write_backtranslated
 
-    asked = _asked(method, beam=beam, temperature=temperature, seed=seed, beside=beside)
-    rewrite, how = _rewriting(run, method, asked, beside=beside, device=device, batch_tokens=batch_tokens)
-    repairs = ReadWarnings()
-    total = streams.number_of_lines(monolingual)
-    texts = streams.counted(streams.read_lines(monolingual, repairs), "lines", out=str(out), total=total)
-    with closing(texts):
-        origin = describe_origin(run, *(beside or ()), method=method.value, **how)
-        written = write_backtranslated(out, texts, rewrite, tag=tag, origin=origin)
-    streams.report_repairs(repairs)
+    useless = sampling if method == "beam" else search | {"ensemble": ensemble}
+    refuse({flag(name): value for name, value in useless.items()}, f"with --method {method}")
+    options: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
+    if method == "beam":
+        rewrite, how = _beam_search(run, search, ensemble=ensemble, **options)
+    else:
+        rewrite, how = _sampling(run, sampling, **options)
+    warnings = ReadWarnings()
+    lines, total = streams.read_input(monolingual, warnings), streams.count_lines(monolingual)
+    with closing(streams.with_progress(lines, "lines", output=str(output_dir), total=total)) as texts:
+        origin = describe_origin(run, *(ensemble or ()), method=method, **how)
+        written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
+    streams.report_repairs(warnings)
     streams.say(
-        f"{out}: {written.pairs:,} pairs, {written.left_out:,} texts without one. Name them under data.extra_corpora: "
-        f"{{corpus: {{kind: files, source: {out / SOURCE}, target: {out / TARGET}}}}}"
+        f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
+        f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )
 
 
-def _rewriting(
-    run: Path,
-    method: MethodName,
-    asked: dict[str, Any],
-    *,
-    beside: list[Path] | None,
-    device: str | None,
-    batch_tokens: int | None,
-) -> tuple[Rewriter, dict[str, Any]]:
-    """Return a function that back-translates texts, and its options."""
-    from dragoman.cli.loading import load_as, load_to_look_into
-    from dragoman.config import parse
-    from dragoman.decoding import SamplingConfig
-    from dragoman.inference.sampled_translations import sample_translations
-    from dragoman.inference.translator import Translator
+def _beam_search(run: Path, search: dict[str, Any], **options: Any) -> tuple[Rewriter, dict[str, Any]]:
+    from dragoman.inference import Translator
     from dragoman.runs.pseudo_data import beam_search_rewriter
 
-    if method is MethodName.BEAM:
-        translator = load_as(Translator, run, device=device, batch_tokens=batch_tokens, beside=beside)
-        settings = translator.decoding_config(where="backtranslate", **asked)
-        return beam_search_rewriter(translator, settings), {"beam_size": settings.beam_size}
-    sampling = parse(SamplingConfig, asked, where="backtranslate")
-    whole = load_to_look_into(Translator, run, device=device, batch_tokens=batch_tokens)
-    return lambda texts: sample_translations(whole, texts, sampling), asked
+    translator = load_as(Translator, run, **options)
+    config = translator.decoding_config(where="backtranslate", **search)
+    return beam_search_rewriter(translator, config), {"beam_size": config.beam_size}
 
 
-def _asked(
-    method: MethodName,
-    *,
-    beam: int | None,
-    temperature: float | None,
-    seed: int | None,
-    beside: list[Path] | None,
-) -> dict[str, Any]:
-    """Return the options of the method. Raises ConfigError on options of the other method."""
-    from dragoman.errors import ConfigError
+def _sampling(run: Path, sampling: dict[str, Any], **options: Any) -> tuple[Rewriter, dict[str, Any]]:
+    from dragoman.inference import Translator
+    from dragoman.inference.sampled_translations import sample_translations
 
-    if method is MethodName.BEAM:
-        if temperature is not None or seed is not None:
-            raise ConfigError("--temperature and --seed are for --method sampling; leave them out, or choose that")
-        return given(beam_size=beam)
-    if beam is not None:
-        raise ConfigError("--beam is for --method beam; leave it out, or choose that")
-    if beside:
-        raise ConfigError("--ensemble is for --method beam; leave it out, or choose that")
-    return {"temperature": 1.0 if temperature is None else temperature, "seed": 0 if seed is None else seed}
+    values = {"temperature": 1.0, "seed": 0} | sampling
+    config = parse(SamplingConfig, values, where="backtranslate")
+    translator = load_as(Translator, run, torch_only=True, **options)
+    return lambda texts: sample_translations(translator, texts, config), values

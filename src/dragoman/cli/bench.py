@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli.options import ComputeName, ComputeOption, Device
+from dragoman.cli.options import ComputeTypeOption, DeviceOption, JsonFlag, RunArgument
 
 Source = Annotated[
     str | None,
@@ -21,7 +21,7 @@ SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each ra
 
 
 def bench(
-    run: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
+    run: RunArgument,
     *,
     source: Source = None,
     batch: Batch = None,
@@ -29,9 +29,9 @@ def bench(
     tokens: Annotated[int, typer.Option(min=1, help="Output tokens; the maximum with --source.")] = 32,
     source_tokens: SourceTokens = None,
     rounds: Annotated[int, typer.Option(min=1, help="Measurements per setting; the median is reported.")] = 3,
-    device: Device = None,
-    compute: ComputeOption = ComputeName.AUTO,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: DeviceOption = None,
+    compute_type: ComputeTypeOption = "auto",
+    json_: JsonFlag = False,
 ) -> None:
     """Measure the decoding speed of a run on this machine.
 
@@ -55,11 +55,9 @@ def bench(
     asked = {name: value for name, value in given.items() if value is not None}
     fixed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
     config = BenchConfig(tokens=tokens, rounds=rounds, **fixed)
-    found = measure(RunFolder(run), config, load=load, device=device, compute_type=compute.value)
-    if json:
-        from json import dumps
-
-        print(dumps(found, indent=2))
+    found = measure(RunFolder(run), config, load=load, device=device, compute_type=compute_type)
+    if json_:
+        print(json.dumps(found, indent=2))
     else:
         _print(found)
 

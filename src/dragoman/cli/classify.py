@@ -2,102 +2,66 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import BatchTokens, Device, FormatOption, OutputFile, TextFormat
+from dragoman.cli import streams
+from dragoman.cli.loading import load_as
+from dragoman.cli.options import BatchTokens, DeviceOption, FormatOption, InputFile, OutputFile, RunArgument, refuse
+from dragoman.data.readers.text_lines import ReadWarnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from dragoman.inference import Classification, Classifier, Tag, Tagger
-
-Model = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
-Input = Annotated[
-    str,
-    typer.Option(
-        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
-    ),
-]
-All = Annotated[bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")]
+    from dragoman.inference import Classification, Tag
 
 
 def classify(
-    model: Model,
+    run: RunArgument,
     *,
-    input_: Input = "-",
+    input_: InputFile = "-",
     output: OutputFile = "-",
-    all_: All = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")
+    ] = False,
     batch_tokens: BatchTokens = None,
-    device: Device = None,
-    format_: FormatOption = TextFormat.TEXT,
+    device: DeviceOption = None,
+    format_: FormatOption = "text",
 ) -> None:
     """Print the label of each text, or of each word, with its probability.
 
     A classifier prints one tab-separated line per text. A tagger prints one line per word and an empty line after each
     text; words are separated by spaces in the input.
     """
-    from dragoman.cli import streams
-    from dragoman.data.readers.text_lines import ReadWarnings
-
-    loaded = _loaded(model, device=device, batch_tokens=batch_tokens)
-    repairs = ReadWarnings()
-    texts = streams.read_lines(input_, repairs)
-    typed = input_ == streams.STANDARD and sys.stdin.isatty()
-    lines = _lines(loaded, texts, typed=typed, every=all_, format_=format_)
-    with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
-        for line in counted:
-            stream.write(line + "\n")
-    streams.report_repairs(repairs)
-
-
-def _loaded(run: Path, *, device: str | None, batch_tokens: int | None) -> Classifier | Tagger:
-    from dragoman.cli.loading import VERBS, load_as
-    from dragoman.errors import RunError
     from dragoman.inference import Classifier, Tagger
 
-    loaded = load_as(object, run, device=device, batch_tokens=batch_tokens)
-    if isinstance(loaded, Classifier | Tagger):
-        return loaded
-    found = type(loaded).__name__
-    raise RunError(
-        f"{run}: is a {found.lower()}, and this needs a classifier or a tagger; "
-        f"use it with: dragoman {VERBS.get(found, 'info')} {run}"
-    )
-
-
-def _lines(
-    loaded: Classifier | Tagger, texts: Iterable[str], *, typed: bool, every: bool, format_: TextFormat
-) -> Iterator[str]:
-    from dragoman.errors import ConfigError
-    from dragoman.inference import Tagger
-
-    chunk = {"chunk": 1} if typed else {}
+    loaded: Any = load_as((Classifier, Tagger), run, device=device, batch_tokens=batch_tokens)
+    warnings = ReadWarnings()
+    texts = streams.read_input(input_, warnings)
+    options = {"chunk": 1} if streams.is_typed(input_) else {}
     if isinstance(loaded, Tagger):
-        if every:
-            raise ConfigError("--all has no effect on a run that labels words; leave it out")
-        tagged = loaded.tag_stream((text.split() for text in texts), **chunk)
-        return _json_of_words(tagged) if format_ is TextFormat.JSONL else _text_of_words(tagged)
-    found = loaded.classify_stream(texts, **chunk)
-    return _json_of_texts(found) if format_ is TextFormat.JSONL else _text_of_texts(found, every)
+        refuse({"--all": all_}, "on a run that labels words")
+        tagged = loaded.tag_stream((text.split() for text in texts), **options)
+        lines = _json_of_words(tagged) if format_ == "jsonl" else _text_of_words(tagged)
+    else:
+        found = loaded.classify_stream(texts, **options)
+        lines = _json_of_texts(found) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
+    streams.write_lines(lines, output, unit="lines", total=streams.count_lines(input_))
+    streams.report_repairs(warnings)
 
 
-def _text_of_texts(found: Iterator[Classification], every: bool) -> Iterator[str]:
+def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iterator[str]:
     for one in found:
-        shown = one.probabilities if every else {one.label: one.probability}
+        shown = one.probabilities if all_labels else {one.label: one.probability}
         yield "\t".join(f"{label}\t{probability:.6f}" for label, probability in shown.items())
 
 
 def _json_of_texts(found: Iterator[Classification]) -> Iterator[str]:
-    import json
-
     for number, one in enumerate(found, start=1):
-        row = {"line": number, "label": one.label, "probability": one.probability}
-        yield json.dumps({**row, "probabilities": dict(one.probabilities)}, ensure_ascii=False)
+        yield json.dumps({"line": number, **asdict(one)}, ensure_ascii=False)
 
 
 def _text_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
@@ -106,8 +70,5 @@ def _text_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
 
 
 def _json_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
-    import json
-
     for number, tags in enumerate(found, start=1):
-        words = [{"word": tag.word, "label": tag.label, "probability": tag.probability} for tag in tags]
-        yield json.dumps({"line": number, "words": words}, ensure_ascii=False)
+        yield json.dumps({"line": number, "words": [asdict(tag) for tag in tags]}, ensure_ascii=False)

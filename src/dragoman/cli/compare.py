@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from dragoman.cli.evaluate import DEFAULT_METRICS, Json, Lowercase, MetricNames, Tokenize, chosen_metrics
+from dragoman.cli import streams
+from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
+from dragoman.cli.options import JsonFlag
+from dragoman.cli.tables import build_table
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.table import Table
 
     from dragoman.evaluation import PairedResult
+    from dragoman.runs.compare import RunScore, RunSummary
 
 SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
@@ -39,119 +47,133 @@ def compare(
     seed: Annotated[int, typer.Option(min=0, help="Seed of both tests.")] = SEED,
     resamples: Annotated[int, typer.Option(min=40, help="Resamples of the paired bootstrap.")] = RESAMPLES,
     trials: Annotated[int, typer.Option(min=1, help="Trials of the approximate randomization test.")] = TRIALS,
-    json: Json = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Compare systems with paired significance tests, or runs in one table.
 
-    Outputs are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
+    Translations are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
     Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores.
     """
-    from dragoman import evaluation
-    from dragoman.cli import streams
+    from dragoman.evaluation import check_aligned, compare_systems, comparison_rows
 
-    _refuse_twice(systems)
+    if repeated := [name for name in dict.fromkeys(systems) if systems.count(name) > 1]:
+        raise ConfigError(f"{repeated[0]}: is given twice. Name each system once.")
     if reference is None:
-        from dragoman.cli.run_table import compare_runs
-
-        usual = (metric, tokenize, lowercase, seed, resamples, trials)
-        _refuse_without_references(usual != (DEFAULT_METRICS, None, False, SEED, RESAMPLES, TRIALS))
-        compare_runs(_folders(systems), as_json=json)
+        tests = (metric, tokenize, lowercase, seed, resamples, trials)
+        if tests != (DEFAULT_METRICS, None, False, SEED, RESAMPLES, TRIALS):
+            raise ConfigError(
+                "--metric, --tokenize, --lowercase, --seed, --resamples and --trials are for translations with "
+                "--reference; runs are shown with the scores that they have. Leave them out."
+            )
+        _compare_runs(systems, as_json=json_)
         return
     references = [streams.read_all(name) for name in reference]
     outputs = {name: streams.read_all(name) for name in systems}
     for name, sentences in outputs.items():
-        evaluation.check_aligned(sentences, references, names=[name, *reference])
-    compared = evaluation.compare_systems(
-        outputs,
-        references,
-        chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase),
-        seed=seed,
-        resamples=resamples,
-        trials=trials,
-    )
-    if json:
-        _print_json(compared)
+        check_aligned(sentences, references, names=[name, *reference])
+    metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
+    compared = compare_systems(outputs, references, metrics, seed=seed, resamples=resamples, trials=trials)
+    if json_:
+        print(json.dumps(comparison_rows(compared), ensure_ascii=False, indent=2))
     else:
-        _print_tables(compared)
+        _print_tests(compared)
 
 
-def _refuse_without_references(asked: bool) -> None:
-    from dragoman.errors import ConfigError
-
-    if asked:
-        raise ConfigError(
-            "--metric, --tokenize, --lowercase, --seed, --resamples and --trials are for outputs with --reference, and "
-            "runs are shown with the scores that they have; leave them out"
-        )
-
-
-def _refuse_twice(systems: Sequence[str]) -> None:
-    from dragoman.errors import ConfigError
-
-    twice = sorted({name for name in systems if systems.count(name) > 1})
-    if twice:
-        raise ConfigError(f"{twice[0]}: is given twice; name each of them once")
-
-
-def _folders(systems: Sequence[str]) -> list[Path]:
-    """Return the run folders to compare. Raises ConfigError on other files without a reference."""
-    from dragoman.errors import ConfigError
-
-    others = [name for name in systems if not Path(name).is_dir()]
-    if others:
-        raise ConfigError(
-            f"{others[0]}: is no folder of a run; give runs alone, or files of outputs and --reference FILE"
-        )
-    return [Path(name) for name in systems]
-
-
-def _print_json(compared: Sequence[PairedResult]) -> None:
-    import json
-
-    from dragoman.evaluation import comparison_rows
-
-    print(json.dumps(comparison_rows(compared), ensure_ascii=False, indent=2))
-
-
-def _print_tables(compared: Sequence[PairedResult]) -> None:
-    from rich.console import Console
-
+def _print_tests(compared: Sequence[PairedResult]) -> None:
     console = Console()
     for metric in dict.fromkeys(paired.metric for paired in compared):
         rows = [paired for paired in compared if paired.metric == metric]
-        console.print(_table(metric, rows))
+        numbers = (metric, "95 % interval", "difference", "p bootstrap", "p random.")
+        console.print(build_table(("system", *numbers, "verdict"), map(_test_row, rows), right=numbers))
         console.print(rows[0].signature, style="dim", highlight=False, soft_wrap=True)
         console.print()
     console.print(
-        "Score, mean and 95 % confidence interval of the bootstrap; p of the paired bootstrap (Koehn, 2004) and of "
-        "approximate randomisation (Riezler and Maxwell, 2005) against the baseline, * below 0.05; better or worse "
-        "when both are.",
+        "Score, mean and 95 % confidence interval of the bootstrap; p-values of the paired bootstrap (Koehn, 2004) and "
+        "of approximate randomization (Riezler and Maxwell, 2005) against the baseline, * below 0.05; better or worse "
+        "if both are.",
         style="dim",
         highlight=False,
     )
 
 
-def _table(metric: str, rows: Sequence[PairedResult]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+def _test_row(row: PairedResult) -> tuple[str | Text, ...]:
+    p_values = ("" if p is None else f"{p:.4f}{'*' * (p < 0.05)}" for p in (row.p_bootstrap, row.p_randomization))
+    return (
+        Text(row.system),
+        f"{row.score:.2f}",
+        f"{row.mean:.2f} ± {row.confidence:.2f}",
+        "" if row.difference is None else f"{row.difference:+.2f}",
+        *p_values,
+        row.verdict(),
+    )
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("system", overflow="fold")
-    for heading in (metric, "95 % interval", "difference", "p bootstrap", "p random."):
-        table.add_column(heading, justify="right")
-    table.add_column("verdict")
-    for row in rows:
-        table.add_row(
-            Text(row.system),
-            f"{row.score:.2f}",
-            f"{row.mean:.2f} ± {row.confidence:.2f}",
-            "" if row.difference is None else f"{row.difference:+.2f}",
-            _p(row.p_bootstrap),
-            _p(row.p_randomization),
-            row.verdict(),
+
+def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
+    """Print one table, or one JSON list. Raises ConfigError on a file, which needs a reference."""
+    from dragoman.runs.compare import comparable_scores, summarize_run
+
+    if files := [name for name in names if not Path(name).is_dir()]:
+        raise ConfigError(
+            f"{files[0]}: is not a run folder. Give run folders only, or files of translations and --reference FILE."
         )
-    return table
+    runs = [summarize_run(Path(name)) for name in names]
+    if as_json:
+        print(json.dumps([run.to_json() for run in runs], ensure_ascii=False, indent=2))
+        return
+    signatures = list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
+    console = Console(highlight=False)
+    console.print(_run_table(runs, signatures))
+    for number, signature in enumerate(signatures, start=1):
+        console.print(f"({number}) {signature}", style="dim", soft_wrap=True, markup=False)
 
 
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}" + ("*" if value < 0.05 else "")
+def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
+    """Build a table with one column per run; the best of several comparable scores is bold.
+
+    The number after a metric is that of its signature.
+    """
+    from dragoman.runs.compare import comparable_scores, find_score
+
+    paths = [Path(run.run) for run in runs]
+    names = [path.name for path in paths]
+    columns = names if len(set(names)) == len(names) else [run.run for run in runs]
+    rows = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
+    labels: set[str] = set()
+    for key in comparable_scores(runs):
+        label = f"{key.on}: {key.metric} ({signatures.index(key.signature) + 1})"
+        rows.append(
+            (
+                f"{label} of other texts" if label in labels else label,
+                *_mark_best([find_score(run, key) for run in runs]),
+            )
+        )
+        labels.add(label)
+    return build_table(("", *columns), rows, right=columns)
+
+
+def _mark_best(scores: Sequence[RunScore | None]) -> list[str]:
+    present = [score for score in scores if score is not None]
+    choose = max if present[0].higher_is_better else min
+    best = choose(score.value for score in present) if len(present) > 1 else None
+    cells = ["" if score is None else f"{score.value:.2f}" for score in scores]
+    return [
+        f"[bold]{cell}[/bold]" if score is not None and score.value == best else cell
+        for score, cell in zip(scores, cells, strict=True)
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+_FACTS: dict[str, Callable[[RunSummary], str]] = {
+    "task": lambda run: run.task.replace("_", " "),
+    "model": lambda run: run.model,
+    "parameters": lambda run: f"{run.parameters:,}",
+    "MFLOP per token": lambda run: f"{1000 * run.gflops_per_token:,.3g}",
+    "training minutes": lambda run: _number(run.minutes, ".1f"),
+    "steps": lambda run: _number(run.updates, ","),
+    "trained on": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
+    "per second": lambda run: f"{_number(run.tokens_per_second, ',.0f')} {run.unit}",
+    "weights": lambda run: run.weights or "not trained to the end",
+}

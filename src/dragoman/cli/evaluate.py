@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
-from dragoman.cli.options import EnsembleRuns, SourceTrees, config_options
+from dragoman.cli import streams
+from dragoman.cli.loading import load_as
+from dragoman.cli.options import EnsembleOption, JsonFlag, SourceTrees, config_options, flag, given, refuse
+from dragoman.cli.tables import build_table
+from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,16 +37,9 @@ class MetricName(StrEnum):
     ROUGE_L = "rougeL"
 
 
-class PerturbationName(StrEnum):
-    """Perturbations of `--perturb`, a part of those of `data.noise`."""
-
-    CAPITALS = "capitals"
-    NO_END_MARKS = "no-end-marks"
-    TYPOS = "typos"
-
-
+Perturbation = Literal["capitals", "no-end-marks", "typos"]
 Perturb = Annotated[
-    PerturbationName | None,
+    Perturbation | None,
     typer.Option(
         help="Perturb each source sentence: all capitals, no final punctuation, or one typing error.",
         show_default=False,
@@ -57,7 +57,6 @@ Tokenize = Annotated[
     ),
 ]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
@@ -69,154 +68,83 @@ def evaluate(
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_trees: SourceTrees = None,
-    beside: EnsembleRuns = None,
+    ensemble: EnsembleOption = None,
     decoding: dict[str, Any],
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
     sentence: Annotated[bool, typer.Option("--sentence", help="Also print the scores of each sentence.")] = False,
-    json: Json = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Score translations, or a run on a test set, against references.
 
     Prints each score with its sacreBLEU signature.
     """
-    from dragoman.cli import streams
-    from dragoman.evaluation import check_aligned, corpus_score, sentence_scores
+    from dragoman.data.augmentation import perturb_text
+    from dragoman.data.readers.conllu import read_heads
+    from dragoman.evaluation import check_aligned, corpus_score, score_rows, sentence_rows, sentence_scores
+    from dragoman.inference import Translator
 
-    metrics = chosen_metrics(metric, tokenize=tokenize, lowercase=lowercase)
-    references = [streams.read_all(name) for name in reference]
-    options = {
-        "--source-trees": source_trees,
-        "--ensemble": beside,
-        "--beam-size": decoding.get("beam_size"),
-        "--decoding": decoding.get("method"),
-        "--perturb": perturb,
-    }
-    name = _given(run, hypothesis=hypothesis, source=source, options=options)
-    sentences = streams.read_all(name)
+    metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
+    options = {"ensemble": ensemble, "source_trees": source_trees, "perturb": perturb, **decoding}
+    name = _input_name(run, source, hypothesis, given(**options))
+    references = [streams.read_all(one) for one in reference]
+    sentences = outputs = streams.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
-    if perturb is not None:
-        sentences = _perturbed(sentences, perturb)
-    trees = None if source_trees is None else _trees(sentences, source_trees, name)
-    outputs = sentences if run is None else _translated(run, sentences, trees, beside=beside, decoding=decoding)
+    if run is not None:
+        if perturb is not None:
+            sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
+            changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
+            streams.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+        trees = None if source_trees is None else list(read_heads(sentences, source_trees, name=name))
+        translator = load_as(Translator, run, ensemble=ensemble)
+        config = translator.decoding_config(where="evaluate", **decoding)
+        outputs = [best.text for best, *_ in translator.translate_n_best(sentences, config, trees=trees)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
-    if json:
-        _print_json(scores, columns)
+    if json_:
+        tree = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
+        print(json.dumps(tree, ensure_ascii=False, indent=2))
     else:
-        _print_table(scores, columns)
+        _print_scores(scores, columns)
 
 
-def chosen_metrics(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
+def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
     """Return the metric configurations, each once. Raises ConfigError on options without effect."""
-    from dragoman.errors import ConfigError
-
-    if tokenize is not None and MetricName.BLEU not in names:
-        raise ConfigError("--tokenize: only BLEU splits words; add --metric bleu, or leave --tokenize out")
-    return [_settings(name, tokenize=tokenize, lowercase=lowercase) for name in dict.fromkeys(names)]
-
-
-def _settings(name: MetricName, *, tokenize: str | None, lowercase: bool) -> Metric:
-    from dragoman.config import parse
     from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter
 
-    match name:
-        case MetricName.BLEU:
-            return parse(Bleu, {"lowercase": lowercase} | ({} if tokenize is None else {"tokenize": tokenize}))
-        case MetricName.CHRF:
-            return Chrf(lowercase=lowercase)
-        case MetricName.CHRF_PLUS_PLUS:
-            return ChrfPlusPlus(lowercase=lowercase)
-        case MetricName.TER:
-            return Ter()  # in lower case always, as Tercom and sacreBLEU have it
-        case MetricName.EXACT:
-            return ExactMatch(lowercase=lowercase)
-        case MetricName.ROUGE_1 | MetricName.ROUGE_2 | MetricName.ROUGE_L:
-            return Rouge.model_validate({"variant": name.value.removeprefix("rouge")})  # in lower case always
-        case _:
-            assert_never(name)
+    if MetricName.BLEU not in names:
+        refuse({"--tokenize": tokenize}, "without --metric bleu, because only BLEU splits words")
+    kinds = {"bleu": Bleu, "chrf": Chrf, "chrf++": ChrfPlusPlus, "ter": Ter, "exact": ExactMatch}
+    found: list[Metric] = []
+    for name in dict.fromkeys(names):
+        kind: Any = kinds.get(name, Rouge)
+        options = {"tokenize": tokenize, "lowercase": lowercase or None, "variant": name.removeprefix("rouge")}
+        found.append(parse(kind, {key: value for key, value in given(**options).items() if key in kind.model_fields}))
+    return found
 
 
-def _given(run: Path | None, *, hypothesis: str | None, source: str | None, options: Mapping[str, object]) -> str:
-    """The file to read: of outputs, or of what a run is to translate, as the options say.
-
-    Raises ConfigError on neither and on both, and on options that do not go together.
-    """
-    from dragoman.errors import ConfigError
-
+def _input_name(run: Path | None, source: str | None, hypothesis: str | None, options: Mapping[str, Any]) -> str:
+    """Return the file to read: translations, or sources. Raises ConfigError on neither, both, or useless options."""
     if hypothesis is not None:
-        if any(given is not None for given in (run, source, *options.values())):
-            *others, last = options
-            raise ConfigError(
-                f"evaluate takes --hypothesis, or a run with --source, {', '.join(others)} and {last}, not both; leave "
-                "one out"
-            )
+        if run is not None or source is not None:
+            raise ConfigError("evaluate takes --hypothesis, or a run and --source, not both. Leave one out.")
+        refuse({flag(name): value for name, value in options.items()}, "with --hypothesis, which needs no run")
         return hypothesis
     if run is None or source is None:
-        raise ConfigError("evaluate needs outputs: give --hypothesis FILE, or a run folder and --source FILE")
-    if options["--perturb"] is not None and options["--source-trees"] is not None:
-        raise ConfigError("--perturb changes the words that --source-trees is about; leave one of them out")
+        raise ConfigError("evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE.")
+    if "source_trees" in options:
+        refuse({"--perturb": options.get("perturb")}, "with --source-trees, whose words it would change")
     return source
 
 
-def _trees(sentences: list[str], source_trees: Path, name: str) -> list[Sequence[int]]:
-    """Return the dependency heads of each sentence."""
-    from dragoman.data.readers.conllu import read_heads
-
-    return list(read_heads(sentences, source_trees, name=name))
-
-
-def _perturbed(sentences: Sequence[str], kind: PerturbationName) -> list[str]:
-    """Perturb each sentence deterministically and report how many sentences changed."""
-    from dragoman.cli import streams
-    from dragoman.data.augmentation import perturb_text
-
-    faulty = [perturb_text(text, kind.value, number=number) for number, text in enumerate(sentences)]
-    changed = sum(one != other for one, other in zip(sentences, faulty, strict=True))
-    streams.say(f"{kind.value}: {changed:,} of {len(sentences):,} sentences are changed before they are translated")
-    return faulty
-
-
-def _translated(
-    run: Path,
-    sentences: list[str],
-    trees: list[Sequence[int]] | None,
-    *,
-    beside: list[Path] | None,
-    decoding: dict[str, Any],
-) -> list[str]:
-    from dragoman.cli.loading import load_as
-    from dragoman.inference.translator import Translator
-
-    translator = load_as(Translator, run, beside=beside)
-    settings = translator.decoding_config(where="evaluate", **decoding)
-    return [best.text for best, *_ in translator.translate_n_best(sentences, settings, trees=trees)]
-
-
-def _print_json(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
-    import json
-
-    from dragoman.evaluation import score_rows, sentence_rows
-
-    answer = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
-    print(json.dumps(answer, ensure_ascii=False, indent=2))
-
-
-def _print_table(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
+def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:
     """Print the sentence scores as tab-separated lines, then the corpus scores as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
     if columns:
         print("\t".join(["line", *(score.metric for score in scores)]))
         for line, row in enumerate(zip(*columns, strict=True), start=1):
             print("\t".join([str(line), *(f"{score.value:.2f}" for score in row)]))
         print()
-    table = Table("metric", "score", "signature", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    table.columns[2].overflow = "fold"
-    for score in scores:
-        table.add_row(score.metric, f"{score.value:.2f}", score.signature)
-    Console().print(table)
+    rows = [(score.metric, f"{score.value:.2f}", score.signature) for score in scores]
+    Console().print(build_table(("metric", "score", "signature"), rows, right=("score",)))

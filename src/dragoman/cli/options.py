@@ -1,101 +1,90 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and options generated from configuration models."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
 from dragoman.config import Config, alternatives, descriptions
+from dragoman.errors import ConfigError
 
+TextFormat = Literal["text", "jsonl"]
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
-class TextFormat(StrEnum):
-    """Format of the printed lines."""
+RUN_DEFAULT = "the run's"
+"""Shown as the default of an option whose default is in the run's configuration."""
 
-    TEXT = "text"
-    JSONL = "jsonl"
-
-
-class ComputeName(StrEnum):
-    """Number format for inference."""
-
-    AUTO = "auto"
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    INT8 = "int8"
-
-
-ComputeOption = Annotated[
-    ComputeName,
+RunArgument = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
+InputFile = Annotated[
+    str,
     typer.Option(
-        "--compute-type",
-        help="Number format for inference. auto: the format of the weights. Below float32 it needs the CPU library.",
+        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
     ),
 ]
-Device = Annotated[
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", help="Output file, written atomically; - is standard output.")
+]
+FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+ComputeTypeOption = Annotated[
+    Literal["auto", "float32", "bfloat16", "int8"],
+    typer.Option(
+        help="Number format for inference. auto: the format of the weights. Below float32 it needs the CPU library."
+    ),
+]
+DeviceOption = Annotated[
     str | None,
     typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest available device.", show_default=False),
 ]
 BatchTokens = Annotated[
     int | None, typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic")
 ]
-OWN = "the run's"
-"""Shown as the default of an option whose default is in the run's configuration."""
-EnsembleRuns = Annotated[
+EnsembleOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--ensemble",
         help="Average the token probabilities with those of this run of the same tokenizer (repeatable).",
         show_default=False,
     ),
 ]
-Beam = Annotated[
-    int | None, typer.Option("--beam-size", "--beam", min=1, help="Beam size; 1 is greedy search.", show_default=OWN)
-]
-FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 SourceTrees = Annotated[
     Path | None,
     typer.Option(
         help="CoNLL-U file with the dependency trees of the source, for a run with tree positions.", show_default=False
     ),
 ]
-Settings = Annotated[
+ConfigArgument = Annotated[
     Path | None,
     typer.Argument(help="YAML configuration file. Without one, the configuration is chosen from the corpus."),
 ]
-SourceText = Annotated[
-    Path | None,
-    typer.Option(help="Source side of the training corpus, one sentence per line; a quoted pattern for shards."),
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a key, as --set training.seed=2 (repeatable).")
 ]
-TargetText = Annotated[Path | None, typer.Option(help="Target side of the training corpus, aligned line by line.")]
-ValidSource = Annotated[Path | None, typer.Option(help="Source side of the validation set.")]
-ValidTarget = Annotated[Path | None, typer.Option(help="Target side of the validation set.")]
-RunningText = Annotated[
-    Path | None, typer.Option(help="Text corpus to train a language model on, instead of --source and --target.")
+OutputDir = Annotated[
+    Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.", show_default=False)
 ]
-ValidText = Annotated[Path | None, typer.Option(help="Validation text.")]
-Prepared = Annotated[Path | None, typer.Option(help="Folder written by dragoman data prepare, instead of a corpus.")]
 InitFrom = Annotated[
-    Path | None, typer.Option("--init-from", help="Start from the weights and the tokenizer of this run (fine-tuning).")
+    Path | None, typer.Option(help="Start from the weights and the tokenizer of this run (fine-tuning).")
 ]
-DataFolder = Annotated[
+DataDir = Annotated[
     Path | None, typer.Option("--data", help="Folder that corpus paths in the configuration are relative to.")
 ]
-OutputFile = Annotated[
-    str, typer.Option("--output", "-o", help="Output file, written atomically; - is standard output.")
-]
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
+_CORPORA: Mapping[str, Any] = {
+    name: Annotated[Path | None, typer.Option(help=text, show_default=False)]
+    for name, text in {
+        "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
+        "target": "Target side of the training corpus, aligned line by line.",
+        "valid_source": "Source side of the validation set.",
+        "valid_target": "Target side of the validation set.",
+        "text": "Text corpus to train a language model on, instead of --source and --target.",
+        "valid_text": "Validation text.",
+        "prepared": "Folder written by dragoman data prepare, instead of a corpus.",
+    }.items()
+}
 _FLAGS = {
     "beam_size": ("--beam-size", "--beam"),
     "method": ("--decoding",),
@@ -104,46 +93,74 @@ _FLAGS = {
 """Options whose names differ from those of their configuration keys."""
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def refuse(options: Mapping[str, Any], reason: str) -> None:
+    """Raise ConfigError if an option is given, because it has no effect for this reason."""
+    for name, value in options.items():
+        if value is not None and value is not False and value != []:
+            raise ConfigError(f"{name} has no effect {reason}. Leave it out.")
+
+
+def flag(name: str) -> str:
+    """Return the option of a configuration key."""
+    return _FLAGS.get(name, (f"--{name.replace('_', '-')}",))[0]
+
+
 def config_options(
-    config: type[Config], fields: Sequence[str], *, into: str, default: str | None = OWN
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    config: type[Config], fields: Iterable[str], *, into: str, default: str | None = RUN_DEFAULT
+) -> Decorator:
     """Add fields of a configuration model to the options of a verb, with their types, bounds and descriptions.
 
     The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
     it. `default` is shown as the default value; None shows the default of the field.
     """
+    return _options([_parameter(name, _config_option(config, name, default)) for name in fields], into=into)
+
+
+def corpus_options(fields: Iterable[str] = _CORPORA.keys(), *, into: str) -> Decorator:
+    """Add the options that name training and validation corpora; the verb receives the given ones in `into`."""
+    return _options([_parameter(name, _CORPORA[name]) for name in fields], into=into)
+
+
+def _options(added: Sequence[inspect.Parameter], *, into: str) -> Decorator:
+    """Replace the parameter `into` of a verb by these, and pass their values in one dictionary."""
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(verb)
         def with_values(*arguments: Any, **options: Any) -> None:
-            values = given(**{name: options.pop(name) for name in fields})
+            values = given(**{one.name: options.pop(one.name) for one in added})
             verb(*arguments, **options, **{into: values})
 
         signature = inspect.signature(verb, eval_str=True)
-        parameters = [parameter for name, parameter in signature.parameters.items() if name != into]
-        parameters += [_option(config, name, default) for name in fields]
+        parameters = [new for old in signature.parameters.values() for new in (added if old.name == into else [old])]
         vars(with_values)["__signature__"] = signature.replace(parameters=parameters)
-        with_values.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        with_values.__annotations__ = {one.name: one.annotation for one in parameters}
         return with_values
 
     return decorate
 
 
-def _option(config: type[Config], name: str, default: str | None) -> inspect.Parameter:
-    """Return the option of one field as a keyword-only parameter; None means that it is not given."""
-    field = config.model_fields[name]
-    text = descriptions(config)[name]
-    flags = _FLAGS.get(name, (f"--{name.replace('_', '-')}",))
-    (kind,) = alternatives(field.annotation)
-    extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}."}
-    shown = str(field.default) if default is None and field.default is not None else default
-    extra["show_default"] = shown or False
-    if kind is bool:
-        flags = (f"{flags[0]}/--no-{flags[0].removeprefix('--')}",)
-    elif get_origin(kind) is not Literal:
-        bounds = [bound for bound in field.metadata if getattr(bound, "ge", None) is not None]
-        positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata) and kind is int
-        if bounds or positive:
-            extra["min"] = bounds[0].ge if bounds else 1
-    annotation: Any = Annotated[kind | None, typer.Option(*flags, **extra)]
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _config_option(config: type[Config], name: str, default: str | None) -> Any:
+    """Return the annotation of the option for a field; None means that the option is not given."""
+    field, text, option = config.model_fields[name], descriptions(config)[name], flag(name)
+    (kind,) = alternatives(field.annotation)
+    shown = str(field.default) if default is None and field.default is not None else default
+    extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": shown or False}
+    flags = _FLAGS.get(name, (option,))
+    if kind is bool:
+        flags = (f"{option}/--no-{option.removeprefix('--')}",)
+    elif get_origin(kind) is not Literal:
+        bounds = [bound.ge for bound in field.metadata if getattr(bound, "ge", None) is not None]
+        if bounds:
+            extra["min"] = bounds[0]
+        elif kind is int and any(getattr(bound, "gt", None) == 0 for bound in field.metadata):
+            extra["min"] = 1
+    return Annotated[kind | None, typer.Option(*flags, **extra)]

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import (
-    DataFolder,
-    Device,
-    InitFrom,
-    Prepared,
-    RunningText,
-    Settings,
-    SourceText,
-    TargetText,
-    ValidSource,
-    ValidTarget,
-    ValidText,
-)
+from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, JsonFlag, corpus_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dragoman.profiling.plan import Plan
 
 
+@corpus_options(into="corpora")
 def plan(
-    config: Settings = None,
+    config: ConfigArgument = None,
     *,
-    source: SourceText = None,
-    target: TargetText = None,
-    valid_source: ValidSource = None,
-    valid_target: ValidTarget = None,
-    text: RunningText = None,
-    valid_text: ValidText = None,
-    prepared: Prepared = None,
+    corpora: dict[str, Path],
     init_from: InitFrom = None,
-    data: DataFolder = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=auto. (repeatable)")
-    ] = None,
-    device: Device = None,
+    data_dir: DataDir = None,
+    assignments: Assignments = None,
+    device: DeviceOption = None,
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[
         str | None,
@@ -48,7 +32,7 @@ def plan(
     price: Annotated[
         float | None, typer.Option(min=0, help="Price of one device hour, in any currency.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json_: JsonFlag = False,
 ) -> None:
     """Estimate the memory, time and cost of a training.
 
@@ -65,31 +49,20 @@ def plan(
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
-    corpora = corpus_settings(
-        source=source,
-        target=target,
-        valid_source=valid_source,
-        valid_target=valid_target,
-        text=text,
-        valid_text=valid_text,
-        prepared=prepared,
-    )
-    settings = settings_of(read_settings(config, assignments or []), corpora, init_from)
+    settings = settings_of(read_settings(config, assignments or []), corpus_settings(**corpora), init_from)
     with status() as report:
         experiment, _ = resolve_experiment(
             settings,
             complete=config is not None,
             device=chosen,
-            data_dir=data,
+            data_dir=data_dir,
             where=str(config or ""),
             report=report,
         )
     with status() as tell:
         found = plan_training(experiment, device=chosen, devices=devices, available=available, price=price, report=tell)
-    if json:
-        from json import dumps
-
-        print(dumps({"device": describe_device(chosen), **found.to_dict()}, indent=2))
+    if json_:
+        print(json.dumps({"device": describe_device(chosen), **found.to_dict()}, indent=2))
     else:
         _print(found, device=describe_device(chosen))
 
@@ -97,7 +70,7 @@ def plan(
 def _print(found: Plan, *, device: str) -> None:
     from rich.console import Console
 
-    from dragoman.cli.training_display import minutes
+    from dragoman.cli.training_display import format_seconds
     from dragoman.profiling.memory import format_bytes
 
     console = Console(highlight=False)
@@ -110,7 +83,7 @@ def _print(found: Plan, *, device: str) -> None:
         {name.replace("_", " "): format_bytes(value) for name, value in vars(found.memory).items() if value},
     )
     names = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
-    _print_table(console, "time", {name: minutes(getattr(found.time, name)) for name in names})
+    _print_table(console, "time", {name: format_seconds(getattr(found.time, name)) for name in names})
     console.print(
         f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
         + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]"),

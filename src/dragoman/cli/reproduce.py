@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
-from dragoman.cli.options import Device
+from dragoman.cli.options import Assignments, DeviceOption
+from dragoman.cli.tables import build_table
+from dragoman.cli.training_display import TerminalReporter
+from dragoman.config import override
+from dragoman.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +24,8 @@ if TYPE_CHECKING:
     from dragoman.runs.reproduce import ScoreCheck
     from dragoman.tasks.config import Experiment
 
-DOES_NOT_HOLD = 1
+NOT_REPRODUCED = 1
+"""Exit code."""
 
 
 def reproduce(
@@ -28,17 +34,15 @@ def reproduce(
     data: Annotated[
         Path, typer.Option(help="Folder that corpus paths in the recipe are relative to.", show_default=False)
     ],
-    out: Annotated[
+    output_dir: Annotated[
         Path | None,
         typer.Option("--output-dir", "--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE"),
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(help="Training seed (repeatable).", show_default="the recipe's")
     ] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.batch_tokens=1024. (repeatable)")
-    ] = None,
-    device: Device = None,
+    assignments: Assignments = None,
+    device: DeviceOption = None,
 ) -> None:
     """Train a recipe and compare its scores with the expected ones.
 
@@ -48,43 +52,45 @@ def reproduce(
     from dragoman.device import choose_device
     from dragoman.runs.reproduce import check_scores, read_expected_scores, write_score_checks
 
-    expectations = read_expected_scores(recipe)
-    place = out or Path("runs") / f"reproduce-{recipe.stem}"
+    expected = read_expected_scores(recipe)
+    folder = output_dir or Path("runs") / f"reproduce-{recipe.stem}"
     experiments = _experiments(recipe, data=data, seeds=seed, assignments=assignments or [])
     chosen = choose_device(device)
     try:
-        runs = [_run(experiment, place / f"seed-{number}", device=chosen) for number, experiment in experiments.items()]
+        runs = [_train(one, folder / f"seed-{number}", device=chosen) for number, one in experiments.items()]
     finally:
-        with suppress(OSError):  # it stays where there is a run in it
-            place.rmdir()
-    found = check_scores(expectations, runs)
+        with suppress(OSError):  # a folder that contains a run is not removed
+            folder.rmdir()
+    checks = check_scores(expected, runs)
     seconds = [float(run.read_scores()["seconds"]) for run in runs]
-    write_score_checks(place / "reproduced.json", found, seeds=list(experiments), seconds=seconds)
-    _show(found, seeds=list(experiments), seconds=seconds, changed=assignments or [])
-    if not all(verdict.holds for verdict in found):
-        raise typer.Exit(DOES_NOT_HOLD)
+    write_score_checks(folder / "reproduced.json", checks, seeds=list(experiments), seconds=seconds)
+    is_reproduced = all(check.holds for check in checks)
+    _print_checks(checks)
+    minutes = ", ".join(f"{value / 60:.1f}" for value in seconds)
+    changes = f", with {' '.join(assignments)}" if assignments else ""
+    Console().print(
+        f"\nThe result {'holds' if is_reproduced else 'does not hold'}: seeds {', '.join(map(str, experiments))}, "
+        f"{minutes} minutes{changes}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if not is_reproduced:
+        raise typer.Exit(NOT_REPRODUCED)
 
 
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:
     """Return the configuration of each seed."""
-    from dragoman.config import override
     from dragoman.runs.config import parse_experiment, read_settings, resolve_corpus_paths
     from dragoman.runs.finetune import apply_init_from
 
     tree = apply_init_from(resolve_corpus_paths(read_settings(recipe, assignments), data))
-    if not seeds:
-        experiment = parse_experiment(tree, where=str(recipe))
-        return {experiment.training.seed: experiment}
-    return {
-        number: parse_experiment(override(tree, [f"training.seed={number}"]), where=str(recipe))
-        for number in dict.fromkeys(seeds)
-    }
+    trees = [override(tree, [f"training.seed={seed}"]) for seed in dict.fromkeys(seeds or ())] or [tree]
+    experiments = [parse_experiment(one, where=str(recipe)) for one in trees]
+    return {experiment.training.seed: experiment for experiment in experiments}
 
 
-def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFolder:
-    """Train and return the run. Raises RunError where the folder holds a run with another configuration."""
-    from dragoman.cli.training_display import TerminalReporter
-    from dragoman.errors import RunError
+def _train(experiment: Experiment, path: Path, *, device: torch.device) -> RunFolder:
+    """Train and return the run. Raises RunError if the folder is a run with another configuration."""
     from dragoman.runs.batch_tokens import is_same_experiment
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import train_in_folder
@@ -92,7 +98,7 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
     folder = RunFolder(path)
     if folder.config.is_file():
         if not is_same_experiment(folder.read_config(), experiment):
-            raise RunError(f"{path}: holds a run with other settings; choose another place by --out")
+            raise RunError(f"{path}: is a run with another configuration. Choose another folder with --output-dir.")
     else:
         folder.create()
         folder.write_config(experiment)
@@ -102,25 +108,12 @@ def _run(experiment: Experiment, path: Path, *, device: torch.device) -> RunFold
     return folder
 
 
-def _show(found: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float], changed: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("set", "metric", "expected", "found", "holds", "signature", box=None, pad_edge=False)
-    table.columns[-1].overflow = "fold"
-    for verdict in found:
-        one = verdict.expectation
-        values = " ".join(f"{value:.2f}" for value in verdict.values)
-        mean = f"{verdict.mean:.2f} (mean of {values})" if len(verdict.values) > 1 else values
+def _print_checks(checks: Sequence[ScoreCheck]) -> None:
+    rows = []
+    for check in checks:
+        one = check.expectation
+        values = " ".join(f"{value:.2f}" for value in check.values)
+        mean = f"{check.mean:.2f} (mean of {values})" if len(check.values) > 1 else values
         expected = f"{one.value:g} ± {one.tolerance:g}"
-        table.add_row(one.set, one.metric, expected, mean, "yes" if verdict.holds else "no", verdict.signature)
-    console = Console()
-    console.print(table)
-    minutes = ", ".join(f"{value / 60:.1f}" for value in seconds)
-    beside = f", with {' '.join(changed)}" if changed else ""
-    answer = "holds" if all(verdict.holds for verdict in found) else "does not hold"
-    console.print(
-        f"\nThe result {answer}: seeds {', '.join(map(str, seeds))}, {minutes} minutes{beside}.",
-        markup=False,
-        soft_wrap=True,
-    )
+        rows.append((one.set, one.metric, expected, mean, "yes" if check.holds else "no", check.signature))
+    Console().print(build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import math
-from contextlib import closing
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dragoman.cli import streams
+from dragoman.cli.loading import load_as
 from dragoman.cli.options import (
     BatchTokens,
-    ComputeName,
-    ComputeOption,
-    Device,
-    EnsembleRuns,
+    ComputeTypeOption,
+    DeviceOption,
+    EnsembleOption,
     FormatOption,
     OutputFile,
+    RunArgument,
     SourceTrees,
     TextFormat,
     config_options,
+    flag,
+    refuse,
 )
+from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
+from dragoman.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.decoding import Hypothesis
-    from dragoman.inference import Generator, Perplexity
-
-
-class DocumentsName(StrEnum):
-    """Separator of documents in a text file."""
-
-    FILE = "file"
-    BLANK_LINE = "blank_line"
-    LINE = "line"
-
+    from dragoman.inference import Perplexity
 
 SourceFile = Annotated[
     Path | None,
@@ -54,8 +50,9 @@ PerplexityFlag = Annotated[
         "--perplexity", help="Print the perplexity of the target under a language model; --source has the prompts."
     ),
 ]
+Documents = Literal["file", "blank_line", "line"]
 DocumentsOption = Annotated[
-    DocumentsName | None, typer.Option(help="Separator of documents in a text file.", show_default="file")
+    Documents | None, typer.Option(help="Separator of documents in a text file.", show_default="file")
 ]
 Overlap = Annotated[
     int | None,
@@ -65,9 +62,9 @@ Overlap = Annotated[
 
 @config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
 def score(
-    model: Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)],
+    run: RunArgument,
     *,
-    beside: EnsembleRuns = None,
+    ensemble: EnsembleOption = None,
     source: SourceFile = None,
     target: TargetFile,
     source_trees: SourceTrees = None,
@@ -77,161 +74,118 @@ def score(
     output: OutputFile = "-",
     ranking: dict[str, Any],
     batch_tokens: BatchTokens = None,
-    device: Device = None,
-    compute: ComputeOption = ComputeName.AUTO,
-    format_: FormatOption = TextFormat.TEXT,
+    device: DeviceOption = None,
+    compute_type: ComputeTypeOption = "auto",
+    format_: FormatOption = "text",
 ) -> None:
     """Print the log-probability of given translations, or the perplexity of a text.
 
     Each line has the natural log-probability, end symbol included, and the score that `dragoman translate` ranks by,
     separated by a tab. Totals go to standard error. --perplexity evaluates a language model and prints one line.
     """
-    _refuse_without_effect(perplexity, source, documents=documents, overlap=overlap, ranked=bool(ranking))
-    _refuse_of_translators(perplexity, source_trees, beside)
-
-    from dragoman.cli import streams
-    from dragoman.cli.loading import load_as
-    from dragoman.data.readers.text_lines import ReadWarnings
     from dragoman.inference import Generator, Translator
 
-    repairs, totals = ReadWarnings(), _Totals()
+    warnings, totals = ReadWarnings(), _Totals()
+    options: dict[str, Any] = {"device": device, "compute_type": compute_type, "batch_tokens": batch_tokens}
     if perplexity:
-        generator = load_as(Generator, model, device=device, compute=compute, batch_tokens=batch_tokens)
-        found = _measured(generator, source, target, documents or DocumentsName.FILE, overlap or 0, repairs)
+        _refuse_for_perplexity(ranking, ensemble=ensemble, source_trees=source_trees)
+        if source is not None:
+            refuse({"--documents": documents}, "with --source, whose lines belong to the lines of --target")
+        generator = load_as(Generator, run, **options)
+        texts, prompts = _texts_and_prompts(source, target, documents or "file", warnings)
+        found = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
         lines = iter([_perplexity_line(found, format_)])
     else:
-        translator = load_as(
-            Translator, model, device=device, compute=compute, batch_tokens=batch_tokens, beside=beside
-        )
-        pairs, trees = streams.with_trees(
-            _pairs(source, target, repairs), source_trees, of=lambda pair: pair[0], name=str(source)
-        )
-        settings = translator.decoding_config(where="score", **ranking)
-        scored = translator.score_stream(pairs, penalty=settings.penalty, trees=trees)
-        lines = _lines(totals.counting(scored), format_)
-    with closing(streams.counted(lines, "lines", out=output)) as counted, streams.output(output) as stream:
-        for line in counted:
-            stream.write(line + "\n")
-    streams.report_repairs(repairs)
-    if not perplexity:
-        streams.say(totals.sentence())
-
-
-def _refuse_without_effect(
-    perplexity: bool, source: Path | None, *, documents: DocumentsName | None, overlap: int | None, ranked: bool
-) -> None:
-    from dragoman.errors import ConfigError
-
-    if perplexity and ranked:
-        raise ConfigError("--length-penalty and --length-penalty-kind have no effect with --perplexity; leave them out")
-    if perplexity and source is not None and documents is not None:
-        raise ConfigError(
-            "--documents has no effect with --source, whose lines go with those of --target; leave it out"
-        )
-    if not perplexity:
+        refuse({"--documents": documents, "--overlap": overlap}, "without --perplexity")
         if source is None:
-            raise ConfigError(
-                "--source is not given, and translations are scored given their sources; add it, or --perplexity"
-            )
-        for option, value in (("--documents", documents), ("--overlap", overlap)):
-            if value is not None:
-                raise ConfigError(f"{option} has no effect without --perplexity; leave it out")
+            raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
+        translator = load_as(Translator, run, ensemble=ensemble, **options)
+        pairs, trees = streams.with_trees(
+            _read_pairs(source, target, warnings), source_trees, text_of=lambda pair: pair[0], name=str(source)
+        )
+        config = translator.decoding_config(where="score", **ranking)
+        lines = _score_lines(translator.score_stream(pairs, penalty=config.penalty, trees=trees), totals, format_)
+    streams.write_lines(lines, output, unit="lines")
+    streams.report_repairs(warnings)
+    if not perplexity:
+        streams.say(totals.summary())
 
 
-def _pairs(source: Path | None, target: Path, repairs: ReadWarnings) -> Iterator[tuple[str, str]]:
+def _refuse_for_perplexity(ranking: dict[str, Any], **options: Any) -> None:
+    given = {name: ranking.get(name) for name in ("length_penalty", "length_penalty_kind")} | options
+    refuse({flag(name): value for name, value in given.items()}, "with --perplexity, which uses a language model")
+
+
+def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
     from dragoman.data.readers.corpus import read_corpus
     from dragoman.data.readers.parallel import ParallelFiles
 
-    assert source is not None, "options are checked before files are read"
-    return (
-        (example.source, example.target)
-        for example in read_corpus(ParallelFiles(source=source, target=target), repairs)
-    )
+    corpus = read_corpus(ParallelFiles(source=source, target=target), warnings)
+    return ((example.source, example.target) for example in corpus)
 
 
-def _refuse_of_translators(perplexity: bool, source_trees: Path | None, beside: list[Path] | None) -> None:
-    from dragoman.errors import ConfigError
-
-    if perplexity and beside:
-        raise ConfigError("--ensemble has no effect with --perplexity, which asks one language model; leave it out")
-    if perplexity and source_trees is not None:
-        raise ConfigError("--source-trees has no effect with --perplexity, for language models read none; leave it out")
-
-
-def _measured(
-    generator: Generator, source: Path | None, target: Path, ends: DocumentsName, overlap: int, repairs: ReadWarnings
-) -> Perplexity:
-    """Measure the perplexity of texts, or of continuations given their prompts."""
+def _texts_and_prompts(
+    source: Path | None, target: Path, documents: Documents, warnings: ReadWarnings
+) -> tuple[list[str], list[str] | None]:
+    """Return documents, or continuations with their prompts."""
     from dragoman.data.readers.text import TextFile, read_texts
-    from dragoman.errors import DataError
 
+    prompts, texts = None, list[str]()
     if source is not None:
-        pairs = list(_pairs(source, target, repairs))
+        pairs = list(_read_pairs(source, target, warnings))
         prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
     else:
-        documents: list[list[str]] = []
-        for passage in read_texts(TextFile(path=target, documents=ends.value), repairs):
+        for passage in read_texts(TextFile(path=target, documents=documents), warnings):
             if passage.is_first:
-                documents.append([])
-            documents[-1].append(passage.text)
-        prompts, texts = None, ["".join(passages) for passages in documents]
+                texts.append("")
+            texts[-1] += passage.text
     if not texts:
-        raise DataError(f"{target}: holds no text to measure perplexity on; give another file")
-    return generator.perplexity(texts, prompts=prompts, overlap=overlap)
+        raise DataError(f"{target}: contains no text to measure perplexity on. Give another file.")
+    return texts, prompts
 
 
 def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
-    import json
-
-    if format_ is TextFormat.JSONL:
-        numbers = {
-            "perplexity": found.perplexity,
-            "nats_per_token": found.nats_per_token,
-            "bits_per_byte": found.bits_per_byte,
-            "tokens": found.tokens,
-            "bytes": found.bytes,
-        }
+    if format_ == "jsonl":
+        names = ("perplexity", "nats_per_token", "bits_per_byte", "tokens", "bytes")
+        numbers = {name: getattr(found, name) for name in names}
         return json.dumps({name: number if math.isfinite(number) else None for name, number in numbers.items()})
     return (
-        f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:.4f} nats a token, {found.bits_per_byte:.4f} bits "
-        f"a byte, {found.tokens:,} tokens with end symbols"
+        f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:.4f} nats per token, {found.bits_per_byte:.4f} "
+        f"bits per byte, {found.tokens:,} tokens with end symbols"
     )
 
 
-class _Totals:
-    """Totals over all targets."""
-
-    def __init__(self) -> None:
-        self._lines = 0
-        self._tokens = 0
-        self._log_prob = 0.0
-
-    def counting(self, scored: Iterator[Hypothesis]) -> Iterator[Hypothesis]:
-        for hypothesis in scored:
-            self._lines += 1
-            self._tokens += hypothesis.length
-            self._log_prob += hypothesis.log_prob
-            yield hypothesis
-
-    def sentence(self) -> str:
-        """Return lines, tokens and perplexity as text; end symbols count as tokens."""
-        from dragoman.evaluation import perplexity
-
-        if not self._tokens:
-            return "0 lines"
-        each = self._log_prob / self._tokens
-        return (
-            f"{self._lines:,} lines, {self._tokens:,} tokens with end symbols: log-probability {self._log_prob:,.3f}, "
-            f"{each:.4f} a token, perplexity {perplexity(-each):,.4f}"
-        )
-
-
-def _lines(scored: Iterator[Hypothesis], format_: TextFormat) -> Iterator[str]:
-    import json
-
+def _score_lines(scored: Iterator[Hypothesis], totals: _Totals, format_: TextFormat) -> Iterator[str]:
     for number, one in enumerate(scored, start=1):
-        if format_ is TextFormat.JSONL:
+        totals.add(one)
+        if format_ == "jsonl":
             row = {"line": number, "log_prob": one.log_prob, "score": one.score, "tokens": one.length}
             yield json.dumps(row | {"token_log_probs": list(one.token_log_probs)})
         else:
             yield f"{one.log_prob:.6f}\t{one.score:.6f}"
+
+
+@dataclass
+class _Totals:
+    """Totals over all targets; end symbols count as tokens."""
+
+    lines: int = 0
+    tokens: int = 0
+    log_prob: float = 0.0
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.lines += 1
+        self.tokens += hypothesis.length
+        self.log_prob += hypothesis.log_prob
+
+    def summary(self) -> str:
+        """Return lines, tokens and perplexity as text."""
+        from dragoman.evaluation import perplexity
+
+        if not self.tokens:
+            return "0 lines"
+        mean = self.log_prob / self.tokens
+        return (
+            f"{self.lines:,} lines, {self.tokens:,} tokens with end symbols: log-probability {self.log_prob:,.3f}, "
+            f"{mean:.4f} per token, perplexity {perplexity(-mean):,.4f}"
+        )

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a flag that long work polls."""
+"""Ctrl-C and SIGTERM as a flag that a training polls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-NOTICE = b"\nstopping at the next safe place; Ctrl-C once more leaves at once\n"
+NOTICE = b"\nstopping at the next safe point; press Ctrl-C again to stop at once\n"
 
 
 @contextmanager
@@ -16,17 +16,17 @@ def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
     """Yield a function that is true after the first signal; a second Ctrl-C raises KeyboardInterrupt."""
     received: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         if received and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not received:
-            with suppress(OSError):  # standard error may be closed; a print could wait for a lock that we hold
+            with suppress(OSError):  # standard error may be closed; `print` could wait for a lock of this thread
                 os.write(2, notice)
         received.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(received)
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

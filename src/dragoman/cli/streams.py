@@ -5,70 +5,66 @@ from __future__ import annotations
 import io
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
+from dragoman.atomic import new_text_file
+from dragoman.data.readers import text_lines
+from dragoman.data.readers.conllu import read_heads
+from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.errors import DataError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
-    from dragoman.data.readers.text_lines import ReadWarnings
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 T = TypeVar("T")
 
 
-def read_lines(name: str, repairs: ReadWarnings) -> Iterator[str]:
+def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
     """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
-    from dragoman.data.readers.text_lines import read_lines, read_stream_lines
-
     if name == STANDARD:
-        numbered = read_stream_lines(sys.stdin.buffer, Path("standard input"), repairs)
+        numbered = text_lines.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
     else:
-        numbered = read_lines(Path(name), repairs)
+        numbered = text_lines.read_lines(Path(name), warnings)
     return (text for _, text in numbered)
-
-
-def with_trees(
-    texts: Iterable[T], trees: Path | None, *, of: Callable[[T], str], name: str
-) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
-    """Pair texts with their dependency trees from a CoNLL-U file; `of` gives the text of an item.
-
-    They are to be read in turns. Raises DataError where the file is about other texts, which messages call `name`.
-    """
-    if trees is None:
-        return texts, None
-    from itertools import tee
-
-    from dragoman.data.readers.conllu import read_heads
-
-    texts, again = tee(texts)
-    return texts, read_heads(map(of, again), trees, name="standard input" if name == STANDARD else name)
 
 
 def read_all(name: str) -> list[str]:
     """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
-    from dragoman.data.readers.text_lines import ReadWarnings
-    from dragoman.errors import DataError
-
-    repairs = ReadWarnings()
-    texts = list(read_lines(name, repairs))
-    report_repairs(repairs)
+    warnings = ReadWarnings()
+    texts = list(read_input(name, warnings))
+    report_repairs(warnings)
     if not texts:
-        raise DataError(f"{name}: is empty; give a file with a text on each line")
+        raise DataError(f"{name}: is empty. Give a file with one text per line.")
     return texts
 
 
-@contextmanager
-def output(name: str) -> Iterator[TextIO]:
-    """Open a UTF-8 stream for the output; a file is written atomically.
+def with_trees(
+    items: Iterable[T], trees: Path | None, *, text_of: Callable[[T], str], name: str
+) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
+    """Pair items with the dependency trees of their texts from a CoNLL-U file; the caller reads both alternately.
 
-    What is printed is there line by line, for who reads it while more is coming.
+    Raises DataError if the file belongs to another text than `name`.
     """
-    if name != STANDARD:
-        from dragoman.atomic import new_text_file
+    if trees is None:
+        return items, None
+    items, again = tee(items)
+    return items, read_heads(map(text_of, again), trees, name="standard input" if name == STANDARD else name)
 
+
+def is_typed(name: str | None) -> bool:
+    """Return whether the input is typed on a terminal, where each line is answered at once."""
+    return name == STANDARD and sys.stdin.isatty()
+
+
+@contextmanager
+def open_output(name: str) -> Iterator[TextIO]:
+    """Open a UTF-8 output: a file, written atomically, or standard output, flushed after each line."""
+    if name != STANDARD:
         with new_text_file(Path(name)) as file:
             yield file
         return
@@ -78,7 +74,14 @@ def output(name: str) -> Iterator[TextIO]:
     sys.stdout.flush()
 
 
-def number_of_lines(name: str) -> int | None:
+def write_lines(lines: Iterable[str], output: str, *, unit: str, total: int | None = None) -> None:
+    """Write lines to the output as they come, with the progress on a terminal."""
+    with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
+        for line in shown:
+            stream.write(line + "\n")
+
+
+def count_lines(name: str) -> int | None:
     """Count the lines of an uncompressed file; None for standard input and compressed files."""
     path = Path(name)
     if name == STANDARD or not path.is_file() or path.suffix in COMPRESSED:
@@ -90,27 +93,29 @@ def number_of_lines(name: str) -> int | None:
     return lines + (last != b"\n")
 
 
-def counted(items: Iterable[str], label: str, *, out: str, total: int | None = None) -> Generator[str, None, None]:
-    """Yield the items and show count and rate on standard error, where it is a terminal and the output is not.
+def with_progress(
+    items: Iterable[str], unit: str, *, output: str, total: int | None = None
+) -> Generator[str, None, None]:
+    """Yield the items and show count, rate and (with `total`) remaining time on standard error.
 
-    With their `total`, the time left is shown too.
+    Shows nothing unless standard error is a terminal that does not receive the output.
     """
-    if not sys.stderr.isatty() or (out == STANDARD and sys.stdout.isatty()):
+    if not sys.stderr.isatty() or (output == STANDARD and sys.stdout.isatty()):
         yield from items
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     known = "" if total is None else f" of {total:,}"
-    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {label}"), TimeElapsedColumn()]
-    columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {label}/s")]
+    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {unit}"), TimeElapsedColumn()]
+    columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {unit}/s")]
     columns += [] if total is None else [TextColumn("left:"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total, rate=0.0)
-        begun = time.monotonic()
+        task = progress.add_task(unit, total=total, rate=0.0)
+        started = time.monotonic()
         for number, item in enumerate(items, start=1):
             yield item
-            progress.update(task, advance=1, rate=number / max(time.monotonic() - begun, 1e-9))
+            progress.update(task, advance=1, rate=number / max(time.monotonic() - started, 1e-9))
 
 
 def say(message: str) -> None:
@@ -118,10 +123,8 @@ def say(message: str) -> None:
     print(f"dragoman: {message}", file=sys.stderr)
 
 
-def report_repairs(repairs: ReadWarnings) -> None:
-    """Print the repairs made while reading, except empty lines, which are kept."""
-    from dragoman.data.readers.text_lines import ReadWarnings
-
-    mended = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
-    for sentence in ReadWarnings(mended).messages():
-        say(sentence)
+def report_repairs(warnings: ReadWarnings) -> None:
+    """Print the repairs made while reading; empty lines are kept and not reported."""
+    repaired = {key: count for key, count in warnings.found.items() if key[1] != "blank"}
+    for message in ReadWarnings(repaired).messages():
+        say(message)

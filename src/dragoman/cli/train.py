@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import (
-    DataFolder,
-    Device,
-    InitFrom,
-    Prepared,
-    RunningText,
-    Settings,
-    SourceText,
-    TargetText,
-    ValidSource,
-    ValidTarget,
-    ValidText,
-)
+from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, corpus_options
 
 if TYPE_CHECKING:
     from dragoman.runs.folder import RunFolder
@@ -28,26 +16,19 @@ if TYPE_CHECKING:
     from dragoman.training.launch import WorkerRank
 
 
+@corpus_options(into="corpora")
 def train(
-    config: Settings = None,
+    config: ConfigArgument = None,
     *,
-    source: SourceText = None,
-    target: TargetText = None,
-    valid_source: ValidSource = None,
-    valid_target: ValidTarget = None,
-    text: RunningText = None,
-    valid_text: ValidText = None,
-    prepared: Prepared = None,
+    corpora: dict[str, Path],
     init_from: InitFrom = None,
     output_dir: Annotated[
         Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run; must not exist.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
-    data: DataFolder = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, as training.seed=2. (repeatable)")
-    ] = None,
-    device: Device = None,
+    data_dir: DataDir = None,
+    assignments: Assignments = None,
+    device: DeviceOption = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
 ) -> None:
     """Train a model, or continue a run.
@@ -60,19 +41,10 @@ def train(
     here = worker_rank()
     if here is not None and here.rank > 0:
         return _train_as_worker(here)
-    corpora = {
-        "source": source,
-        "target": target,
-        "valid_source": valid_source,
-        "valid_target": valid_target,
-        "text": text,
-        "valid_text": valid_text,
-        "prepared": prepared,
-    }
     if output_dir is not None and here is not None and _restarted(output_dir):
         return _resume(output_dir, device=device, tensorboard=tensorboard)
     if resume is not None:
-        _check_nothing_else((config, *corpora.values(), init_from, output_dir, data, assignments))
+        _check_nothing_else((config, *corpora.values(), init_from, output_dir, data_dir, assignments))
         return _resume(resume, device=device, tensorboard=tensorboard)
     from dragoman.cli.training_display import TerminalReporter, show_choices, status
     from dragoman.device import choose_device, describe_device
@@ -92,7 +64,7 @@ def train(
             settings,
             complete=config is not None,
             device=chosen_device,
-            data_dir=data,
+            data_dir=data_dir,
             where=str(config or ""),
             report=report,
         )
@@ -148,10 +120,11 @@ def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
 
 def _show_result(result: TrainingResult, folder: RunFolder, experiment: Experiment) -> None:
     """Print the result of the training and the command that uses it."""
-    from dragoman.cli.training_display import show_outcome
+    from dragoman.cli.training_display import show_result
     from dragoman.tasks.factory import build_task
 
-    show_outcome(result, folder=folder.path, command=build_task(experiment).description.command)
+    command = build_task(experiment).description.command.replace("RUN", str(folder.path))
+    show_result(result, command=command)
 
 
 def _train_as_worker(here: WorkerRank) -> None:

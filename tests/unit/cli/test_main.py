@@ -28,7 +28,7 @@ from dragoman.errors import ConfigError
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_errors_become_codes_and_one_message(error, code, message, monkeypatch, capsys):
+def test_errors_give_an_exit_code_and_one_message(error, code, message, monkeypatch, capsys):
     def failing(*_arguments: object, **_options: object) -> None:
         raise error
 
@@ -58,7 +58,7 @@ def test_debug_adds_the_traceback(monkeypatch, capsys):
         ([], [], False),
     ],
 )
-def test_debug_belongs_to_no_verb(arguments, left, debug):
+def test_debug_is_removed_from_arguments(arguments, left, debug):
     assert main._without_debug(arguments) == (left, debug)
 
 

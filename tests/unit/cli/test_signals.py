@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question."""
+"""Ctrl-C and SIGTERM as a flag."""
 
 import os
 import signal
@@ -9,24 +9,24 @@ from dragoman.cli.signals import on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_an_answer_and_a_notice(number, capfd):
+def test_first_signal_sets_the_flag_and_prints_a_notice(number, capfd):
     with on_signals() as interrupted:
         assert not interrupted()
         os.kill(os.getpid(), number)
         assert interrupted()
         os.kill(os.getpid(), signal.SIGTERM)  # a second SIGTERM changes nothing
         assert interrupted()
-    assert capfd.readouterr().err.count("stopping at the next safe place") == 1
+    assert capfd.readouterr().err.count("stopping at the next safe point") == 1
 
 
-def test_ctrl_c_once_more_leaves_at_once():
+def test_second_ctrl_c_raises_keyboard_interrupt():
     with on_signals():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_afterwards_signals_do_what_they_did():
+def test_handlers_are_restored():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with on_signals():
         assert signal.getsignal(signal.SIGINT) is not before[0]

@@ -1,4 +1,4 @@
-"""What a person sees of a training, where nobody watches (lines) and on a terminal (a bar)."""
+"""Display of a training: lines, or a progress bar on a terminal."""
 
 import io
 
@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from dragoman.cli import training_display
-from dragoman.cli.training_display import TrainingDisplay, show_changes, show_choices
+from dragoman.cli.training_display import TerminalReporter, TrainingDisplay, show_choices
 from dragoman.runs.auto_config import Choice
 from dragoman.training.callbacks import (
     EndEvent,
@@ -36,7 +36,7 @@ EVENTS: list[Event] = [
 
 @pytest.fixture
 def shown(monkeypatch):
-    """A console of 100 columns, and what it shows."""
+    """Console of 100 columns whose output the test reads."""
 
     def use(*, terminal: bool) -> io.StringIO:
         stream = io.StringIO()
@@ -47,50 +47,50 @@ def shown(monkeypatch):
     return use
 
 
-def watch(events: list[Event]) -> None:
+def display_events(events: list[Event]) -> None:
     with TrainingDisplay() as display:
         for event in events:
             display(event)
 
 
-def test_a_line_a_report_where_nobody_watches(shown):
+def test_prints_one_line_per_report(shown):
     stream = shown(terminal=False)
-    watch(EVENTS)
+    display_events(EVENTS)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "starting: 12,345 parameters, 40 updates"
-    assert lines[1].startswith("update 10/40: loss 2.500, 4,321 tokens/s, ")
+    assert lines[0] == "starting: 12,345 parameters, 40 steps"
+    assert lines[1].startswith("step 10/40: loss 2.500, 4,321 tokens/s, ")
     assert lines[1].endswith(" left")
-    assert lines[2] == "epoch 1, update 15: loss 2.000, bleu 33.33 *"
+    assert lines[2] == "epoch 1, step 15: loss 2.000, bleu 33.33 *"
     assert lines[4] == (
-        "update 23: the loss is not finite (lines 6, 8 of the training corpus); back to update 15 with 0.5 of the "
+        "step 23: the loss is not finite (lines 6, 8 of the training corpus); back to step 15 with 0.5 of the "
         "learning rate"
     )
-    assert lines[6] == "epoch 2, update 30: loss 2.500, bleu 30.00"
-    assert lines[7] == "update 40/40: loss 2.000, 4,000 tokens/s"
+    assert lines[6] == "epoch 2, step 30: loss 2.500, bleu 30.00"
+    assert lines[7] == "step 40/40: loss 2.000, 4,000 tokens/s"
     assert lines[8:] == [
-        "choosing the weights …",
-        "which weights to keep, by the validation set:",
+        "selecting the weights …",
+        "candidates for the weights, scored on the validation set:",
         "  last: loss 2.500, bleu 30.00",
         "→ best: loss 2.000, bleu 33.50",
         "scoring …",
     ]
 
 
-def test_a_bar_on_a_terminal(shown):
+def test_shows_a_bar_on_a_terminal(shown):
     stream = shown(terminal=True)
-    watch(EVENTS[:5])
+    display_events(EVENTS[:5])
     text = stream.getvalue()
     assert "20/40 loss 2.250, 4,000 tokens/s, 0 s left" in text
-    assert "epoch 1, update 15: loss 2.000, bleu 33.33 *" in text
+    assert "epoch 1, step 15: loss 2.000, bleu 33.33 *" in text
     assert "epoch 2" in text
 
 
-def test_a_bar_says_what_comes_after_the_last_update(shown):
+def test_bar_shows_the_work_after_the_last_step(shown):
     stream = shown(terminal=True)
     with TrainingDisplay() as display:
         for event in EVENTS[:-1]:
             display(event)
-        assert "choosing the weights" in _now(display)
+        assert "selecting the weights" in _now(display)
         display(EVENTS[-1])
         assert "scoring" in _now(display)
     assert "→ best: loss 2.000, bleu 33.50" in stream.getvalue()
@@ -101,23 +101,23 @@ def _now(display: TrainingDisplay) -> str:
     return task.description
 
 
-def test_the_only_candidate_is_not_worth_a_word(shown):
+def test_single_candidate_is_not_shown(shown):
     stream = shown(terminal=False)
-    watch([EVENTS[0], SelectionEvent(40, "last", {"last": {"loss": 2.5}})])
-    assert "which weights" not in stream.getvalue()
+    display_events([EVENTS[0], SelectionEvent(40, "last", {"last": {"loss": 2.5}})])
+    assert "candidates" not in stream.getvalue()
 
 
-def test_going_on_says_from_where(shown):
+def test_resumed_training_shows_its_first_step(shown):
     stream = shown(terminal=False)
-    watch([StartEvent(1500, total_steps=4000, num_parameters=7, device="cpu")])
-    assert stream.getvalue() == "going on after update 1,500: 7 parameters, 4,000 updates\n"
+    display_events([StartEvent(1500, total_steps=4000, num_parameters=7, device="cpu")])
+    assert stream.getvalue() == "continuing after step 1,500: 7 parameters, 4,000 steps\n"
 
 
-def test_choices_stand_with_their_reasons(shown):
+def test_choices_are_shown_with_reasons(shown):
     stream = shown(terminal=False)
     choices = [
         Choice("tokenizer.vocab_size", 9600, "a third"),
-        Choice("training.length", {"count": 30, "kind": "epochs"}, "it is small"),
+        Choice("model.positions", {"kind": "rotary", "base": 30}, "a reason"),
         Choice("preset", "tiny", "29,000 pairs"),
     ]
     show_choices(choices, device="cpu (2 threads)")
@@ -125,14 +125,14 @@ def test_choices_stand_with_their_reasons(shown):
     assert rows[0] == ["device:", "cpu", "(2", "threads)"]
     assert rows[3:] == [
         ["tokenizer.vocab_size", "9,600", "a", "third"],
-        ["training.length", "30", "epochs", "it", "is", "small"],
+        ["model.positions", "rotary", "30", "a", "reason"],
         ["preset", "tiny", "29,000", "pairs"],
     ]
 
 
-def test_another_machine_is_noted(shown):
+def test_environment_changes_are_shown(shown):
     stream = shown(terminal=False)
-    show_changes([])
+    TerminalReporter().show_environment_changes([])
     assert stream.getvalue() == ""
-    show_changes(["threads 2 then, 4 now", "device cuda then, cpu now"])
+    TerminalReporter().show_environment_changes(["threads 2 then, 4 now", "device cuda then, cpu now"])
     assert stream.getvalue().startswith("note: threads 2 then, 4 now; device cuda then, cpu now: the results may")

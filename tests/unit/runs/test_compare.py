@@ -65,12 +65,12 @@ def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, 
     assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]
 
 
-def test_the_best_is_in_bold():
-    from dragoman.cli.run_table import _in_bold
+def test_the_best_is_mark_best():
+    from dragoman.cli.compare import _mark_best
 
-    assert _in_bold([score(1.0), None, score(4.0)]) == ["1.00", "", "[bold]4.00[/bold]"]
-    assert _in_bold([score(1.0, metric="TER"), score(4.0, metric="TER")])[0] == "[bold]1.00[/bold]"
-    assert _in_bold([score(1.0), None]) == ["1.00", ""]
+    assert _mark_best([score(1.0), None, score(4.0)]) == ["1.00", "", "[bold]4.00[/bold]"]
+    assert _mark_best([score(1.0, metric="TER"), score(4.0, metric="TER")])[0] == "[bold]1.00[/bold]"
+    assert _mark_best([score(1.0), None]) == ["1.00", ""]
 
 
 def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
@@ -78,7 +78,7 @@ def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
     (tmp_path / "again").symlink_to(GOLDEN)
     assert main.run(["compare", str(GOLDEN), str(tmp_path / "again")], debug=False) == 0
     out = capsys.readouterr().out
-    for part in ("task", "MFLOP a token", "parameters", "valid: BLEU (1)", "(1) nrefs:1|case:mixed|eff:no"):
+    for part in ("task", "MFLOP per token", "parameters", "valid: BLEU (1)", "(1) nrefs:1|case:mixed|eff:no"):
         assert out.count(part) == 1
     assert main.run(["compare", str(GOLDEN), str(tmp_path / "again"), "--json"], debug=False) == 0
     assert [row["run"] for row in json.loads(capsys.readouterr().out)] == [str(GOLDEN), str(tmp_path / "again")]
@@ -87,22 +87,15 @@ def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("systems", "message"),
     [
-        (["nowhere"], "nowhere: is no folder of a run; give runs alone, or files of outputs and --reference FILE"),
+        (["nowhere"], "nowhere: is not a run folder. Give run folders only"),
         ([str(GOLDEN), str(GOLDEN)], "is given twice"),
         ([str(GOLDEN.parent)], "no run folder"),
         (
             [str(GOLDEN), "--seed", "3"],
-            "are for outputs with --reference, and runs are shown with the scores that they",
+            "are for translations with --reference",
         ),
     ],
 )
 def test_what_cannot_be_compared_is_one_message(systems, message, capsys):
     assert main.run(["compare", *systems], debug=False) == 2
     assert message in capsys.readouterr().err
-
-
-def test_runs_are_called_by_their_last_name_where_that_tells_them_apart():
-    from dragoman.cli.run_table import _short
-
-    assert _short(["runs/a", "runs/b"]) == ["a", "b"]
-    assert _short(["one/a", "other/a"]) == ["one/a", "other/a"]
