@@ -54,7 +54,15 @@ def refused(answer: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 def test_two_files_are_enough_and_what_was_chosen_is_said(trained):
     said = (trained / "first.txt").read_text(encoding="utf-8")
-    for part in ("device: cpu", "automatic configuration", "data.valid_size", "preset", "nano", "estimated time", "tokens/s"):
+    for part in (
+        "device: cpu",
+        "automatic configuration",
+        "data.valid_size",
+        "preset",
+        "nano",
+        "estimated time",
+        "tokens/s",
+    ):
         assert part in said
     assert "training.batch_tokens" not in said  # given by --set, so not chosen
     assert "training.length" not in said

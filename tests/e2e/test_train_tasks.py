@@ -47,7 +47,13 @@ def test_a_text_is_enough_and_what_was_chosen_is_said(place, tmp_path, capsys):
     out = tmp_path / "writer"
     assert run("train", "--text", "running.txt", "--valid-text", "train.en", "--out", out, *options(*FEW, *TINY)) == 0
     said = capsys.readouterr().err
-    for part in ("automatic configuration", "gpt-nano", "tokens of 1 document to learn from", "tokens/s", "bits/character"):
+    for part in (
+        "automatic configuration",
+        "gpt-nano",
+        "tokens of 1 document to learn from",
+        "tokens/s",
+        "bits/character",
+    ):
         assert part in said
     assert f"dragoman generate {out} --prompt TEXT" in said
     assert "data.valid_size" not in said

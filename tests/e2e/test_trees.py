@@ -80,7 +80,7 @@ def test_trees_change_translations_and_scores(place, texts, tmp_path, capsys):
     assert run(*evaluated, "--perturb", "typos") == 2
     assert "--perturb has no effect with --source-trees" in capsys.readouterr().err
     assert run("bench", "run") == 2
-    assert "has structural positions, and what reads the tree of each text is not timed" in capsys.readouterr().err
+    assert "has tree positions, which the benchmark does not support" in capsys.readouterr().err
 
 
 def test_standard_input_has_trees(texts, monkeypatch, capsys):

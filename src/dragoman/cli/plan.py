@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +11,6 @@ import typer
 from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, JsonFlag, corpus_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from dragoman.profiling.plan import Plan
 
 

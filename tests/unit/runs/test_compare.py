@@ -23,7 +23,7 @@ def score(value: float, signature: str = "a", metric: str = "BLEU", on: str = "v
 def test_the_facts_of_a_run_are_those_in_its_folder():
     found = summarize_run(GOLDEN)
     scores = json.loads((GOLDEN / "scores.json").read_text(encoding="utf-8"))
-    assert (found.task, found.model, found.updates) == ("translation", "transformer", scores["updates"])
+    assert (found.task, found.model, found.updates) == ("translation", "encoder_decoder", scores["steps"])
     assert found.minutes == pytest.approx(scores["seconds"] / 60)
     assert [one.metric for one in found.scores] == [one["metric"] for one in scores["scores"]["valid"]]
     assert found.tokens_per_second is None  # its metrics were not kept
@@ -89,7 +89,7 @@ def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
     [
         (["nowhere"], "nowhere: is not a run folder. Give run folders only"),
         ([str(GOLDEN), str(GOLDEN)], "is given twice"),
-        ([str(GOLDEN.parent)], "no run folder"),
+        ([str(GOLDEN.parent)], "is not a run folder"),
         (
             [str(GOLDEN), "--seed", "3"],
             "are for translations with --reference",
