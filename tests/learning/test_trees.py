@@ -9,7 +9,7 @@ import torch
 
 from dragoman.data.batching.token_batches import batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.trees import SourceTrees, TreeStore
+from dragoman.data.datasets.source_features import FeatureStore, StoredFeatures
 from dragoman.data.preprocessing.tokenize import tokenize_texts
 from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
@@ -93,14 +93,14 @@ class Corpus:
         tree = random_tree(generator, len(words))
         return " ".join(words), " ".join(task(words, tree)), tree
 
-    def stores(self, name: str) -> tuple[TokenStore, SourceTrees]:
+    def stores(self, name: str) -> tuple[TokenStore, StoredFeatures]:
         examples = self.seen if name == "seen" else self.unseen
         numbered = enumerate(examples, start=1)
         pairs = (Example(source, target, line) for line, (source, target, _) in numbered)
         texts = TextStore.build(self.folder / name / "texts", pairs)
-        trees = TreeStore.build(self.folder / name / "trees", (tree for _, _, tree in examples))
+        trees = FeatureStore.build(self.folder / name / "trees", (tree for _, _, tree in examples))
         store = tokenize_texts(texts, self.tokenizer, self.folder / name, max_source_length=99, max_target_length=99)
-        return store, SourceTrees(trees, texts, self.tokenizer.source)
+        return store, StoredFeatures(trees, texts, self.tokenizer.source)
 
     def learnt(self, positions) -> EncoderDecoderTransformer:
         network = self._network(positions)
@@ -109,7 +109,10 @@ class Corpus:
             model=network,
             optimizer=build_optimizer(TRAINING.optimizer, network),
             stream=pair_stream(
-                store, budget=TRAINING.batch_tokens, seed=1, trees=trees if network.structural else None
+                store,
+                budget=TRAINING.batch_tokens,
+                seed=1,
+                source_features=trees if network.needs_source_features else None,
             ),
             checkpoints=CheckpointStore(self.folder / "checkpoints", keep=1),
             progress=Progress(),
@@ -125,7 +128,9 @@ class Corpus:
         network.eval()
         store, trees = self.stores("unseen")
         right = 0
-        for batch in batches_in_order(store, budget=4096, trees=trees if network.structural else None):
+        for batch in batches_in_order(
+            store, budget=4096, source_features=trees if network.needs_source_features else None
+        ):
             with torch.inference_mode():
                 memory = network.encode(batch.source, batch.source_lengths, batch.source_features)
                 limits = torch.full((len(batch),), 20)

@@ -18,7 +18,6 @@ from dragoman.models.config import (
     TreeConfig,
 )
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
-from dragoman.models.source_trees import with_trees
 from dragoman.nn import attention
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.typing import SourceFeatures
@@ -208,8 +207,7 @@ def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     source, lengths, target, trees = inputs(pairs)
     expected, _ = rectangle([[*one, SYMBOLS.eos] for _, one in pairs])
     given_ = {"target": target, "expected": expected}
-    reader = with_trees(model, trees)
-    parallel = score_targets(reader, source, lengths, **given_)
+    parallel = score_targets(model, source, lengths, source_features=trees, **given_)
     by_steps = score_stepwise(model, model.encode(source, lengths, trees), **given_)
     torch.testing.assert_close(parallel, by_steps, atol=1e-4, rtol=1e-4)
 
@@ -219,14 +217,15 @@ def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
 def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
     source, lengths, _, trees = inputs(pairs)
-    reader, wanted = with_trees(model, trees), DecodingConfig(beam_size=beam, n_best=beam)
+    wanted = DecodingConfig(beam_size=beam, n_best=beam)
     with torch.inference_mode():
-        memory = reader.encode(source, lengths)
+        memory = model.encode(source, lengths, trees)
     limits = torch.full_like(lengths, 7)
-    found = beam_search(reader, memory, limits=limits, config=wanted)
+    found = beam_search(model, memory, limits=limits, config=wanted)
     for rank in range(beam):
         ranked = [row[min(rank, len(row) - 1)] for row in found]
-        again = score_outputs(reader, source, lengths, outputs=[one.tokens for one in ranked], penalty=wanted.penalty)
+        outputs = [one.tokens for one in ranked]
+        again = score_outputs(model, source, lengths, outputs=outputs, penalty=wanted.penalty, source_features=trees)
         for one, other in zip(ranked, again, strict=True):
             if one.finished:
                 torch.testing.assert_close(other.score, one.score, atol=1e-4, rtol=1e-4)
@@ -240,7 +239,7 @@ def test_search_in_a_batch_equals_alone(recipe: Recipe, pairs: Pairs, seed: int)
 
     def best(some: Pairs) -> list[tuple[int, ...]]:
         source, lengths, _, trees = inputs(some)
-        memory = with_trees(model, trees).encode(source, lengths)
+        memory = model.encode(source, lengths, trees)
         limits = torch.full_like(lengths, 5)
         found = search(model, memory, limits=limits, config=DecodingConfig(beam_size=2))
         return [row[0].tokens for row in found]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import EnsembleOption, JsonFlag, SourceTrees, config_options, flag, given, refuse
+from dragoman.cli.options import EnsembleOption, JsonFlag, SourceFeatures, config_options, flag, given, refuse
 from dragoman.cli.tables import build_table
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig
@@ -67,7 +67,7 @@ def evaluate(
     reference: Reference,
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
-    source_trees: SourceTrees = None,
+    source_features: SourceFeatures = None,
     ensemble: EnsembleOption = None,
     decoding: dict[str, Any],
     perturb: Perturb = None,
@@ -87,7 +87,7 @@ def evaluate(
     from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
-    options = {"ensemble": ensemble, "source_trees": source_trees, "perturb": perturb, **decoding}
+    options = {"ensemble": ensemble, "source_features": source_features, "perturb": perturb, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
     references = [streams.read_all(one) for one in reference]
     sentences = outputs = streams.read_all(name)
@@ -97,10 +97,10 @@ def evaluate(
             sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
             changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
             streams.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
-        trees = None if source_trees is None else list(read_heads(sentences, source_trees, name=name))
+        features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, ensemble=ensemble)
         config = translator.decoding_config(where="evaluate", **decoding)
-        outputs = [best.text for best, *_ in translator.translate_n_best(sentences, config, trees=trees)]
+        outputs = [best.text for best, *_ in translator.translate_n_best(sentences, config, source_features=features)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json_:
@@ -134,8 +134,8 @@ def _input_name(run: Path | None, source: str | None, hypothesis: str | None, op
         return hypothesis
     if run is None or source is None:
         raise ConfigError("evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE.")
-    if "source_trees" in options:
-        refuse({"--perturb": options.get("perturb")}, "with --source-trees, whose words it would change")
+    if "source_features" in options:
+        refuse({"--perturb": options.get("perturb")}, "with --source-features, whose words it would change")
     return source
 
 

@@ -11,7 +11,7 @@ import typer
 
 from dragoman.atomic import names_apart, refused, require_writable, write_text
 from dragoman.cli import streams
-from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceTrees, config_options
+from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeatures, config_options
 from dragoman.data.readers.conllu import read_heads
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
@@ -46,7 +46,7 @@ def inspect(
     text: Texts,
     target: Targets = None,
     question: Questions = None,
-    source_trees: SourceTrees = None,
+    source_features: SourceFeatures = None,
     decoding: dict[str, int],
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 40,
     out: HtmlFile = None,
@@ -66,7 +66,7 @@ def inspect(
         texts=text,
         targets=target,
         questions=question,
-        trees=None if source_trees is None else list(read_heads(text, source_trees, name="--text")),
+        source_features=None if source_features is None else list(read_heads(text, source_features, name="--text")),
         beam=decoding.get("beam_size"),
         tokens=max_new_tokens,
     )

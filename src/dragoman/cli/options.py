@@ -51,7 +51,7 @@ EnsembleOption = Annotated[
         show_default=False,
     ),
 ]
-SourceTrees = Annotated[
+SourceFeatures = Annotated[
     Path | None,
     typer.Option(
         help="CoNLL-U file with the dependency trees of the source, for a run with tree positions.", show_default=False

@@ -84,8 +84,8 @@ def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignmen
     from dragoman.runs.finetune import apply_init_from
 
     tree = apply_init_from(resolve_corpus_paths(read_settings(recipe, assignments), data))
-    trees = [override(tree, [f"training.seed={seed}"]) for seed in dict.fromkeys(seeds or ())] or [tree]
-    experiments = [parse_experiment(one, where=str(recipe)) for one in trees]
+    configs = [override(tree, [f"training.seed={seed}"]) for seed in dict.fromkeys(seeds or ())] or [tree]
+    experiments = [parse_experiment(one, where=str(recipe)) for one in configs]
     return {experiment.training.seed: experiment for experiment in experiments}
 
 

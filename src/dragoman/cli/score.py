@@ -20,7 +20,7 @@ from dragoman.cli.options import (
     FormatOption,
     OutputFile,
     RunArgument,
-    SourceTrees,
+    SourceFeatures,
     TextFormat,
     config_options,
     flag,
@@ -67,7 +67,7 @@ def score(
     ensemble: EnsembleOption = None,
     source: SourceFile = None,
     target: TargetFile,
-    source_trees: SourceTrees = None,
+    source_features: SourceFeatures = None,
     perplexity: PerplexityFlag = False,
     documents: DocumentsOption = None,
     overlap: Overlap = None,
@@ -88,7 +88,7 @@ def score(
     warnings, totals = ReadWarnings(), _Totals()
     options: dict[str, Any] = {"device": device, "compute_type": compute_type, "batch_tokens": batch_tokens}
     if perplexity:
-        _refuse_for_perplexity(ranking, ensemble=ensemble, source_trees=source_trees)
+        _refuse_for_perplexity(ranking, ensemble=ensemble, source_features=source_features)
         if source is not None:
             refuse({"--documents": documents}, "with --source, whose lines belong to the lines of --target")
         generator = load_as(Generator, run, **options)
@@ -100,11 +100,13 @@ def score(
         if source is None:
             raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
         translator = load_as(Translator, run, ensemble=ensemble, **options)
-        pairs, trees = streams.with_trees(
-            _read_pairs(source, target, warnings), source_trees, text_of=lambda pair: pair[0], name=str(source)
+        pairs, features = streams.with_source_features(
+            _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
         )
         config = translator.decoding_config(where="score", **ranking)
-        lines = _score_lines(translator.score_stream(pairs, penalty=config.penalty, trees=trees), totals, format_)
+        lines = _score_lines(
+            translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
+        )
     streams.write_lines(lines, output, unit="lines")
     streams.report_repairs(warnings)
     if not perplexity:

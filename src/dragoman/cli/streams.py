@@ -43,17 +43,17 @@ def read_all(name: str) -> list[str]:
     return texts
 
 
-def with_trees(
-    items: Iterable[T], trees: Path | None, *, text_of: Callable[[T], str], name: str
+def with_source_features(
+    items: Iterable[T], path: Path | None, *, text_of: Callable[[T], str], name: str
 ) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
-    """Pair items with the dependency trees of their texts from a CoNLL-U file; the caller reads both alternately.
+    """Pair items with the dependency heads of their texts from a CoNLL-U file; the caller reads both alternately.
 
     Raises DataError if the file belongs to another text than `name`.
     """
-    if trees is None:
+    if path is None:
         return items, None
     items, again = tee(items)
-    return items, read_heads(map(text_of, again), trees, name="standard input" if name == STANDARD else name)
+    return items, read_heads(map(text_of, again), path, name="standard input" if name == STANDARD else name)
 
 
 def is_typed(name: str | None) -> bool:

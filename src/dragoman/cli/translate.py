@@ -19,7 +19,7 @@ from dragoman.cli.options import (
     InputFile,
     OutputFile,
     RunArgument,
-    SourceTrees,
+    SourceFeatures,
     config_options,
     refuse,
 )
@@ -61,7 +61,7 @@ def translate(
     *,
     ensemble: EnsembleOption = None,
     input_: InputFile = "-",
-    source_trees: SourceTrees = None,
+    source_features: SourceFeatures = None,
     split: SplitOption = None,
     language: Language = None,
     output: OutputFile = "-",
@@ -102,9 +102,13 @@ def translate(
     )
     config = translator.decoding_config(where="translate", **decoding, n_best=n_best)
     warnings = ReadWarnings()
-    texts, trees = streams.with_trees(streams.read_input(input_, warnings), source_trees, text_of=str, name=input_)
+    texts, features = streams.with_source_features(
+        streams.read_input(input_, warnings), source_features, text_of=str, name=input_
+    )
     chunk = 1 if streams.is_typed(input_) else STREAM_CHUNK
-    found = translator.stream_n_best(texts, config, chunk=chunk, trees=trees, split=split, language=language)
+    found = translator.stream_n_best(
+        texts, config, chunk=chunk, source_features=features, split=split, language=language
+    )
     lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
     streams.write_lines(lines, output, unit="lines", total=streams.count_lines(input_))
     streams.report_repairs(warnings)

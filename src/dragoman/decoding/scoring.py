@@ -12,9 +12,9 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.errors import ConfigError
-from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S
+from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.typing import Float, Int, Lengths, SourceIds, TargetIds
+from dragoman.typing import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
 
 POSITIONS_PER_CHUNK = 1024
 """Positions whose logits over the vocabulary are in memory at a time."""
@@ -28,6 +28,7 @@ def score_targets(
     *,
     target: TargetIds,
     expected: TargetIds,
+    source_features: SourceFeatures | None = None,
     chunk: int = POSITIONS_PER_CHUNK,
 ) -> Float[Tensor, "batch target"]:
     """Return the log-probability of each token of `expected`, all positions in parallel; zero at padding.
@@ -35,7 +36,8 @@ def score_targets(
     `target` begins with the begin symbol, and `expected` holds the token after each of its positions. Logits are
     computed for `chunk` positions at a time.
     """
-    return _log_probs(model.unembed, model.hidden(source, source_lengths, target), expected, chunk=chunk)
+    hidden = model.hidden(source, source_lengths, target, **source_arguments(model, source_features))
+    return _log_probs(model.unembed, hidden, expected, chunk=chunk)
 
 
 @torch.inference_mode()
@@ -70,11 +72,14 @@ def score_outputs(
     *,
     outputs: Sequence[Sequence[int]],
     penalty: LengthPenalty,
+    source_features: SourceFeatures | None = None,
 ) -> list[Hypothesis]:
     """Score one output per source, given without begin and end symbol, as a finished hypothesis."""
     target = _pad([[BOS, *output] for output in outputs], source.device)
     expected = _pad([[*output, EOS] for output in outputs], source.device)
-    log_probs = score_targets(model, source, source_lengths, target=target, expected=expected)
+    log_probs = score_targets(
+        model, source, source_lengths, target=target, expected=expected, source_features=source_features
+    )
     totals = log_probs.sum(dim=1).cpu().numpy()
     scores = normalize_by_length(totals, np.array([len(output) + 1 for output in outputs]), penalty)
     columns = zip(outputs, totals.tolist(), scores.tolist(), log_probs.tolist(), strict=True)

@@ -162,8 +162,8 @@ class Scheduler:
         return results
 
     def _encode(self, requests: Sequence[Request]) -> Any:
-        trees = [request.heads for request in requests if request.heads is not None]
-        return self._backend.encode([request.ids for request in requests], trees)
+        features = [request.heads for request in requests if request.heads is not None]
+        return self._backend.encode([request.ids for request in requests], features)
 
     def _complete(
         self, request: Request, hypotheses: list[Hypothesis], error: Exception | None = None

@@ -115,11 +115,11 @@ def split_long_text(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def split_into_sentences(
-    layouts: Sequence[Layout], texts: Sequence[str], trees: Sequence[Heads | None], first_line: int
+    layouts: Sequence[Layout], texts: Sequence[str], source_features: Sequence[Heads | None], first_line: int
 ) -> list[list[Sentence]]:
-    """Return the sentences of each line, with their dependency trees where there are any."""
+    """Return the sentences of each line, with the dependency heads of their words where given."""
     lines = []
-    for line, (layout, text, heads) in enumerate(zip(layouts, texts, trees, strict=True), start=first_line):
+    for line, (layout, text, heads) in enumerate(zip(layouts, texts, source_features, strict=True), start=first_line):
         parts = split_tree(heads, text, layout.sentences)
         lines.append([Sentence(*one, line) for one in zip(layout.sentences, parts, strict=True)])
     return lines
@@ -129,9 +129,9 @@ def split_tree(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequence
     """Split the dependency tree of a text into those of its parts; without a tree PyTorch is not imported."""
     if heads is None:
         return [None] * len(parts)
-    from dragoman.data.datasets import trees
+    from dragoman.data.datasets import source_features
 
-    return trees.split_tree(heads, text, parts)
+    return source_features.split_tree(heads, text, parts)
 
 
 def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> Layout:

@@ -32,7 +32,7 @@ from dragoman.inference.segmentation import (
     split_tree,
     whole_text,
 )
-from dragoman.inference.source_trees import Trees, check_all_used, check_trees, chunks_with_trees
+from dragoman.inference.source_features import TextFeatures, check_all_used, check_source_features, read_chunks
 from dragoman.inference.translation import Translation, TranslationResult
 
 DEFAULT_CONFIG = DecodingConfig()
@@ -110,7 +110,7 @@ class Translator:
         min_length: int | None = ...,
         max_length: int | None = ...,
         max_length_ratio: float | None = ...,
-        trees: Trees | None = ...,
+        source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
     ) -> TranslationResult: ...
@@ -129,7 +129,7 @@ class Translator:
         min_length: int | None = ...,
         max_length: int | None = ...,
         max_length_ratio: float | None = ...,
-        trees: Trees | None = ...,
+        source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
     ) -> list[TranslationResult]: ...
@@ -139,7 +139,7 @@ class Translator:
         texts: str | Sequence[str],
         config: DecodingConfig | None = None,
         *,
-        trees: Trees | None = None,
+        source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
         **options: Any,
@@ -148,16 +148,18 @@ class Translator:
 
         With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
         sentences is kept, blank lines and indentation included; `language` is the code of its language, "en" by
-        default. A model with structural positions needs the dependency tree of each text: for each of its words,
+        default. A model with tree positions needs `source_features`, the dependency heads of each text: for each of its words,
         separated by white space, the number of its head, counted from 1, and 0 for a root. Raises ConfigError on
-        invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid trees, and
+        invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid source_features, and
         MissingExtraError where the splitter is not installed.
         """
         config = self.decoding_config(base=config, **options)
         if isinstance(texts, str):
-            found = self.translate_n_best([texts], config, trees=trees, split=split, language=language)
+            found = self.translate_n_best(
+                [texts], config, source_features=source_features, split=split, language=language
+            )
             return TranslationResult(tuple(found[0]))
-        found = self.translate_n_best(texts, config, trees=trees, split=split, language=language)
+        found = self.translate_n_best(texts, config, source_features=source_features, split=split, language=language)
         return [TranslationResult(tuple(one)) for one in found]
 
     async def translate_async(
@@ -179,14 +181,16 @@ class Translator:
         config: DecodingConfig | None = None,
         *,
         chunk: int = STREAM_CHUNK,
-        trees: Iterable[Sequence[int]] | None = None,
+        source_features: Iterable[Sequence[int]] | None = None,
         split: Split | None = None,
         language: str | None = None,
         **options: Any,
     ) -> Iterator[TranslationResult]:
         """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`."""
         config = self.decoding_config(base=config, **options)
-        for found in self.stream_n_best(lines, config, chunk=chunk, trees=trees, split=split, language=language):
+        for found in self.stream_n_best(
+            lines, config, chunk=chunk, source_features=source_features, split=split, language=language
+        ):
             yield TranslationResult(tuple(found))
 
     def decoding_config(self, *, where: str = "", base: DecodingConfig | None = None, **options: Any) -> DecodingConfig:
@@ -209,7 +213,7 @@ class Translator:
         config: DecodingConfig | None = None,
         *,
         first_line: int = 1,
-        trees: Trees | None = None,
+        source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
     ) -> list[list[Translation]]:
@@ -221,7 +225,7 @@ class Translator:
         """
         config = config or self.config
         splitter = build_splitter(split, language)
-        heads = self._check_trees(texts, trees, first_line)
+        heads = self._check_features(texts, source_features, first_line)
         lines = list(self._segment_lines(texts, heads, first_line, splitter=splitter))
         found = iter(self._decode([segment for line in lines for segment in line.segments()], config))
         results = [line.join(found, config) for line in lines]
@@ -235,7 +239,7 @@ class Translator:
         config: DecodingConfig | None = None,
         *,
         chunk: int = STREAM_CHUNK,
-        trees: Iterable[Sequence[int]] | None = None,
+        source_features: Iterable[Sequence[int]] | None = None,
         split: Split | None = None,
         language: str | None = None,
     ) -> Iterator[list[Translation]]:
@@ -245,19 +249,19 @@ class Translator:
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
         config = config or self.config
-        trees_left = None if trees is None else iter(trees)
+        features_left = None if source_features is None else iter(source_features)
         splitter = build_splitter(split, language)
         if self._engine is not None or not self.backend.continuous_batching:
-            for first_line, texts, some in chunks_with_trees(lines, trees_left, size=chunk):
+            for first_line, texts, some in read_chunks(lines, features_left, size=chunk):
                 yield from self.translate_n_best(
-                    texts, config, first_line=first_line, trees=some, split=split, language=language
+                    texts, config, first_line=first_line, source_features=some, split=split, language=language
                 )
             return
         pending: deque[SegmentedText] = deque()
 
         def jobs() -> Iterator[list[Request]]:
-            for first_line, texts, some in chunks_with_trees(lines, trees_left, size=min(chunk, ENCODE_CHUNK)):
-                heads = self._check_trees(texts, some, first_line)
+            for first_line, texts, some in read_chunks(lines, features_left, size=min(chunk, ENCODE_CHUNK)):
+                heads = self._check_features(texts, some, first_line)
                 for line in self._segment_lines(texts, heads, first_line, splitter=splitter):
                     pending.append(line)
                     yield self._requests(line.segments(), config)
@@ -299,18 +303,18 @@ class Translator:
         *,
         penalty: LengthPenalty | None = None,
         first_line: int = 1,
-        trees: Trees | None = None,
+        source_features: TextFeatures | None = None,
     ) -> list[Hypothesis]:
         """Score each target as a translation of its source, by forced decoding.
 
-        `trees` are those of the sources, as for `translate`. Raises DataError when there are not as many targets as
-        sources, a line is too long for the model, or trees are missing or invalid.
+        `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many targets as
+        sources, a line is too long for the model, or source features are missing or invalid.
         """
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
             )
-        heads = self._check_trees(sources, trees, first_line)
+        heads = self._check_features(sources, source_features, first_line)
         source_ids = self.tokenizer.source.encode_batch(list(sources))
         target_ids = self.tokenizer.target.encode_batch(list(_check_list(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
@@ -323,7 +327,7 @@ class Translator:
                     [source_ids[row] for row in rows],
                     [target_ids[row] for row in rows],
                     penalty=penalty or self.config.penalty,
-                    trees=_present([heads[row] for row in rows]),
+                    source_features=_present([heads[row] for row in rows]),
                 )
                 results |= dict(zip(rows, scored, strict=True))
         return [results[row] for row in range(len(lengths))]
@@ -334,17 +338,19 @@ class Translator:
         *,
         penalty: LengthPenalty | None = None,
         chunk: int = STREAM_CHUNK,
-        trees: Iterable[Sequence[int]] | None = None,
+        source_features: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
         iterator, first_line = iter(pairs), 1
-        trees_left = None if trees is None else iter(trees)
+        features_left = None if source_features is None else iter(source_features)
         while some := list(islice(iterator, chunk)):
             sources, targets = zip(*some, strict=True)
-            some_trees = None if trees_left is None else list(islice(trees_left, len(some)))
-            yield from self.score(sources, targets, penalty=penalty, first_line=first_line, trees=some_trees)
+            some_features = None if features_left is None else list(islice(features_left, len(some)))
+            yield from self.score(
+                sources, targets, penalty=penalty, first_line=first_line, source_features=some_features
+            )
             first_line += len(some)
-        check_all_used(trees_left, texts=first_line - 1)
+        check_all_used(features_left, texts=first_line - 1)
 
     def _build_engine(self) -> Engine:
         return Engine(self.backend, max_tokens=self.batch_tokens, lock=self._lock)
@@ -363,20 +369,24 @@ class Translator:
     def _scheduler(self) -> Scheduler:
         return Scheduler(self.backend, max_tokens=self.batch_tokens)
 
-    def _check_trees(self, texts: Sequence[str], trees: Trees | None, first_line: int) -> list[Heads | None]:
-        return check_trees(_check_list(texts), trees, first_line, structural=self.backend.structural)
+    def _check_features(
+        self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
+    ) -> list[Heads | None]:
+        return check_source_features(
+            _check_list(texts), source_features, first_line, needs_source_features=self.backend.needs_source_features
+        )
 
     def _segment_lines(
         self,
         texts: Sequence[str],
-        trees: Sequence[Heads | None],
+        source_features: Sequence[Heads | None],
         first_line: int,
         *,
         splitter: Callable[[str], Layout],
     ) -> Iterator[SegmentedText]:
         """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
         layouts = list(map(splitter, _check_list(texts)))
-        lines = split_into_sentences(layouts, texts, trees, first_line)
+        lines = split_into_sentences(layouts, texts, source_features, first_line)
         segments = self._segments(
             [sentence for line in lines for sentence in line], is_split=splitter is not whole_text
         )
@@ -397,8 +407,8 @@ class Translator:
         encode = self.tokenizer.source.encode_batch
         self._check_length(MAX_LINE_LENGTH, length, sentence.line)
         parts = split_long_text(sentence.text, lambda text: len(encode([text])[0]) <= self.max_segment_length)
-        trees = split_tree(sentence.heads, sentence.text, parts)
-        segments = [Segment(*one) for one in zip(encode(parts), trees, strict=True) if one[0]]
+        heads = split_tree(sentence.heads, sentence.text, parts)
+        segments = [Segment(*one) for one in zip(encode(parts), heads, strict=True) if one[0]]
         beginning = f"a sentence of {length} tokens is" if is_split else f"{length} tokens are"
         name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
         warn(
@@ -468,9 +478,9 @@ def _backend_of(model: Any, tokenizer: Tokenizer, device: Any) -> Seq2SeqBackend
     return TorchBackend(model, tokenizer.source, target_vocabulary=len(tokenizer.target), device=device)
 
 
-def _present(trees: Sequence[Heads | None]) -> list[Heads]:
-    """Return the trees where there are any: every text has one, or none has."""
-    return [heads for heads in trees if heads is not None]
+def _present(source_features: Sequence[Heads | None]) -> list[Heads]:
+    """Return the features where there are any: every text has some, or none has."""
+    return [heads for heads in source_features if heads is not None]
 
 
 def _check_list(texts: Sequence[str]) -> Sequence[str]:

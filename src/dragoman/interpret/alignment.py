@@ -13,12 +13,12 @@ from torch import Tensor
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, alignment_agreement
-from dragoman.interpret.forward_pass import Pass, Reading, module_of, padded, without_dropout
+from dragoman.interpret.forward_pass import BuildFeatures, Pass, module_of, padded, without_dropout
 from dragoman.interpret.head_statistics import mean_of_heads
 from dragoman.interpret.word_merging import Words, merged
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.typing import Float, Lengths, SourceIds
+from dragoman.typing import Float, Lengths, SourceFeatures, SourceIds
 
 WordWeights = Float[Tensor, "target_words source_words"]
 Extract = Callable[[WordWeights], Links]
@@ -148,7 +148,7 @@ def leave_one_out(
     source_words: Words,
     target_words: Words,
     symbols: SpecialSymbols,
-    reading: Reading | None = None,
+    source_features: BuildFeatures | None = None,
     rows: int = 64,
 ) -> WordWeights:
     r"""What each source word is worth to each target word, in nats: $\log p(y_i \mid y_{<i}, x) - \log p(y_i \mid
@@ -163,9 +163,10 @@ def leave_one_out(
     ]
     parts = []
     for some in (sources[first : first + rows] for first in range(0, len(sources), rows)):
-        network = model if reading is None else reading([source] * len(some))  # all versions have its tree
+        # All versions have the features of the source.
+        features = None if source_features is None else source_features([source] * len(some))
         with without_dropout(module_of(model)):
-            parts.append(_token_log_probs(network, _side_by_side(model, some, symbols), target, symbols))
+            parts.append(_token_log_probs(model, _side_by_side(model, some, symbols), target, symbols, features))
     log_probs = torch.cat(parts)
     worth = (log_probs[:1] - log_probs[1:]).clamp(min=0.0)
     of_words = [worth[:, list(places)].sum(dim=1) for places in target_words.tokens]
@@ -181,11 +182,15 @@ def _side_by_side(
 
 
 def _token_log_probs(
-    network: EncoderDecoder[Any, Any], read: tuple[SourceIds, Lengths], target: Sequence[int], symbols: SpecialSymbols
+    model: EncoderDecoder[Any, Any],
+    read: tuple[SourceIds, Lengths],
+    target: Sequence[int],
+    symbols: SpecialSymbols,
+    source_features: SourceFeatures | None,
 ) -> Float[Tensor, "sources target_tokens"]:
     """Of the same target for several sources, without the end symbol."""
     source, lengths = read
     given = torch.tensor([[symbols.bos, *target]], device=source.device).expand(len(source), -1)
     expected = torch.tensor([[*target, symbols.eos]], device=source.device).expand(len(source), -1)
-    found = score_targets(network, source, lengths, target=given, expected=expected)
+    found = score_targets(model, source, lengths, target=given, expected=expected, source_features=source_features)
     return found[:, :-1].cpu().clone()

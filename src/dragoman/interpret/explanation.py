@@ -29,7 +29,7 @@ from dragoman.interpret.attribution import (
     left_unexplained,
 )
 from dragoman.interpret.beam_tree import SearchSeen
-from dragoman.interpret.forward_pass import Ids, Pass, Reading, watched, without_dropout
+from dragoman.interpret.forward_pass import BuildFeatures, Ids, Pass, watched, without_dropout
 from dragoman.interpret.head_statistics import HeadStatistics, head_statistics, is_punctuation, rollout
 from dragoman.interpret.model_calls import Asked, of_pair
 from dragoman.interpret.recorder import Kind
@@ -128,20 +128,20 @@ def study(
     source_text: str | None = None,
     symbols: SpecialSymbols | None = None,
     look: Look | None = None,
-    reading: Reading | None = None,
+    source_features: BuildFeatures | None = None,
     log_probs: Float[Tensor, "steps vocabulary"] | None = None,
 ) -> Study:
     """Look at a pair of ids, which stand without begin and end.
 
     `look` says which attention to the source is read as the alignment; without it, the one that agrees
-    best with what leaving words out says of this pair. `reading` is for a network that needs the tree of the source.
+    best with what leaving words out says of this pair.
     `log_probs` are those of what else computes the network, to be told in place of its own. Raises DataError on an
     empty source.
     """
     if not source:
         raise DataError("an empty text gives nothing to look at; give a text with a word in it")
     symbols = symbols or SpecialSymbols()
-    (passed,) = watched(model, [source], [target], symbols=symbols, reading=reading)
+    (passed,) = watched(model, [source], [target], symbols=symbols, source_features=source_features)
     if log_probs is not None:
         passed = replace(passed, log_probs=log_probs)
     names = tuple(tokenizer.target.ids_to_tokens(passed.target))
@@ -165,9 +165,9 @@ def study(
         source_words=begun.source_words,
         target_words=begun.target_words,
         symbols=symbols,
-        reading=reading,
+        source_features=source_features,
     )
-    asked = of_pair(model, source, target, symbols=symbols, reading=reading)
+    asked = of_pair(model, source, target, symbols=symbols, source_features=source_features)
     aligned = replace(begun, alignments=tuple(_alignments(begun, look, left_out)))
     return completed(aligned, asked, columns=(*begun.source, *begun.read), rows=names)
 

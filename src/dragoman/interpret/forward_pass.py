@@ -11,13 +11,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.interpret.head_statistics import Maps
 from dragoman.interpret.recorder import Kind, record
-from dragoman.models.protocols import EncoderDecoder
+from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.typing import Bool, Float, Lengths, SourceIds
+from dragoman.typing import Bool, Float, Lengths, SourceFeatures, SourceIds
 
 Ids = Sequence[int]
-Reading = Callable[[Sequence[Ids]], EncoderDecoder[Any, Any]]
-"""The network as it reads some sources, for one that must be told their trees; ids stand without the end symbol."""
+BuildFeatures = Callable[[Sequence[Ids]], SourceFeatures | None]
+"""Source features of a batch, given without end symbols."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,16 @@ def watched(
     targets: Sequence[Ids],
     *,
     symbols: SpecialSymbols,
-    reading: Reading | None = None,
+    source_features: BuildFeatures | None = None,
 ) -> list[Pass]:
-    """The passes of some pairs in one batch; ids stand without begin and end.
-
-    `reading` is for a network that needs the trees of its sources.
-    """
+    """The passes of some pairs in one batch; ids stand without begin and end."""
     module = module_of(model)
     device = next(module.parameters()).device
     source, source_lengths = padded([[*ids, symbols.eos] for ids in sources], symbols, device)
     target, _ = padded([[symbols.bos, *ids] for ids in targets], symbols, device)
     with without_dropout(module), record(module) as trace:
-        network = model if reading is None else reading(sources)
-        hidden = network.hidden(source, source_lengths, target)
+        features = None if source_features is None else source_features(sources)
+        hidden = model.hidden(source, source_lengths, target, **source_arguments(model, features))
     joined = [(kind, trace.weights(kind), trace.allowed(kind)) for kind in trace.kinds]
     mixtures = frozenset(one.kind for one in trace.seen if one.mixtures)
     passes = []

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dragoman.interpret.forward_pass import Ids, Reading, at_least_single, module_of
-from dragoman.models.protocols import EncoderDecoder
+from dragoman.interpret.forward_pass import BuildFeatures, Ids, at_least_single, module_of
+from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.typing import Float, Int
 
@@ -58,7 +58,7 @@ def of_pair(
     target: Ids,
     *,
     symbols: SpecialSymbols,
-    reading: Reading | None = None,
+    source_features: BuildFeatures | None = None,
 ) -> Asked:
     """The tokens of a translation, its end symbol the last; ids stand without begin and end.
 
@@ -72,8 +72,8 @@ def of_pair(
         first, second = (masked(ids, symbols) if unknown else ids for ids in (source, target))
         read, given = repeated([*first, symbols.eos], rows, device), repeated([symbols.bos, *second], rows, device)
         lengths = torch.full((rows,), read.shape[1], device=device)
-        network = model if reading is None else reading([source] * rows)
-        return network.hidden(read, lengths, given)
+        features = None if source_features is None else source_features([source] * rows)
+        return model.hidden(read, lengths, given, **source_arguments(model, features))
 
     wanted = torch.tensor([*target, symbols.eos], device=device)
     return Asked(module, (module.source_embedding, module.target_embedding), wanted, states, model.unembed)

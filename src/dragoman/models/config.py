@@ -170,7 +170,7 @@ class EncoderDecoderAttentionConfig(Config):
 class TransformerConfig(Config):
     """Options of every Transformer."""
 
-    supports_trees: ClassVar[bool] = False
+    supports_tree_positions: ClassVar[bool] = False
     """Whether the encoder may use dependency trees."""
 
     d_model: PositiveInt = Field(512, description="hidden size of the model")
@@ -212,7 +212,7 @@ class TransformerConfig(Config):
 
     @model_validator(mode="after")
     def _check_attention(self) -> Self:
-        if isinstance(self.positions, TreeConfig) and not self.supports_trees:
+        if isinstance(self.positions, TreeConfig) and not self.supports_tree_positions:
             raise ValueError(
                 "model.positions.kind = tree needs the encoder of an encoder-decoder Transformer, whose sources come "
                 "with dependency trees; choose other positions"
@@ -249,7 +249,7 @@ class TransformerConfig(Config):
 class EncoderDecoderConfig(TransformerConfig):
     """An encoder-decoder Transformer."""
 
-    supports_trees: ClassVar[bool] = True
+    supports_tree_positions: ClassVar[bool] = True
     kind: Literal["encoder_decoder"] = "encoder_decoder"
     encoder_layers: PositiveInt = Field(6, description="number of encoder blocks")
     decoder_layers: PositiveInt = Field(6, description="number of decoder blocks")

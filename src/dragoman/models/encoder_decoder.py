@@ -50,7 +50,7 @@ class SourceMemory:
 
 @final
 class EncoderDecoderTransformer(nn.Module):
-    """Implements `EncoderDecoder`, and `ReadsTrees` where its encoder has structural positions."""
+    """Encoder-decoder Transformer; implements `EncoderDecoder`."""
 
     def __init__(
         self,
@@ -82,14 +82,16 @@ class EncoderDecoderTransformer(nn.Module):
         return self.unembedding.weight.device
 
     @property
-    def structural(self) -> bool:
-        """Whether the encoder must be told the dependency tree of each source."""
+    def needs_source_features(self) -> bool:
+        """Whether the encoder has tree positions and requires the dependency heads of each source."""
         return self.source_embedding.depth is not None or self._has_relations
 
-    def encode(self, source: SourceIds, lengths: Lengths, structure: SourceFeatures | None = None) -> SourceMemory:
+    def encode(
+        self, source: SourceIds, lengths: Lengths, source_features: SourceFeatures | None = None
+    ) -> SourceMemory:
         places = torch.arange(source.shape[1], device=source.device)[None]
         mask = padding_mask(lengths, source.shape[1])
-        depths, relations = self._in_trees(structure)
+        depths, relations = self._tree_inputs(source_features)
         x = self.source_embedding(source, places, depths=depths)
         for block in self.encoder:
             x = block(x, mask, places, relations)
@@ -97,19 +99,27 @@ class EncoderDecoderTransformer(nn.Module):
         return SourceMemory(tuple(block.cross_attention.project_keys_values(x) for block in self.decoder), lengths)
 
     def hidden(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: SourceFeatures | None = None
+        self,
+        source: SourceIds,
+        source_lengths: Lengths,
+        target: TargetIds,
+        source_features: SourceFeatures | None = None,
     ) -> Float[Tensor, "batch target size"]:
-        memory = self.encode(source, source_lengths, structure)
+        memory = self.encode(source, source_lengths, source_features)
         places = torch.arange(target.shape[1], device=target.device)[None]
         # Padding stands after the target, where the causal mask already hides it from every real position.
         x, _ = self._decode(self.target_embedding(target, places), memory, None, mask=None, places=places)
         return x
 
     def forward(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: SourceFeatures | None = None
+        self,
+        source: SourceIds,
+        source_lengths: Lengths,
+        target: TargetIds,
+        source_features: SourceFeatures | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
         """Logits of what follows each position of `target`, which begins with the begin symbol."""
-        return self.unembed(self.hidden(source, source_lengths, target, structure))
+        return self.unembed(self.hidden(source, source_lengths, target, source_features))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
@@ -132,18 +142,20 @@ class EncoderDecoderTransformer(nn.Module):
     def _has_relations(self) -> bool:
         return self.encoder[0].attention.tree is not None
 
-    def _in_trees(
-        self, structure: SourceFeatures | None
+    def _tree_inputs(
+        self, features: SourceFeatures | None
     ) -> tuple[Int[Tensor, "batch source"] | None, RelationIds | None]:
-        """What embedding and attention are to know of the trees."""
-        if structure is None:
-            if self.structural:
-                raise DataError("this model has tree positions; give the dependency tree of each source too")
+        """Return token depths for the embedding and token relations for attention."""
+        if not self.needs_source_features:
+            if features is not None:
+                raise DataError(
+                    "source features have no effect on this model, which has no tree positions. Leave them out."
+                )
             return None, None
-        if not self.structural:
-            raise DataError("trees have no effect on this model, which has no tree positions; leave them out")
-        depths = None if self.source_embedding.depth is None else token_depths(structure)
-        return depths, token_relations(structure) if self._has_relations else None
+        if features is None:
+            raise DataError("this model has tree positions. Give the dependency heads of each source too.")
+        depths = None if self.source_embedding.depth is None else token_depths(features)
+        return depths, token_relations(features) if self._has_relations else None
 
     def _decode(
         self,

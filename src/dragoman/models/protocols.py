@@ -11,8 +11,8 @@ from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 
-from dragoman.errors import RunError
-from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits, TargetIds, Tensor
+from dragoman.errors import DataError, RunError
+from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds, Tensor
 
 
 @runtime_checkable
@@ -112,25 +112,6 @@ class EncoderDecoder(Decoder[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class SupportsTrees(EncoderDecoder[M, S], Protocol[M, S]):
-    """Sequence-to-sequence model whose encoder may use the dependency tree of each source.
-
-    Raises DataError where trees are missing or have no effect.
-    """
-
-    @property
-    def structural(self) -> bool:
-        """Whether trees are required."""
-        ...
-
-    def encode(self, source: SourceIds, lengths: Lengths, structure: Any = None) -> M: ...
-
-    def hidden(
-        self, source: SourceIds, source_lengths: Lengths, target: TargetIds, structure: Any = None
-    ) -> Float[Tensor, "batch target size"]: ...
-
-
-@runtime_checkable
 class PromptDecoder(Decoder[M, S], Protocol[M, S]):
     """Model that continues prompts, which take the role of the source.
 
@@ -206,3 +187,20 @@ def non_finite_logits_error() -> RunError:
         "the model's logits are not finite numbers: its weights are damaged, or overflow in this precision. "
         "Check the training of the model, or use an earlier checkpoint"
     )
+
+
+def needs_source_features(model: object) -> bool:
+    """Return whether the encoder of a model requires `SourceFeatures`."""
+    return bool(getattr(model, "needs_source_features", False))
+
+
+def source_arguments(model: object, features: SourceFeatures | None) -> dict[str, Any]:
+    """Return the keyword arguments that pass optional features to `encode` and `hidden` of a model.
+
+    Raises DataError where features have no effect; a model that lacks required features raises DataError itself.
+    """
+    if features is None:
+        return {}
+    if not needs_source_features(model):
+        raise DataError("source features have no effect on this model, which has no tree positions. Leave them out.")
+    return {"source_features": features}

@@ -210,7 +210,7 @@ def _check_model(loaded: object, folder: RunFiles) -> Model:
     if not isinstance(loaded, Translator | Generator):
         noun = build_task(folder.read_config()).description.noun
         raise RunError(f"{folder.path}: has a {noun}. Give the run of a translation or language model.")
-    if isinstance(loaded, Translator) and loaded.backend.structural:
+    if isinstance(loaded, Translator) and loaded.backend.needs_source_features:
         raise RunError(f"{folder.path}: has tree positions, which the benchmark does not support. Give another run.")
     return loaded
 

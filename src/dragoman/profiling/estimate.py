@@ -13,7 +13,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead
-from dragoman.models.protocols import Decoder, SupportsTrees
+from dragoman.models.protocols import Decoder, needs_source_features, source_arguments
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.tasks.base import RunFiles, TaskData
 from dragoman.tasks.config import Experiment
@@ -146,8 +146,8 @@ def _linear_weights(modules: Iterable[nn.Module]) -> int:
 def _cache_growth(model: Any) -> int:
     """Return the bytes by which one step extends the keys and values; recurrent states do not grow."""
     token, length = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long)
-    trees = [SourceFeatures(token, token)] if isinstance(model, SupportsTrees) and model.structural else []
-    memory = model.encode(token, length, *trees)
+    features = SourceFeatures(token, token) if needs_source_features(model) else None
+    memory = model.encode(token, length, **source_arguments(model, features))
     before = model.start(memory, beam_size=1)
     _, after = model.step(token, memory, before)
     sizes = [

@@ -327,10 +327,10 @@ def _measure(work: Callable[[], object]) -> float:
 def sample_validation(data: Any, folder: Path) -> tuple[Any, Mapping[str, float]]:
     """Replace the held-out sets by samples; return the data, and the ratio of full to sampled size by set.
 
-    Only texts that are translated take long; other data, data with trees and small sets stay unchanged. The samples are
+    Only texts that are translated take long; other data, data with source features and small sets stay unchanged. The samples are
     written to `folder`.
     """
-    if not isinstance(data, ParallelData) or data.decoder_only or data.trees:
+    if not isinstance(data, ParallelData) or data.decoder_only or data.source_features:
         return data, {}
     texts, ratios = data.texts, {}
     valid, ratios["valid"] = _sample_texts(texts.valid, folder / "valid")

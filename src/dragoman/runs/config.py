@@ -127,7 +127,7 @@ def _resolve_extra_corpus(tree: Any, folder: Path) -> Any:
 
 
 def _resolve_path(key: str, value: Any, folder: Path) -> Any:
-    if key not in ("source", "target", "source_trees", "path", "folder"):
+    if key not in ("source", "target", "source_features", "path", "folder"):
         return value
     if isinstance(value, list | tuple):
         return [_resolve_path(key, one, folder) for one in value]

@@ -107,7 +107,7 @@ def _write_export(
 
 def _strip_folders(tree: Tree) -> Tree:
     """The configuration with corpora and runs named as anyone may know them, for the model is made to be handed on."""
-    named = {"source", "target", "source_trees", "path", "folder", "init_from", "teacher", "beside"}
+    named = {"source", "target", "source_features", "path", "folder", "init_from", "teacher", "beside"}
 
     def plain(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):

@@ -22,14 +22,14 @@ from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.inference.source_trees import check_trees
+from dragoman.inference.source_features import check_source_features
 from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import BATCH_TOKENS, MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.beam_tree import SearchSeen, watch_search
 from dragoman.interpret.classification import study_answer, study_label, study_tags
 from dragoman.interpret.continuation import study_continuation
 from dragoman.interpret.explanation import Study, study
-from dragoman.interpret.forward_pass import Ids, Reading, module_of
+from dragoman.interpret.forward_pass import BuildFeatures, Ids, module_of
 from dragoman.interpret.quantized_activations import rounded_as
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import SpecialSymbols
@@ -52,8 +52,8 @@ class InspectionRequest:
     """A translation, continuation, label or answer to look at for each text, in place of the run's own."""
     questions: Sequence[str] | None = None
     """For a run that answers, one for each text."""
-    trees: Sequence[Heads] | None = None
-    """For a run with structural positions, one for each text."""
+    source_features: Sequence[Heads] | None = None
+    """Dependency heads of the words of each text, for a run with tree positions."""
     beam: int | None = None
     """Of the search, where it is not to be the run's own."""
     tokens: int = MAX_CONTINUATION_TOKENS
@@ -61,7 +61,11 @@ class InspectionRequest:
 
     def check_lengths(self) -> None:
         """Raises DataError where there are not as many of one thing as of the texts."""
-        for name, given in (("targets", self.targets), ("questions", self.questions), ("trees", self.trees)):
+        for name, given in (
+            ("targets", self.targets),
+            ("questions", self.questions),
+            ("source features", self.source_features),
+        ):
             if given is not None and len(given) != len(self.texts):
                 raise DataError(f"{len(self.texts)} texts but {len(given)} {name}; give one for each")
 
@@ -71,7 +75,7 @@ class InspectionRequest:
 
     def tree(self, number: int) -> Heads | None:
         """Likewise."""
-        return None if self.trees is None else self.trees[number]
+        return None if self.source_features is None else self.source_features[number]
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,8 @@ def cross_score(systems: Sequence[InspectedRun], wanted: InspectionRequest) -> l
 
 
 def _score_outputs(translator: Translator, text: str, outputs: list[str], tree: Heads | None) -> list[float]:
-    trees = [tree] * len(outputs) if tree is not None else None
-    return [one.log_prob for one in translator.score([text] * len(outputs), outputs, trees=trees)]
+    source_features = [tree] * len(outputs) if tree is not None else None
+    return [one.log_prob for one in translator.score([text] * len(outputs), outputs, source_features=source_features)]
 
 
 @dataclass(frozen=True)
@@ -191,10 +195,10 @@ class _TranslationInspector:
     def study(self, wanted: InspectionRequest, number: int) -> Study:
         _refuse_option("question", wanted.questions)
         text, tokenizer = wanted.texts[number], self.translator.tokenizer
-        ids, trees = _encode(tokenizer.source, text), self._trees(wanted, number)
+        ids, source_features = _encode(tokenizer.source, text), self._features(wanted, number)
         seen, target = None, wanted.target(number)
         if target is None:
-            seen = self._search(ids, trees, self.translator.decoding_config(beam_size=wanted.beam))
+            seen = self._search(ids, source_features, self.translator.decoding_config(beam_size=wanted.beam))
             output: Ids = list(seen.best.tokens)
         else:
             output = tokenizer.target.encode(target)
@@ -205,35 +209,37 @@ class _TranslationInspector:
                 ids,
                 output,
                 source_text=text,
-                reading=self._reading(trees),
+                source_features=self._build_features(source_features),
                 log_probs=self._log_probs(ids, output),
             )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, trees: Sequence[Heads], settings: DecodingConfig) -> SearchSeen:
+    def _search(self, ids: Ids, source_features: Sequence[Heads], settings: DecodingConfig) -> SearchSeen:
         """What the run itself makes of a source, with the search that found it."""
         network: Any = self.translator.backend if self.core is None else self.core.network
         places, limit = network.max_length, settings.output_limit(len(ids))
         with network.inference_mode():
             return watch_search(
                 network,
-                network.encode([ids], trees),
+                network.encode([ids], source_features),
                 settings=settings,
                 limit=limit if places is None else min(limit, places - 1),
                 symbols=SpecialSymbols(),
             )
 
-    def _trees(self, wanted: InspectionRequest, number: int) -> list[Heads]:
+    def _features(self, wanted: InspectionRequest, number: int) -> list[Heads]:
         """The tree of the text, which is checked, where the network reads one."""
         tree = wanted.tree(number)
         given = None if tree is None else [tree]
-        structural = self.translator.backend.structural
-        found = check_trees([wanted.texts[number]], given, number + 1, structural=structural)
+        needs_source_features = self.translator.backend.needs_source_features
+        found = check_source_features(
+            [wanted.texts[number]], given, number + 1, needs_source_features=needs_source_features
+        )
         return [heads for heads in found if heads is not None]
 
-    def _reading(self, trees: Sequence[Heads]) -> Reading | None:
-        network: Any = self.translator.backend
-        return (lambda sources: network.with_trees(sources, [*trees] * len(sources))) if trees else None
+    def _build_features(self, heads: Sequence[Heads]) -> BuildFeatures | None:
+        backend: Any = self.translator.backend
+        return (lambda sources: backend.build_features(sources, [*heads] * len(sources))) if heads else None
 
     def _rounded(self) -> AbstractContextManager[None]:
         if self.core is None:
@@ -251,7 +257,7 @@ class _ContinuationInspector:
 
     def study(self, wanted: InspectionRequest, number: int) -> Study:
         _refuse_option("question", wanted.questions)
-        _refuse_option("source-trees", wanted.trees)
+        _refuse_option("source-features", wanted.source_features)
         generator, seen, target = self.generator, None, wanted.target(number)
         # A prompt makes room for what might be written; beside what was, it has to fit whole.
         room = max(1, generator.context - wanted.tokens) if target is None else None
@@ -293,7 +299,7 @@ class _LabelInspector:
 
     def study(self, wanted: InspectionRequest, number: int) -> Study:
         _refuse_option("question", wanted.questions)
-        _refuse_option("source-trees", wanted.trees)
+        _refuse_option("source-features", wanted.source_features)
         one, text = self.classifier, wanted.texts[number]
         ids = _encode_with_symbols(one.tokenizer, text, one.max_length)
         return study_label(
@@ -308,7 +314,7 @@ class _TagInspector:
 
     def study(self, wanted: InspectionRequest, number: int) -> Study:
         _refuse_option("question", wanted.questions)
-        _refuse_option("source-trees", wanted.trees)
+        _refuse_option("source-features", wanted.source_features)
         _refuse_option("target", wanted.targets)
         one, words = self.tagger, wanted.texts[number].split()
         if not words:
@@ -326,7 +332,7 @@ class _AnswerInspector:
     answerer: QuestionAnswerer
 
     def study(self, wanted: InspectionRequest, number: int) -> Study:
-        _refuse_option("source-trees", wanted.trees)
+        _refuse_option("source-features", wanted.source_features)
         if wanted.questions is None:
             raise DataError("this run answers questions about texts; give one for each text by --question")
         one, text, question = self.answerer, wanted.texts[number], wanted.questions[number]

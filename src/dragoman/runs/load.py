@@ -126,13 +126,13 @@ def _load_ensemble(
 def build_ensemble(paths: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
     """Build a translator that averages the token probabilities of all, with the decoding settings of the first.
 
-    Raises ConfigError if the tokenizers differ or a model needs dependency trees.
+    Raises ConfigError if the tokenizers differ or a model needs dependency source_features.
     """
     first = translators[0]
     for path, one in zip(paths, translators, strict=True):
         if one.tokenizer.fingerprint != first.tokenizer.fingerprint:
             raise ConfigError(f"{path}: has another tokenizer than {paths[0]}. Members of an ensemble share one.")
-        if one.backend.structural:
+        if one.backend.needs_source_features:
             raise ConfigError(f"{path}: has tree positions, which ensembles do not support. Leave it out.")
     return Translator(
         _ensemble_model([one.model for one in translators]),

@@ -77,8 +77,8 @@ def resolve_preparation(tree: Tree, *, complete: bool, tokenizer: Path | None = 
     data = experiment.data
     if data.prepared_folder is not None:
         raise ConfigError(f"data.train.folder = {data.prepared_folder}: is prepared already; name the texts themselves")
-    if any(getattr(corpus, "source_trees", None) is not None for corpus in data.train_corpora):
-        raise ConfigError("data.train.source_trees: trees cannot be prepared; train on the texts themselves")
+    if any(getattr(corpus, "source_features", None) is not None for corpus in data.train_corpora):
+        raise ConfigError("data.train.source_features cannot be prepared. Train on the texts themselves.")
     if ready is not None and without_dropout(experiment.tokenizer) != without_dropout(ready):
         raise ConfigError(f"tokenizer: is that of {tokenizer}; leave it out, or leave out --tokenizer")
     learns = isinstance(experiment.tokenizer, BpeConfig | UnigramConfig) and experiment.init_from is None

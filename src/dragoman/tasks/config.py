@@ -75,32 +75,32 @@ def check_init_from(start: Path | None, *, extend_vocabulary: int, lora: bool) -
         )
 
 
-def check_source_trees(data: DataConfig, tokenizer: TokenizerConfig, *, needs_trees: bool) -> None:
+def check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, needs_source_features: bool) -> None:
     """Raise ValueError if a model with tree positions lacks dependency trees, or another model is given any."""
-    if needs_trees and data.extra_corpora:
+    if needs_source_features and data.extra_corpora:
         raise ValueError(
             "data.extra_corpora has no dependency trees, which model.positions.kind = tree needs. Leave one of them "
             "out."
         )
     extra = [(f"extra_corpora.{number}.corpus", one.corpus) for number, one in enumerate(data.extra_corpora)]
     for name, corpus in [("train", data.train), *extra, ("valid", data.valid), ("test", data.test)]:
-        trees = corpus.source_trees if isinstance(corpus, ParallelFiles) else None
-        if needs_trees and corpus is not None and trees is None:
+        trees = corpus.source_features if isinstance(corpus, ParallelFiles) else None
+        if needs_source_features and corpus is not None and trees is None:
             raise ValueError(
-                f"data.{name}.source_trees is not given: model.positions.kind = tree needs the dependency tree "
+                f"data.{name}.source_features is not given: model.positions.kind = tree needs the dependency tree "
                 "of each source. Give a CoNLL-U file for a corpus of kind files, or choose other positions."
             )
-        if trees is not None and not needs_trees:
+        if trees is not None and not needs_source_features:
             raise ValueError(
-                f"data.{name}.source_trees = {trees} has no effect without model.positions.kind = tree. Leave "
+                f"data.{name}.source_features = {trees} has no effect without model.positions.kind = tree. Leave "
                 "one of them out."
             )
-    if needs_trees and data.noise is not None:
+    if needs_source_features and data.noise is not None:
         raise ValueError(
             "data.noise changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
             "them out."
         )
-    if needs_trees:
+    if needs_source_features:
         _check_tree_tokenizer(tokenizer)
 
 
@@ -170,12 +170,12 @@ class TranslationConfig(Config):
         longest = max(self.data.max_source_length, self.data.max_target_length) + 1
         remedy = "lower data.max_source_length and data.max_target_length"
         check_max_positions(self.model, longest, what="the longest example", remedy=remedy)
-        check_source_trees(self.data, self.tokenizer, needs_trees=self.needs_trees)
+        check_source_features(self.data, self.tokenizer, needs_source_features=self.needs_source_features)
         check_init_from(self.init_from, extend_vocabulary=self.extend_vocabulary, lora=self.training.lora is not None)
         return self
 
     @property
-    def needs_trees(self) -> bool:
+    def needs_source_features(self) -> bool:
         """Whether the model needs the dependency tree of each source."""
         return isinstance(self.model, EncoderDecoderConfig) and self.model.positions.kind == "tree"
 
@@ -239,7 +239,7 @@ class LanguageModelingConfig(Config):
         pairs = isinstance(self.data, PromptConfig)
         check_single_vocabulary(self.tokenizer, dropout=pairs)
         if isinstance(self.data, PromptConfig):
-            check_source_trees(self.data, self.tokenizer, needs_trees=False)
+            check_source_features(self.data, self.tokenizer, needs_source_features=False)
         remedy = "lower data.max_source_length and data.max_target_length" if pairs else "lower data.context_length"
         check_max_positions(self.model, self.data.context_length, what="a context", remedy=remedy)
         return self

@@ -116,19 +116,23 @@ def load_teachers(
 ) -> list[Any]:
     """Load the teachers of distillation in evaluation mode; an empty list without distillation.
 
-    Raises ConfigError if a teacher has another tokenizer, too few positions, or needs dependency trees.
+    Raises ConfigError if a teacher has another tokenizer, too few positions, or needs source features.
     """
     loss, data = experiment.training.loss, experiment.data
     if not isinstance(loss, DistillationConfig):
         return []
     longest = max(data.max_source_length, data.max_target_length) + 1
     return [
-        _load_teacher(open_run(run), tokenizer, longest, has_trees=experiment.needs_trees, device=device)
+        _load_teacher(
+            open_run(run), tokenizer, longest, has_source_features=experiment.needs_source_features, device=device
+        )
         for run in loss.all_teachers
     ]
 
 
-def _load_teacher(run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_trees: bool, device: torch.device) -> Any:
+def _load_teacher(
+    run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_source_features: bool, device: torch.device
+) -> Any:
     experiment = read_initial_experiment(run, task="translation")
     assert isinstance(experiment, TranslationConfig)
     own_tokenizer = run.read_tokenizer()
@@ -137,7 +141,7 @@ def _load_teacher(run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_tree
             f"training.loss: the teacher {run.path} has another tokenizer than this run. Leave the tokenizer out, and "
             "the tokenizer of the first teacher is used."
         )
-    if experiment.needs_trees and not has_trees:
+    if experiment.needs_source_features and not has_source_features:
         raise ConfigError(
             f"training.loss: the teacher {run.path} needs the dependency tree of each source. Set "
             "model.positions.kind=tree, or choose another teacher."

@@ -12,7 +12,7 @@ from dragoman.data.batching.mixing import CorpusWeights, locate_line, row_ends, 
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.trees import SourceTrees, TreeStore, prepare_trees
+from dragoman.data.datasets.source_features import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.preprocessing.prepare import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.corpus import ParallelCorpus, corpus_name
@@ -59,7 +59,7 @@ class ParallelData:
     folder: RunFiles
     decoder_only: bool
     """Whether one model reads source and target as one sequence."""
-    trees: Mapping[str, SourceTrees]
+    source_features: Mapping[str, StoredFeatures]
     """Dependency trees of the sources, by set."""
     corpus_weights: CorpusWeights | None = None
     """Sampling weights of several corpora."""
@@ -124,7 +124,7 @@ def prepare_parallel_data(
     report("reading and cleaning the corpus")
     texts = prepare_data(data, cache_dir(), seed=seed)
     check_unchanged(texts.fingerprints, folder)
-    stores = _prepare_trees(data, cache_dir(), report=report)
+    stores = _prepare_source_features(data, cache_dir(), report=report)
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
     tokenizer = load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
@@ -155,7 +155,7 @@ def prepare_parallel_data(
         task_notes=notes,
         folder=folder,
         decoder_only=decoder_only,
-        trees=_source_trees(stores, texts, tokenizer),
+        source_features=_stored_features(stores, texts, tokenizer),
         corpus_weights=_corpus_weights(data, texts, train) if len(texts.ends) > 1 else None,
     )
 
@@ -214,7 +214,9 @@ def _corpus_name(corpus: ParallelCorpus | PreparedFolder) -> str:
     return str(corpus.folder) if isinstance(corpus, PreparedFolder) else corpus_name(corpus)
 
 
-def _prepare_trees(data: DataConfig, cache: Path, *, report: Callable[[str], None]) -> dict[str, TreeStore]:
+def _prepare_source_features(
+    data: DataConfig, cache: Path, *, report: Callable[[str], None]
+) -> dict[str, FeatureStore]:
     """Return the dependency trees of each set by line; a set split from the training corpus has its lines."""
     if isinstance(data.train, PreparedFolder):
         return {}
@@ -225,17 +227,19 @@ def _prepare_trees(data: DataConfig, cache: Path, *, report: Callable[[str], Non
     }
     stores = {}
     for name, corpus in corpora.items():
-        if isinstance(corpus, ParallelFiles) and corpus.source_trees is not None:
+        if isinstance(corpus, ParallelFiles) and corpus.source_features is not None:
             report("reading the dependency trees")
             (source,) = resolve_files(corpus.source)
-            stores[name] = prepare_trees(source, corpus.source_trees, cache)
+            stores[name] = prepare_source_features(source, corpus.source_features, cache)
     return stores
 
 
-def _source_trees(stores: Mapping[str, TreeStore], texts: PreparedData, tokenizer: Tokenizer) -> dict[str, SourceTrees]:
+def _stored_features(
+    stores: Mapping[str, FeatureStore], texts: PreparedData, tokenizer: Tokenizer
+) -> dict[str, StoredFeatures]:
     sets = {"train": texts.train, "valid": texts.valid, "test": texts.test}
     return {
-        name: SourceTrees(stores[name], store, tokenizer.source)
+        name: StoredFeatures(stores[name], store, tokenizer.source)
         for name, store in sets.items()
         if name in stores and store is not None
     }

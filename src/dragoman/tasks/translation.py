@@ -13,7 +13,7 @@ from torch import nn
 from dragoman.data.batching.epochs import EpochStream
 from dragoman.data.batching.token_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.datasets.trees import SourceTrees
+from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
@@ -89,7 +89,7 @@ class TranslationTask:
             validator=_build_validator(experiment, data, device, beam_size=config.validation_beam_size),
             final_validator=_build_validator(experiment, data, device, beam_size=experiment.decoding.beam_size),
             scorers={
-                name: partial(score, texts, trees=data.trees.get(name))
+                name: partial(score, texts, source_features=data.source_features.get(name))
                 for name, texts in sets.items()
                 if texts is not None
             },
@@ -115,9 +115,13 @@ def build_stream(experiment: TranslationConfig, data: ParallelData) -> EpochStre
     """Return the stream of training batches."""
     seed = experiment.training.seed
     store = epoch_store(data, experiment.data, experiment.tokenizer, seed=seed)
-    trees = data.trees.get("train")
+    source_features = data.source_features.get("train")
     return pair_stream(
-        store, budget=experiment.training.token_budget, seed=seed, trees=trees, weights=data.corpus_weights
+        store,
+        budget=experiment.training.token_budget,
+        seed=seed,
+        source_features=source_features,
+        weights=data.corpus_weights,
     )
 
 
@@ -127,16 +131,16 @@ def score_translations(
     *,
     metrics: Sequence[Metric],
     settings: DecodingConfig,
-    trees: SourceTrees | None = None,
+    source_features: StoredFeatures | None = None,
 ) -> list[Score]:
     """Translate a corpus and score it against its targets; a source with several targets is translated once."""
     rows, targets = _group_references(texts)
     sources = [texts.pair(row)[0] for row in rows]
-    heads = None if trees is None else [trees.heads(row) for row in rows]
+    heads = None if source_features is None else [source_features.heads(row) for row in rows]
     with warnings.catch_warnings():
         # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
-        results = translator.translate_n_best(sources, settings, trees=heads)
+        results = translator.translate_n_best(sources, settings, source_features=heads)
     outputs = [translations[0].text for translations in results]
     normalize = translator.tokenizer.target.normalize
     references = [[normalize(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
@@ -165,15 +169,17 @@ def _build_validator(
     budget = experiment.training.token_budget
     settings = experiment.decoding.model_copy(update={"beam_size": beam_size, "n_best": 1})
     settings = DecodingConfig.model_validate(settings.model_dump())
-    trees = data.trees.get("valid")
+    source_features = data.source_features.get("valid")
 
     def validate(model: nn.Module) -> Mapping[str, float]:
-        batches = batches_in_order(data.valid, budget=budget, trees=trees)
+        batches = batches_in_order(data.valid, budget=budget, source_features=source_features)
         scores = {"loss": measure_likelihood(model, batches, cross_entropy_loss(0.0), device=device).loss}
         if metric is not None:
             translator = Translator(model, data.tokenizer, device=device, batch_tokens=budget)
             texts = data.texts.valid
-            [score] = score_translations(translator, texts, metrics=[metric], settings=settings, trees=trees)
+            [score] = score_translations(
+                translator, texts, metrics=[metric], settings=settings, source_features=source_features
+            )
             scores[metric.kind] = score.value
         return scores
 

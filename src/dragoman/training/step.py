@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching.token_batches import Batch
 from dragoman.errors import ConfigError
-from dragoman.models.protocols import SupportsTrees
-from dragoman.models.source_trees import with_trees
+from dragoman.models.protocols import needs_source_features, source_arguments
 from dragoman.nn.dropout import dropout_keys
 from dragoman.training.chunked_loss import Loss, OutputProjection
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, gather_tensors
@@ -88,10 +87,9 @@ class StepResult:
 
 def target_states(model: TrainableSeq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
     """Return the hidden states of all target positions, without padding, and their labels."""
-    # A teacher may not need the dependency trees that its student needs.
-    trees = batch.source_features if isinstance(model, SupportsTrees) and model.structural else None
-    reader = model if trees is None else with_trees(model, trees)
-    hidden = reader.hidden(batch.source, batch.source_lengths, batch.target)
+    # A teacher may not need the source features that its student needs.
+    features = batch.source_features if needs_source_features(model) else None
+    hidden = model.hidden(batch.source, batch.source_lengths, batch.target, **source_arguments(model, features))
     positions = torch.arange(batch.target.shape[1], device=hidden.device)
     is_token = positions < batch.target_lengths[:, None]
     return hidden[is_token], batch.labels[is_token]

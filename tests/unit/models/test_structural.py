@@ -7,10 +7,9 @@ from dragoman.config import parse
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TreeConfig
 from dragoman.models.factory import build_encoder_decoder
-from dragoman.models.protocols import EncoderDecoder, SupportsTrees
+from dragoman.models.protocols import EncoderDecoder, needs_source_features, source_arguments
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.models.source_trees import WithTrees, with_trees
 from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.random_models import random_transformer
@@ -92,8 +91,8 @@ def test_the_parts_stand_in_the_encoder_and_are_drawn_as_the_others(form):
     assert [tree is not None for tree in trees] == [form is not ABSOLUTE] * 2 + [False]
     assert (model.source_embedding.depth is not None) == (form is not RELATIVE)
     assert model.target_embedding.depth is None
-    assert isinstance(model, SupportsTrees)
-    assert model.structural
+    assert isinstance(model, EncoderDecoder)
+    assert needs_source_features(model)
     assert model.max_length is None
     if form is not RELATIVE:
         bound = (6 / (12 + 24)) ** 0.5
@@ -114,30 +113,29 @@ def test_each_form_learns_and_looks_at_the_trees(form):
     assert changed.tolist() == [True, False]
 
 
-def test_trees_are_asked_for_and_refused_where_they_have_no_effect():
+def test_missing_or_useless_source_features_are_refused():
     model, plain = (
         build_encoder_decoder(config, **VOCABULARIES) for config in (structural(), EncoderDecoderConfig(**SMALL))
     )
-    with pytest.raises(DataError, match="has tree positions; give the dependency tree of each source too"):
+    recurrent = build_recurrent_model(RecurrentConfig(d_model=8), **VOCABULARIES)
+    with pytest.raises(DataError, match="Give the dependency heads of each source too"):
         model.encode(SOURCE, LENGTHS)
-    with pytest.raises(DataError, match="trees have no effect on this model"):
+    with pytest.raises(DataError, match="source features have no effect"):
         plain.encode(SOURCE, LENGTHS, TREES)
-    assert not plain.structural
-    with pytest.raises(DataError, match="trees have no effect on this model"):
-        with_trees(plain, TREES).encode(SOURCE, LENGTHS)
-    with pytest.raises(DataError, match="trees have no effect on this model"):
-        with_trees(build_recurrent_model(RecurrentConfig(d_model=8), **VOCABULARIES), TREES)
+    for other in (plain, recurrent):
+        assert not needs_source_features(other)
+        assert source_arguments(other, None) == {}
+        with pytest.raises(DataError, match="source features have no effect"):
+            source_arguments(other, TREES)
+    assert source_arguments(model, TREES) == {"source_features": TREES}
 
 
 @torch.no_grad()
-def test_with_its_trees_a_network_is_like_any_other():
+def test_source_features_reach_every_pass():
     model = random_transformer(structural(), **VOCABULARIES)
-    reader = with_trees(model, TREES)
-    assert isinstance(reader, WithTrees)
-    assert isinstance(reader, EncoderDecoder)
     target = torch.tensor([[2, 5], [2, 6]])
-    hidden = reader.hidden(SOURCE, LENGTHS, target)
-    assert torch.equal(reader.unembed(hidden), model(SOURCE, LENGTHS, target, TREES))
-    memory = reader.encode(SOURCE, LENGTHS)
-    logits, _ = reader.step(target[:, :1], memory, reader.start(memory, beam_size=1))
-    torch.testing.assert_close(logits[:, 0], reader.unembed(hidden)[:, 0])
+    hidden = model.hidden(SOURCE, LENGTHS, target, TREES)
+    assert torch.equal(model.unembed(hidden), model(SOURCE, LENGTHS, target, TREES))
+    memory = model.encode(SOURCE, LENGTHS, TREES)
+    logits, _ = model.step(target[:, :1], memory, model.start(memory, beam_size=1))
+    torch.testing.assert_close(logits[:, 0], model.unembed(hidden)[:, 0])

@@ -50,6 +50,6 @@ def test_others_than_finished_translators_are_refused(run, tmp_path):
 
 def test_structural_positions_are_refused(run, tmp_path, monkeypatch):
     in_pytorch = finished_run(tmp_path / "other", {"model": {"positions": {"kind": "shaw"}}})
-    monkeypatch.setattr(TorchBackend, "structural", True)
-    with pytest.raises(ConfigError, match="other: has structural positions"):
+    monkeypatch.setattr(TorchBackend, "needs_source_features", True)
+    with pytest.raises(ConfigError, match="other: has tree positions"):
         dragoman.load(in_pytorch.path, ensemble=[run.path], device="cpu")

@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def corpus(folder: Path) -> dict[str, str]:
-    names = {"source": "train.en", "target": "train.de", "source_trees": "train.conllu"}
+    names = {"source": "train.en", "target": "train.de", "source_features": "train.conllu"}
     return {"kind": "files"} | {key: str(folder / name) for key, name in names.items()}
 
 
@@ -80,13 +80,13 @@ def complaint(tree) -> str:
 
 def test_every_set_needs_its_trees(place):
     for name in ("train", "valid", "test"):
-        bare = {key: value for key, value in corpus(place).items() if key != "source_trees"}
+        bare = {key: value for key, value in corpus(place).items() if key != "source_features"}
         data = {"train": corpus(place), "test": corpus(place), name: bare}
         message = complaint(SETTINGS | {"data": data})
-        assert f"data.{name}.source_trees is not given" in message
+        assert f"data.{name}.source_features is not given" in message
         assert "give a CoNLL-U file beside a corpus of kind files, or choose other positions" in message
     table = {"kind": "tsv", "path": "a.tsv"}
-    assert "data.train.source_trees is not given" in complaint(SETTINGS | {"data": {"train": table}})
+    assert "data.train.source_features is not given" in complaint(SETTINGS | {"data": {"train": table}})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_every_set_needs_its_trees(place):
 def test_trees_without_structural_positions_are_refused(place, other):
     common = {"tokenizer": {"kind": "bpe"}}
     message = complaint(merge({**common, "data": {"train": corpus(place)}}, other))
-    assert "data.train.source_trees = " in message
+    assert "data.train.source_features = " in message
     assert "has no effect without model.positions.kind = tree; leave one of them out" in message
 
 
@@ -121,9 +121,9 @@ def test_tokens_must_tell_where_words_begin(place, tokenizer, reason):
 
 def test_the_file_of_trees_is_taken_from_the_folder_of_the_corpora():
     placed = resolve_corpus_paths(
-        {"data": {"train": {"kind": "files", "source": "a", "source_trees": "t"}}}, Path("/data")
+        {"data": {"train": {"kind": "files", "source": "a", "source_features": "t"}}}, Path("/data")
     )
-    assert placed["data"]["train"]["source_trees"] == "/data/t"
+    assert placed["data"]["train"]["source_features"] == "/data/t"
 
 
 def test_a_teacher_may_do_without_trees_and_may_not_need_them(place, tmp_path):
@@ -151,9 +151,9 @@ def test_every_text_has_its_own_tree(place, tmp_path, dropout):
     settings = settings_of(place, tokenizer={"kind": "bpe", "vocab_size": 300, "dropout": dropout})
     _, experiment, materials = begun(tmp_path / "new", settings)
     sets = {"train": materials.texts.train, "valid": materials.texts.valid, "test": materials.texts.test}
-    assert materials.trees.keys() == sets.keys()
+    assert materials.source_features.keys() == sets.keys()
     for name, texts in sets.items():
-        heads = [materials.trees[name].heads(row) for row in range(len(texts))]
+        heads = [materials.source_features[name].heads(row) for row in range(len(texts))]
         assert heads == [tree_of(source) for source, _ in texts.pairs()]
     batch = next(build_stream(experiment, materials))
     for row, heads in zip(batch.rows, batch.source_features.heads.tolist(), strict=True):
@@ -169,7 +169,7 @@ def test_a_run_is_validated_scored_and_loaded_with_its_trees(place, tmp_path):
     translator = dragoman.load(tmp_path / "run", device="cpu")
     pairs = list(materials.texts.test.pairs())
     sources = [source for source, _ in pairs]
-    outputs = translator.translate(sources, beam=2, trees=[tree_of(source) for source in sources])
+    outputs = translator.translate(sources, beam=2, source_features=[tree_of(source) for source in sources])
     from dragoman.evaluation import Chrf, corpus_score
 
     [score] = outcome.scores["test"]

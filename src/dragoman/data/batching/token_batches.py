@@ -12,7 +12,7 @@ from dragoman.data.batching.epochs import Epoch, EpochStream, PartitionedEpoch, 
 from dragoman.data.batching.mixing import CorpusWeights, sample_rows
 from dragoman.data.batching.permutation import permute_indices
 from dragoman.data.datasets.parallel import RaggedArray, TokenStore
-from dragoman.data.datasets.trees import SourceTrees
+from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
 from dragoman.typing import Lengths, SourceFeatures, SourceIds, TargetIds
@@ -41,7 +41,7 @@ class Batch:
     rows: Rows
     """The index of each example in its store."""
     source_features: SourceFeatures | None = None
-    """The dependency trees of the sources, where they are given."""
+    """Features of the sources, where given."""
 
     def __len__(self) -> int:
         """Examples."""
@@ -118,8 +118,8 @@ def padding_efficiency(
     return PaddingEfficiency(share(source_lengths), share(target_lengths))
 
 
-def collate(store: TokenStore, rows: Rows, trees: SourceTrees | None = None) -> Batch:
-    """The examples of `rows`, padded to the longest among them; `trees` are those of the texts of the store."""
+def collate(store: TokenStore, rows: Rows, source_features: StoredFeatures | None = None) -> Batch:
+    """The examples of `rows`, padded to the longest among them; `source_features` are those of the store."""
     source, source_lengths = _padded(store.source, rows, shift=0)
     target, target_lengths = _padded(store.target, rows, shift=1)
     expected, _ = _padded(store.target, rows, shift=0)
@@ -134,14 +134,18 @@ def collate(store: TokenStore, rows: Rows, trees: SourceTrees | None = None) -> 
         labels=torch.from_numpy(expected),
         target_lengths=torch.from_numpy(target_lengths),
         rows=rows,
-        source_features=None if trees is None else trees.features(store.origins[rows], source, source_lengths),
+        source_features=None
+        if source_features is None
+        else source_features.features(store.origins[rows], source, source_lengths),
     )
 
 
-def batches_in_order(store: TokenStore, *, budget: int, trees: SourceTrees | None = None) -> Iterator[Batch]:
+def batches_in_order(
+    store: TokenStore, *, budget: int, source_features: StoredFeatures | None = None
+) -> Iterator[Batch]:
     """All examples once, by length; `Batch.rows` says where each belongs."""
     for rows in plan_batches_in_order(store.source_lengths, store.target_lengths, budget=budget):
-        yield collate(store, rows, trees)
+        yield collate(store, rows, source_features)
 
 
 def pair_stream(
@@ -149,7 +153,7 @@ def pair_stream(
     *,
     budget: int,
     seed: int,
-    trees: SourceTrees | None = None,
+    source_features: StoredFeatures | None = None,
     weights: CorpusWeights | None = None,
     window: int = PLAN_WINDOW,
 ) -> EpochStream[Batch]:
@@ -171,7 +175,7 @@ def pair_stream(
                 drawn = drawn[sample_rows(weights.weights_of(drawn), seed=place)]
             lengths = own.source_lengths[drawn], own.target_lengths[drawn]
             batches = plan_batches(*lengths, budget=budget, seed=seed, epoch=number, part=part)
-            return Epoch(batches, lambda _, places: collate(own, drawn[places], trees))
+            return Epoch(batches, lambda _, places: collate(own, drawn[places], source_features))
 
         return PartitionedEpoch(parts, part_of)
 

@@ -55,6 +55,6 @@ def corpus_name(*corpora: ParallelCorpus) -> str:
 
 def _corpus_files(corpus: ParallelCorpus) -> list[Files]:
     if isinstance(corpus, ParallelFiles):
-        trees = [] if corpus.source_trees is None else [corpus.source_trees]
-        return [corpus.source, corpus.target, *trees]
+        features = [] if corpus.source_features is None else [corpus.source_features]
+        return [corpus.source, corpus.target, *features]
     return [corpus.path]

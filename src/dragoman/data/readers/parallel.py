@@ -34,13 +34,15 @@ class ParallelFiles(Config):
     target: Files
     """File with the translations, line by line, a list of files, or a glob pattern."""
 
-    source_trees: Path | None = None
+    source_features: Path | None = None
     """CoNLL-U file, plain or compressed, with the dependency tree of each source, for `tree` positions."""
 
     @model_validator(mode="after")
-    def _check_trees(self) -> Self:
-        if self.source_trees is not None and (is_glob(self.source) or not isinstance(self.source, Path)):
-            raise ValueError("source_trees needs a single source file; join the files of source, or remove the trees")
+    def _check_one_file(self) -> Self:
+        if self.source_features is not None and (is_glob(self.source) or not isinstance(self.source, Path)):
+            raise ValueError(
+                "source_features needs a single source file; join the files of source, or remove source_features"
+            )
         return self
 
 

@@ -111,7 +111,7 @@ class CpuBackend:
     """Encoder-decoder model of the CPU library; implements `Seq2SeqBackend`."""
 
     device = "cpu"
-    structural = False
+    needs_source_features = False
     continuous_batching = True
 
     def __init__(
@@ -139,9 +139,13 @@ class CpuBackend:
     def inference_mode(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> Any:
-        if trees:
-            raise DataError("trees have no effect on this model, which has no structural positions; leave them out")
+    def encode(
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> Any:
+        if source_features:
+            raise DataError(
+                "source features have no effect on this model, which has no tree positions. Leave them out."
+            )
         return self.model.encode([[*source, EOS] for source in sources], shortlists)
 
     def score(
@@ -150,9 +154,9 @@ class CpuBackend:
         outputs: Sequence[Ids],
         *,
         penalty: LengthPenalty,
-        trees: Sequence[Heads] = (),
+        source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return score_by_logits(self, sources, outputs, penalty=penalty, trees=trees)
+        return score_by_logits(self, sources, outputs, penalty=penalty, source_features=source_features)
 
     def log_probs(self, source: Ids, output: Ids) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
@@ -169,7 +173,7 @@ class LogitsBackend(Protocol):
         """As in `Seq2SeqBackend`."""
         ...
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = ()) -> Any:
+    def encode(self, sources: Sequence[Ids], source_features: Sequence[Heads] = ()) -> Any:
         """Encode sources, given without end symbols."""
         ...
 
@@ -190,13 +194,13 @@ def score_by_logits(
     outputs: Sequence[Ids],
     *,
     penalty: LengthPenalty,
-    trees: Sequence[Heads] = (),
+    source_features: Sequence[Heads] = (),
 ) -> list[Hypothesis]:
     """Implement `Seq2SeqBackend.score` step by step."""
     ended = [[*output, EOS] for output in outputs]
     expected = pad_ids(ended)
     columns = []
-    for position, logits in enumerate(stepwise_logits(model, model.encode(sources, trees), outputs)):
+    for position, logits in enumerate(stepwise_logits(model, model.encode(sources, source_features), outputs)):
         tokens = expected[:, position]
         columns.append(logits[np.arange(len(tokens)), tokens] - log_normalizers(logits))
     rows = np.stack(columns, axis=1).tolist()

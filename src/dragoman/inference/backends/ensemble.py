@@ -42,7 +42,7 @@ class CpuEnsemble:
     """Ensemble of CPU models with one vocabulary; implements `Seq2SeqBackend`, with log-probabilities as logits."""
 
     device = "cpu"
-    structural = False
+    needs_source_features = False
     continuous_batching = True
 
     def __init__(self, models: Sequence[LogitsBackend]) -> None:
@@ -54,9 +54,9 @@ class CpuEnsemble:
         return nullcontext()
 
     def encode(
-        self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> CpuEnsembleMemory:
-        members = EnsembleMemory(tuple(model.encode(sources, trees) for model in self.models))
+        members = EnsembleMemory(tuple(model.encode(sources, source_features) for model in self.models))
         return CpuEnsembleMemory(members, None if shortlists is None else tuple(shortlists))
 
     def start(self, memory: CpuEnsembleMemory, *, beam_size: int) -> EnsembleState:
@@ -96,9 +96,9 @@ class CpuEnsemble:
         outputs: Sequence[Ids],
         *,
         penalty: LengthPenalty,
-        trees: Sequence[Heads] = (),
+        source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return score_by_logits(self, sources, outputs, penalty=penalty, trees=trees)
+        return score_by_logits(self, sources, outputs, penalty=penalty, source_features=source_features)
 
     def _logits(
         self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState

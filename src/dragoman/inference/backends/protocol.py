@@ -32,8 +32,8 @@ class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
         ...
 
     @property
-    def structural(self) -> bool:
-        """Whether it needs the dependency tree of each source."""
+    def needs_source_features(self) -> bool:
+        """Whether it requires the dependency heads of each source."""
         ...
 
     @property
@@ -45,8 +45,10 @@ class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
         """Disable gradients and dropout inside the context."""
         ...
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> M:
-        """Encode sources, given without end symbols, with one dependency tree each or none.
+    def encode(
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> M:
+        """Encode sources, given without end symbols, each with the dependency heads of its words, or none with any.
 
         With shortlists, `top_k` considers the tokens of the list only and normalizes over them.
         """
@@ -58,7 +60,7 @@ class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
         outputs: Sequence[Ids],
         *,
         penalty: LengthPenalty,
-        trees: Sequence[Heads] = (),
+        source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
         """Score one output per source, without begin and end symbols, as a finished hypothesis."""
         ...

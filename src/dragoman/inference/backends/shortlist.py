@@ -27,15 +27,17 @@ class ShortlistBackend:
         self.shortlist = shortlist
         self.device = backend.device
         self.max_length = backend.max_length
-        self.structural = backend.structural
+        self.needs_source_features = backend.needs_source_features
         self.continuous_batching = backend.continuous_batching
 
     def inference_mode(self) -> AbstractContextManager[None]:
         return self.backend.inference_mode()
 
-    def encode(self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None) -> Any:
+    def encode(
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> Any:
         assert shortlists is None, "the wrapper provides the shortlists"
-        return self.backend.encode(sources, trees, [self.shortlist.tokens_for(source) for source in sources])
+        return self.backend.encode(sources, source_features, [self.shortlist.tokens_for(source) for source in sources])
 
     def start(self, memory: Any, *, beam_size: int) -> Any:
         return self.backend.start(memory, beam_size=beam_size)
@@ -57,6 +59,6 @@ class ShortlistBackend:
         outputs: Sequence[Ids],
         *,
         penalty: LengthPenalty,
-        trees: Sequence[Heads] = (),
+        source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return self.backend.score(sources, outputs, penalty=penalty, trees=trees)
+        return self.backend.score(sources, outputs, penalty=penalty, source_features=source_features)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.data.datasets.trees import Starts, tree_features, word_start_mask
+from dragoman.data.datasets.source_features import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import LengthPenalty
@@ -18,10 +18,17 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.scoring import score_outputs, score_tokens
 from dragoman.decoding.torch_stepper import DeviceMemory, DeviceState, TorchStepper
 from dragoman.inference.backends.protocol import Ids, Shortlists
-from dragoman.models.protocols import Backend, DecoderOnly, EncoderDecoder, PromptDecoder, SupportsTrees, TopK
-from dragoman.models.source_trees import with_trees
+from dragoman.models.protocols import (
+    Backend,
+    DecoderOnly,
+    EncoderDecoder,
+    PromptDecoder,
+    TopK,
+    needs_source_features,
+    source_arguments,
+)
 from dragoman.models.special_symbols import EOS, PAD
-from dragoman.typing import Bool, Float, Int
+from dragoman.typing import Bool, Float, Int, SourceFeatures
 
 
 @contextmanager
@@ -74,16 +81,17 @@ class TorchBackend:
         return longest
 
     @property
-    def structural(self) -> bool:
-        return isinstance(self._model, SupportsTrees) and self._model.structural
+    def needs_source_features(self) -> bool:
+        return needs_source_features(self._model)
 
     def inference_mode(self) -> AbstractContextManager[None]:
         return inference_mode(self._model)
 
     def encode(
-        self, sources: Sequence[Ids], trees: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> DeviceMemory[Any]:
-        memory = self.with_trees(sources, trees).encode(*self._pad(sources))
+        features = source_arguments(self._model, self.build_features(sources, source_features))
+        memory = self._model.encode(*self._pad(sources), **features)
         return TorchStepper.wrap_memory(memory, allowed=None if shortlists is None else self._allowed(shortlists))
 
     def start(self, memory: DeviceMemory[Any], *, beam_size: int) -> DeviceState[Any]:
@@ -106,16 +114,16 @@ class TorchBackend:
         outputs: Sequence[Ids],
         *,
         penalty: LengthPenalty,
-        trees: Sequence[Heads] = (),
+        source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        model = self.with_trees(sources, trees)
-        return score_outputs(model, *self._pad(sources), outputs=outputs, penalty=penalty)
+        features = self.build_features(sources, source_features)
+        return score_outputs(
+            self._model, *self._pad(sources), outputs=outputs, penalty=penalty, source_features=features
+        )
 
-    def with_trees(self, sources: Sequence[Ids], trees: Sequence[Heads]) -> EncoderDecoder[Any, Any]:
-        """Return the model, bound to the dependency trees of these sources where there are any."""
-        if not trees:
-            return self._model
-        return with_trees(self._model, tree_features(sources, trees, self._word_starts).to(self.device))
+    def build_features(self, sources: Sequence[Ids], heads: Sequence[Heads]) -> SourceFeatures | None:
+        """Return the features of sources, given without end symbols, from the dependency heads of their words."""
+        return build_source_features(sources, heads, self._word_starts).to(self.device) if heads else None
 
     def _allowed(self, shortlists: Shortlists) -> Bool[Tensor, "batch vocabulary"]:
         """Return a mask of the allowed tokens of each sentence."""

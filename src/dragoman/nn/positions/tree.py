@@ -56,15 +56,15 @@ def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
     return torch.where(above | above.transpose(1, 2), other - own, side * (own + other))
 
 
-def token_depths(structure: SourceFeatures) -> Int[Tensor, "rows places"]:
+def token_depths(features: SourceFeatures) -> Int[Tensor, "rows places"]:
     """Depth of each token's word."""
-    return depths(structure.heads).gather(1, structure.words)
+    return depths(features.heads).gather(1, features.words)
 
 
-def token_relations(structure: SourceFeatures) -> Int[Tensor, "rows places places"]:
+def token_relations(features: SourceFeatures) -> Int[Tensor, "rows places places"]:
     """Relation of the words of each pair of tokens."""
-    row = torch.arange(len(structure.words), device=structure.words.device)[:, None, None]
-    return tree_relations(structure.heads)[row, structure.words[:, :, None], structure.words[:, None, :]]
+    row = torch.arange(len(features.words), device=features.words.device)[:, None, None]
+    return tree_relations(features.heads)[row, features.words[:, :, None], features.words[:, None, :]]
 
 
 @final

@@ -94,8 +94,8 @@ def test_shards_of_different_lengths_are_refused_though_the_sums_are_equal(folde
 def test_an_empty_list_and_trees_of_several_files_are_refused(folder):
     with pytest.raises(ConfigError, match=r"corpus\.source"):
         parse(Holder, {"corpus": {"kind": "files", "source": [], "target": "a"}})
-    tree = {"kind": "files", "source": f"{folder}/train.*.en", "target": "a", "source_trees": "b"}
-    with pytest.raises(ConfigError, match="source_trees needs a single source file"):
+    tree = {"kind": "files", "source": f"{folder}/train.*.en", "target": "a", "source_features": "b"}
+    with pytest.raises(ConfigError, match="source_features needs a single source file"):
         parse(Holder, {"corpus": tree})
 
 

@@ -79,14 +79,14 @@ def scores(found) -> list[float]:
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
 def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
-    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT, trees=TREES)
+    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT, source_features=TREES)
     alone = [
-        translator(tokenizer).translate_n_best([text], SHORT, trees=[tree])[0]
+        translator(tokenizer).translate_n_best([text], SHORT, source_features=[tree])[0]
         for text, tree in zip(TEXTS, TREES, strict=True)
     ]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert scores(together) == pytest.approx(scores(alone), abs=1e-5)
-    flat = scores(translator(tokenizer).translate_n_best(TEXTS, SHORT, trees=FLAT))
+    flat = scores(translator(tokenizer).translate_n_best(TEXTS, SHORT, source_features=FLAT))
     differs = [abs(one - other) > 1e-4 for one, other in zip(scores(together), flat, strict=True)]
     assert differs == [tree != one for tree, one in zip(TREES, FLAT, strict=True)]
 
@@ -94,28 +94,32 @@ def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
     model = translator(tokenizer)
-    streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, trees=iter(TREES)))
-    assert scores(streamed) == pytest.approx(scores(model.translate_n_best(TEXTS, SHORT, trees=TREES)), abs=1e-5)
-    assert [result.text for result in model.translate(TEXTS, beam_size=1, trees=TREES)] == [
-        row[0].text for row in model.stream_n_best(TEXTS, DecodingConfig(beam_size=1), trees=TREES)
+    streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, source_features=iter(TREES)))
+    assert scores(streamed) == pytest.approx(
+        scores(model.translate_n_best(TEXTS, SHORT, source_features=TREES)), abs=1e-5
+    )
+    assert [result.text for result in model.translate(TEXTS, beam_size=1, source_features=TREES)] == [
+        row[0].text for row in model.stream_n_best(TEXTS, DecodingConfig(beam_size=1), source_features=TREES)
     ]
 
 
 def test_scores_are_those_of_the_trees(tokenizer):
     model = translator(tokenizer, batch_tokens=29)
     sources, heads, targets = TEXTS[:5], TREES[:5], ["zwei", "Katze", "", "Hunde", "am Meer"]
-    found = [one.log_prob for one in model.score(sources, targets, trees=heads)]
+    found = [one.log_prob for one in model.score(sources, targets, source_features=heads)]
     pairs = zip(sources, targets, strict=True)
-    assert [one.log_prob for one in model.score_stream(pairs, chunk=2, trees=heads)] == pytest.approx(found, abs=1e-4)
-    flat = [one.log_prob for one in model.score(sources, targets, trees=FLAT[:5])]
+    assert [one.log_prob for one in model.score_stream(pairs, chunk=2, source_features=heads)] == pytest.approx(
+        found, abs=1e-4
+    )
+    flat = [one.log_prob for one in model.score(sources, targets, source_features=FLAT[:5])]
     assert [abs(one - other) > 1e-4 for one, other in zip(found, flat, strict=True)] == [True, True, False, False, True]
 
 
 def test_the_score_of_a_translation_is_the_score_given(tokenizer):
     """Of those whose text has the very ids that were found."""
     model = translator(tokenizer)
-    found = [row[0] for row in model.translate_n_best(TEXTS, SHORT, trees=TREES)]
-    again = model.score(TEXTS, [one.text for one in found], trees=TREES)
+    found = [row[0] for row in model.translate_n_best(TEXTS, SHORT, source_features=TREES)]
+    again = model.score(TEXTS, [one.text for one in found], source_features=TREES)
     same = [
         (one.hypothesis.score, other.score)
         for one, other in zip(found, again, strict=True)
@@ -131,13 +135,13 @@ def test_the_pieces_of_a_long_text_have_the_trees_of_their_words(tokenizer):
     wanted = DecodingConfig(beam_size=2, max_length=7)
     parts = cut(small, text)
     with pytest.warns(TranslationWarning, match=f"translated in {len(parts)} segments"):
-        [[whole]] = small.translate_n_best([text], wanted, trees=[heads])
+        [[whole]] = small.translate_n_best([text], wanted, source_features=[heads])
     ends = list(accumulate((len(part.split()) for part in parts), initial=0))
     trees = [
         tuple(head - start if start < head <= end else 0 for head in heads[start:end]) for start, end in pairwise(ends)
     ]
     assert sum(tree.count(0) for tree in trees) > heads.count(0)
-    alone = [row[0] for row in small.translate_n_best(parts, wanted, trees=trees)]
+    alone = [row[0] for row in small.translate_n_best(parts, wanted, source_features=trees)]
     assert whole.text == " ".join(one.text for one in alone if one.text)
     assert whole.hypothesis.log_prob == pytest.approx(sum(one.hypothesis.log_prob for one in alone), rel=1e-5)
 
@@ -157,9 +161,7 @@ def test_without_trees_one_message_says_what_is_missing(tokenizer):
         lambda: model.score(["a"], ["b"]),
         lambda: list(model.score_stream([("a", "b")])),
     ):
-        with pytest.raises(
-            DataError, match=r"needs the dependency tree of each text; give them as `trees`, or .* by --"
-        ):
+        with pytest.raises(DataError, match="needs the dependency heads of each text"):
             ask()
 
 
@@ -175,32 +177,32 @@ def test_without_trees_one_message_says_what_is_missing(tokenizer):
 )
 def test_trees_of_other_texts_are_refused(tokenizer, texts, trees, message):
     with pytest.raises(DataError, match=message):
-        translator(tokenizer).translate_n_best(texts, first_line=11, trees=trees)
+        translator(tokenizer).translate_n_best(texts, first_line=11, source_features=trees)
 
 
 def test_trees_beyond_a_stream_are_refused(tokenizer):
     model = translator(tokenizer)
     with pytest.raises(DataError, match="more trees than the 1 texts"):
-        list(model.stream_n_best(["a"], SHORT, trees=[(0,), (0,)]))
+        list(model.stream_n_best(["a"], SHORT, source_features=[(0,), (0,)]))
     with pytest.raises(DataError, match="more trees than the 1 texts"):
-        list(model.score_stream([("a", "b")], trees=[(0,), (0,)]))
+        list(model.score_stream([("a", "b")], source_features=[(0,), (0,)]))
     with pytest.raises(DataError, match="2 texts but 1 trees"):
-        list(model.stream_n_best(["a", "b"], SHORT, trees=[(0,)]))
+        list(model.stream_n_best(["a", "b"], SHORT, source_features=[(0,)]))
 
 
 def test_trees_have_no_effect_on_other_networks():
     tokenizer = Tokenizer.train(lambda: [("a cat", "eine Katze")], CharacterConfig(shared=False))
     plain = Translator(PrefixModel(words=len(tokenizer.target) - 4), tokenizer)
-    with pytest.raises(DataError, match="trees have no effect on this model"):
-        plain.translate(["a"], trees=[(0,)])
+    with pytest.raises(DataError, match="source features have no effect on this model"):
+        plain.translate(["a"], source_features=[(0,)])
 
 
 def test_the_sentences_of_a_document_have_the_trees_of_their_words(tokenizer):
     text, heads = "two dogs play.\n  A cat sits.", (2, 3, 0, 5, 6, 2)
     model = translator(tokenizer)
-    [[found]] = model.translate_n_best([text], DecodingConfig(beam_size=2), trees=[heads], split="sentences")
+    [[found]] = model.translate_n_best([text], DecodingConfig(beam_size=2), source_features=[heads], split="sentences")
     parts = model.translate_n_best(
-        ["two dogs play.", "A cat sits."], DecodingConfig(beam_size=2), trees=[(2, 3, 0), (2, 3, 0)]
+        ["two dogs play.", "A cat sits."], DecodingConfig(beam_size=2), source_features=[(2, 3, 0), (2, 3, 0)]
     )
     assert found.text == "\n  ".join(part[0].text for part in parts)
     assert found.hypothesis.log_prob == pytest.approx(sum(part[0].hypothesis.log_prob for part in parts), abs=1e-4)

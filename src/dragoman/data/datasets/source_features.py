@@ -32,7 +32,7 @@ Starts = NDArray[np.bool_]
 
 
 @final
-class TreeStore:
+class FeatureStore:
     """The tree of each line of a text, mapped into memory."""
 
     format = "dragoman.trees"
@@ -59,7 +59,7 @@ class TreeStore:
         return cls(folder)
 
 
-def prepare_trees(source: Path, trees: Path, cache: Path) -> TreeStore:
+def prepare_source_features(source: Path, trees: Path, cache: Path) -> FeatureStore:
     """The trees of the lines of `source`, from a CoNLL-U file or from `cache`, if they were stored there before.
 
     Raises DataError where the file is none, or is about another text.
@@ -67,17 +67,17 @@ def prepare_trees(source: Path, trees: Path, cache: Path) -> TreeStore:
     facts = [_VERSION, file_fingerprint(source), file_fingerprint(trees)]
     folder = cache / f"trees-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
     try:
-        return TreeStore(folder)
+        return FeatureStore(folder)
     except DataError:
         texts = (text for _, text in read_lines(source))
-        return TreeStore.build(folder, read_heads(texts, trees, name=str(source)))
+        return FeatureStore.build(folder, read_heads(texts, trees, name=str(source)))
 
 
 @final
-class SourceTrees:
+class StoredFeatures:
     """The trees of the sources of a store of texts."""
 
-    def __init__(self, trees: TreeStore, texts: TextStore, side: LanguageTokenizer) -> None:
+    def __init__(self, trees: FeatureStore, texts: TextStore, side: LanguageTokenizer) -> None:
         """`side` is the tokenizer of the sources. Raises DataError as `word_starts` does."""
         self._trees = trees
         self._texts = texts
@@ -111,7 +111,7 @@ def word_start_mask(side: LanguageTokenizer) -> Starts:
     return np.array([piece.startswith(SPACE) for piece in pieces])
 
 
-def tree_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> SourceFeatures:
+def build_source_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> SourceFeatures:
     """The trees of some texts, whose ids are given without END."""
     lengths = np.array([len(row) + 1 for row in ids], dtype=np.int64)
     counts = np.array([len(heads) for heads in trees], dtype=np.int64)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from dragoman.data.batching.token_batches import batches_in_order, collate, pair_stream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.trees import (
-    SourceTrees,
-    TreeStore,
-    prepare_trees,
+from dragoman.data.datasets.source_features import (
+    FeatureStore,
+    StoredFeatures,
+    build_source_features,
+    prepare_source_features,
     split_tree,
-    tree_features,
     word_start_mask,
 )
 from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
@@ -60,8 +60,8 @@ def files(tmp_path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def trees(files, tmp_path) -> TreeStore:
-    return prepare_trees(*files, tmp_path / "cache")
+def trees(files, tmp_path) -> FeatureStore:
+    return prepare_source_features(*files, tmp_path / "cache")
 
 
 @pytest.fixture
@@ -85,32 +85,32 @@ def test_trees_are_found_by_line(trees):
 
 def test_trees_are_stored_once_and_anew_where_a_file_changed(files, tmp_path):
     source, path = files
-    prepare_trees(source, path, tmp_path / "cache")
+    prepare_source_features(source, path, tmp_path / "cache")
     [folder] = (tmp_path / "cache").iterdir()
     stamp = (folder / "header.json").stat().st_mtime_ns
-    prepare_trees(source, path, tmp_path / "cache")
+    prepare_source_features(source, path, tmp_path / "cache")
     assert (folder / "header.json").stat().st_mtime_ns == stamp
     path.write_text(conllu([("two dogs sleep.", (0, 1, 1)), *SENTENCES[1:]]), encoding="utf-8")
-    assert prepare_trees(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
+    assert prepare_source_features(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
 
 
 def test_a_damaged_store_is_built_again(files, tmp_path):
     cache = tmp_path / "cache"
-    prepare_trees(*files, cache)
+    prepare_source_features(*files, cache)
     [folder] = cache.iterdir()
     (folder / "heads.values").write_bytes(b"")
-    assert prepare_trees(*files, cache).heads.row(0).tolist() == [2, 3, 0]
-    TreeStore.build(tmp_path / "whole", [(0, 1), (0,)])
+    assert prepare_source_features(*files, cache).heads.row(0).tolist() == [2, 3, 0]
+    FeatureStore.build(tmp_path / "whole", [(0, 1), (0,)])
     (tmp_path / "whole" / "heads.lengths").write_bytes(np.array([2, 7], dtype=np.int32).tobytes())
     with pytest.raises(DataError, match="its files do not fit each other"):
-        TreeStore(tmp_path / "whole")
+        FeatureStore(tmp_path / "whole")
 
 
 def test_trees_of_another_text_are_not_stored(files, tmp_path):
     source, path = files
     path.write_text(conllu(SENTENCES[:-1]), encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.conllu: ends after 4 sentences, but .*a\.en:7 has words too"):
-        prepare_trees(source, path, tmp_path / "cache")
+        prepare_source_features(source, path, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -155,9 +155,9 @@ def same(structure, other) -> bool:
 def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
     tokenizer = learn(BPE)
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
-    beside = SourceTrees(trees, texts, tokenizer.source)
+    beside = StoredFeatures(trees, texts, tokenizer.source)
     assert [beside.heads(row) for row in range(len(texts))] == [heads for _, heads in SENTENCES[::-1]]
-    for batch in batches_in_order(store, budget=40, trees=beside):
+    for batch in batches_in_order(store, budget=40, source_features=beside):
         origins = [int(store.origins[row]) for row in batch.rows]
         rows = [expected(tokenizer.source, *SENTENCES[::-1][origin]) for origin in origins]
         assert [ids[: len(row.ids)] for ids, row in zip(batch.source.tolist(), rows, strict=True)] == [
@@ -178,13 +178,13 @@ def test_without_trees_a_batch_has_none(tmp_path):
 def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp_path):
     tokenizer = learn(BPE)
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
-    beside = SourceTrees(trees, texts, tokenizer.source)
+    beside = StoredFeatures(trees, texts, tokenizer.source)
 
     def anew(epoch: int) -> TokenStore:
         chances = {"probability": 0.7, "seed": 1, "epoch": epoch}
         return retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", **chances)
 
-    stream = pair_stream(anew, budget=1000, seed=1, trees=beside)
+    stream = pair_stream(anew, budget=1000, seed=1, source_features=beside)
     seen = set()
     for _ in range(3):
         batch = next(stream)
@@ -207,16 +207,16 @@ def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp
 def test_ids_and_trees_of_a_caller_are_put_together(tmp_path):
     side = learn(BPE).source
     rows = [expected(side, text, heads) for text, heads in [*SENTENCES, ("", ())]]
-    found = tree_features([row.ids for row in rows], [row.heads for row in rows], word_start_mask(side))
+    found = build_source_features([row.ids for row in rows], [row.heads for row in rows], word_start_mask(side))
     assert same(found, by_hand(rows))
-    alone = tree_features([()], [()], word_start_mask(side))
+    alone = build_source_features([()], [()], word_start_mask(side))
     assert (alone.words.tolist(), alone.heads.tolist()) == ([[0]], [[0]])
 
 
 def test_tokens_of_other_words_than_the_trees_are_a_mistake():
     side = learn(BPE).source
     with pytest.raises(AssertionError):
-        tree_features([side.encode("two dogs")], [(0,)], word_start_mask(side))
+        build_source_features([side.encode("two dogs")], [(0,)], word_start_mask(side))
 
 
 def test_what_hangs_on_another_piece_is_a_root():

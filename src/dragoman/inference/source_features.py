@@ -1,0 +1,75 @@
+"""Source features of the texts given to a translator, dependency trees: checks and chunks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from dragoman.data.readers.conllu import Heads, find_tree_error
+from dragoman.errors import DataError, DragomanError
+
+TextFeatures = Sequence[Sequence[int]]
+"""For each text, the number of the head of each word, counted from 1; 0 for a root."""
+
+
+def check_source_features(
+    texts: Sequence[str], source_features: TextFeatures | None, first_line: int, *, needs_source_features: bool
+) -> list[Heads | None]:
+    """Return the tree of each text, or None for each where the model needs none.
+
+    Raises DataError where trees are missing or have no effect, and where a tree does not fit its text.
+    """
+    if source_features is None:
+        if needs_source_features:
+            raise DataError(
+                "this model has tree positions and needs the dependency heads of each text. Give them as "
+                "`source_features`, or on the command line by --source-features, in CoNLL-U."
+            )
+        return [None] * len(texts)
+    if not needs_source_features:
+        raise DataError("source features have no effect on this model, which has no tree positions. Leave them out.")
+    if len(source_features) != len(texts):
+        raise DataError(
+            f"{len(texts)} texts but {len(source_features)} source_features, from line {first_line} on; give one for each"
+        )
+    pairs = enumerate(zip(texts, source_features, strict=True), start=first_line)
+    return [_check_tree(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
+
+
+def read_chunks(
+    lines: Iterable[str], source_features: Iterator[Sequence[int]] | None, *, size: int
+) -> Iterator[tuple[int, list[str], list[Sequence[int]] | None]]:
+    """Yield at most `size` lines at a time with the number of the first and, where there are any, their source_features.
+
+    A reading error is raised after the lines before it. Raises DataError on features that are left over.
+    """
+    iterator, first_line = iter(lines), 1
+    reading_error: DragomanError | None = None
+    while reading_error is None:
+        texts: list[str] = []
+        try:
+            texts.extend(islice(iterator, size))
+        except DragomanError as error:
+            reading_error = error
+        if not texts:
+            break
+        yield first_line, texts, None if source_features is None else list(islice(source_features, len(texts)))
+        first_line += len(texts)
+    if reading_error is not None:
+        raise reading_error
+    check_all_used(source_features, texts=first_line - 1)
+
+
+def check_all_used(source_features: Iterator[Sequence[int]] | None, *, texts: int) -> None:
+    """Raise DataError where trees are left after all texts."""
+    if source_features is not None and next(source_features, None) is not None:
+        raise DataError(f"more trees than the {texts} texts; give one for each")
+
+
+def _check_tree(heads: Heads, *, words: int, line: int) -> Heads:
+    if len(heads) != words:
+        raise DataError(
+            f"line {line}: a tree of {len(heads)} words, but the text has {words} between spaces; give the tree of "
+            "this text"
+        )
+    if (error := find_tree_error(heads)) is not None:
+        raise DataError(f"line {line}: {error.reason}; fix the tree")
+    return heads
