@@ -21,7 +21,7 @@ def test_rank_is_read_from_the_environment(monkeypatch):
     for name, value in ENVIRONMENT.items():
         assert worker_rank() is None  # until all variables are set
         monkeypatch.setenv(name, value)
-    assert worker_rank() == WorkerRank(rank=5, size=7, local_rank=1)
+    assert worker_rank() == WorkerRank(rank=5, world_size=7, local_rank=1)
     assert worker_rank().device == "cuda:1"
 
 
