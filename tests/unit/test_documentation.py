@@ -112,5 +112,7 @@ def anchors(page: Path) -> set[str]:
 def test_links_name_existing_sections(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
     local = [(name, section) for name, section in links if not name.startswith("http")]
-    missing = [(name, section) for name, section in local if section not in anchors(page.parent / name if name else page)]
+    missing = [
+        (name, section) for name, section in local if section not in anchors(page.parent / name if name else page)
+    ]
     assert missing == []
