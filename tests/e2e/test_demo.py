@@ -1,4 +1,4 @@
-"""`dragoman demo` as a person types it: a process, from nothing to a table, and shown again the second time."""
+"""`dragoman demo` as a process: training, the printed table, and the second call."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import browser, chromium
 
-FEW = ("--set", "training.max_epochs=12", "--set", "training.validate_every_epochs=12")
+FEW = ("--set", "training.max_steps=12", "--set", "training.validate_every=12")
 
 
 def demo(folder, *options):
@@ -20,7 +20,6 @@ def demo(folder, *options):
 
 
 def without_minutes(text):
-    """What a demo prints, apart from the time that it took."""
     return re.sub(r"after [\d.]+ minutes", "after some minutes", text)
 
 
@@ -30,7 +29,7 @@ def first(tmp_path_factory):
     return folder, demo(folder, "--to", "de", *FEW)
 
 
-def test_a_demo_trains_translates_and_says_how_to_go_on(first):
+def test_demo_trains_translates_and_prints_next_commands(first):
     folder, ending = first
     assert ending.returncode == 0, ending.stderr
     assert "1,000 held-out phrases exactly right" in ending.stdout
@@ -39,7 +38,7 @@ def test_a_demo_trains_translates_and_says_how_to_go_on(first):
     assert "step 12" in ending.stderr
 
 
-def test_its_held_out_sources_never_occur_in_training(first):
+def test_held_out_sources_are_not_in_the_training_data(first):
     corpus = first[0] / "run" / "corpus"
     train = set((corpus / "train.en").read_text().splitlines())
     test = (corpus / "test.en").read_text().splitlines()
@@ -47,7 +46,7 @@ def test_its_held_out_sources_never_occur_in_training(first):
     assert not train & set(test)
 
 
-def test_it_is_looked_into_on_one_page(first, tmp_path):
+def test_demo_run_can_be_inspected(first, tmp_path):
     folder, _ = first
     texts = (folder / "run" / "corpus" / "test.en").read_text(encoding="utf-8").splitlines()[:5]
     page = tmp_path / "page.html"
@@ -67,39 +66,39 @@ def test_it_is_looked_into_on_one_page(first, tmp_path):
         assert shown.errors == []
 
 
-def test_the_second_time_it_is_shown_without_training(first):
+def test_second_call_prints_without_training(first):
     folder, ending = first
     again = demo(folder, "--to", "DE")
     assert again.returncode == 0, again.stderr
     assert again.stdout == ending.stdout
-    assert "update" not in again.stderr
+    assert "step" not in again.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(("--to", "de", *FEW), "--set has no effect on run, which is there already"), ((), "--to fr: run is a demo of")],
+    [(("--to", "de", *FEW), "--set has no effect on run, which exists"), ((), "--to fr: run is a demo of")],
 )
-def test_what_it_is_not_is_not_shown_for_it(first, options, message):
+def test_other_options_for_a_finished_demo_are_refused(first, options, message):
     again = demo(first[0], *options)
     assert again.returncode == 2
     assert message in " ".join(again.stderr.split())
 
 
-def test_the_numbers_it_prints_are_those_of_the_run(first):
+def test_printed_scores_are_those_of_the_run(first):
     folder, ending = first
     scores = json.loads((folder / "run" / "scores.json").read_text())["scores"]["test"]
     exact = next(score["value"] for score in scores if score["metric"] == "exact match" or "xact" in score["metric"])
     assert f"{exact:.1f} % of 1,000" in ending.stdout
 
 
-def test_an_unknown_locale_is_named_with_the_nearest(tmp_path):
+def test_unknown_locale_is_refused(tmp_path):
     ending = demo(tmp_path, "--to", "frr_XX")
     assert ending.returncode == 2
     assert "frr_XX" in ending.stderr
     assert "Traceback" not in ending.stderr
 
 
-def test_a_folder_that_is_no_demo_is_left_alone(tmp_path):
+def test_folder_without_demo_is_unchanged(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "letter.txt").write_text("dear all")
     ending = demo(tmp_path)
@@ -108,7 +107,7 @@ def test_a_folder_that_is_no_demo_is_left_alone(tmp_path):
     assert (tmp_path / "run" / "letter.txt").read_text() == "dear all"
 
 
-def test_a_demo_that_was_killed_while_it_wrote_its_corpus_goes_on(first, tmp_path):
+def test_demo_killed_while_writing_its_corpus_continues(first, tmp_path):
     corpus = tmp_path / "run" / "corpus"
     corpus.mkdir(parents=True)
     for name in ("train.en", "train.de"):

@@ -34,7 +34,7 @@ DEMO_SETTINGS: Tree = {
         "optimizer": {"kind": "adamw", "learning_rate": 0.003},
         "schedule": {"kind": "cosine", "warmup": 200},
         "label_smoothing": 0.0,
-        "keep": 1,
+        "keep_checkpoints": 1,
     },
     "decoding": {"beam_size": 1},
     "metrics": [{"kind": "exact"}, {"kind": "bleu"}],
