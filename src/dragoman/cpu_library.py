@@ -1,43 +1,41 @@
-"""The compiled core, `dragoman-cpu`: whether it is here, and whether it fits this package."""
+"""Availability of the CPU library, `dragoman-cpu`, and its fit to this version of dragoman."""
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-CORE = "dragoman_cpu"
+MODULE = "dragoman_cpu"
+PACKAGE = "dragoman-cpu"
 API_VERSION = 2
 """Version of the library's interface that this package uses."""
-PACKAGE = "dragoman-cpu"
 INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
-"""The environment variable that forces the core's instructions, for who wants others than the best there are."""
+"""Environment variable that forces an instruction set other than the best available one."""
 
 
 def is_installed() -> bool:
-    """Whether the core is there."""
-    return find_spec(CORE) is not None
+    """Return whether the library is installed."""
+    return find_spec(MODULE) is not None
 
 
-def fault() -> str | None:
-    """Why the core cannot be used; None where it can."""
-    if (mismatch := _mismatch()) is not None:
-        return f"the compiled core is {mismatch}; install the one that fits: pip install -U dragoman {PACKAGE}"
+def unusable_reason() -> str | None:
+    """Explain why the installed library cannot be used; return None if it can."""
     try:
-        library = import_module(CORE)
-    except Exception as error:  # a binary for another system or another numpy fails in its own way
+        ours, installed = version("dragoman"), version(PACKAGE)
+    except PackageNotFoundError:  # sources on the path, without package metadata
+        ours = installed = ""
+    if installed != ours:
+        return (
+            f"the CPU library has version {installed}, but dragoman has version {ours}; "
+            f"install both together: pip install -U dragoman {PACKAGE}"
+        )
+    try:
+        library = import_module(MODULE)
+    except Exception as error:  # a binary for another system or another NumPy may raise any error
         words = " ".join(str(error).split())
-        return f"the compiled core is there and cannot be loaded ({words}); install it anew: pip install {PACKAGE}"
+        return f"the CPU library cannot be loaded ({words}); install it again: pip install {PACKAGE}"
     if (found := getattr(library, "API_VERSION", None)) != API_VERSION:
         return (
-            f"the CPU library has interface version {found}, and dragoman needs {API_VERSION}; "
+            f"the CPU library has interface version {found}, but dragoman needs version {API_VERSION}; "
             f"install both together: pip install -U dragoman {PACKAGE}"
         )
     return None
-
-
-def _mismatch() -> str | None:
-    """How its version differs from this package's: both are released together, and their interface is their own."""
-    try:
-        ours, its = version("dragoman"), version(PACKAGE)
-    except PackageNotFoundError:  # sources on the path, which nothing installed
-        return None
-    return None if its == ours else f"of version {its}, and dragoman of {ours}"

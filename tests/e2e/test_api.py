@@ -17,7 +17,7 @@ from tests.small_runs import SMALLEST, write_corpus
 
 SMALL: Mapping[str, Any] = SMALLEST | {"training.max_steps": 5}
 SENTENCES = ["two dogs play .", "a man sleeps and the cats see the small house ."]
-COMPUTE_TYPES = ["float32", *(["int8"] if cpu_library.is_installed() and cpu_library.fault() is None else [])]
+COMPUTE_TYPES = ["float32", *(["int8"] if cpu_library.is_installed() and cpu_library.unusable_reason() is None else [])]
 
 pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
 

@@ -110,7 +110,7 @@ def test_cpu_library_of_another_version_is_not_used(run, tmp_path):
     refused = process(*asked, cwd=tmp_path, text=TEXT, packages=tmp_path / "packages")
     assert refused.returncode == 2
     words = " ".join(refused.stderr.split())
-    assert f"the compiled core is of version 0.0.1, and dragoman of {version('dragoman')}; install the one" in words
+    assert f"the CPU library has version 0.0.1, but dragoman has version {version('dragoman')}" in words
 
 
 def test_unsupported_language_model_runs_in_float32_only(tmp_path):

@@ -97,7 +97,7 @@ def test_decoder_without_attention_equals_pytorch(cell, road):
         cells, columns = memory.initial_states, []
         for place in range(7):
             taken = model.decoder.project_input(embedded[:, place])
-            output, cells = model.decoder.step(taken, cells, fed=None, view=None)
+            output, cells = model.decoder.step(taken, cells, previous_output=None, memory=None)
             columns.append(output)
         mine = torch.stack(columns, dim=1)
     torch.testing.assert_close(mine, theirs, **CLOSE)

@@ -135,8 +135,8 @@ def test_recording_leaves_no_trace(score: str, positions: str, pattern: str, mas
             assert torch.equal(one.allowed[real], allowed[real])
             torch.testing.assert_close(one.weights[real], dense_weights(attention, inputs, allowed)[real], **CLOSE)
         attended = one.weights @ values
-        if attention.distances is not None and attention.distances.adds_values:
-            attended = attended + attention.distances.values(one.weights, past_length=0)
+        if attention.value_positions is not None:
+            attended = attended + attention.value_positions.values(one.weights, past_length=0)
         joined = attention.output(attended.transpose(1, 2).flatten(2))
         torch.testing.assert_close(joined, output, atol=2e-5, rtol=1e-5)
 

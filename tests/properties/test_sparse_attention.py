@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.sparse.sliding_window
-from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
 from dragoman.nn.functional import fused_attention
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import document_mask, left_padding_mask, padding_mask
 from dragoman.nn.positions.alibi import AlibiBias
-from dragoman.nn.positions.distance_bias import PositionBias
 from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.scores import (

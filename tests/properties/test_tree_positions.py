@@ -191,7 +191,7 @@ def test_fused_and_chunked_attention_equal_the_equation(recipe: Recipe, pairs: P
     fused, fused_gradients = ran()
     for chunk in (attention.MAX_CHUNK_ELEMENTS, 1):
         with (
-            patch.object(MultiHeadAttention, "_attend", MultiHeadAttention._attend_in_chunks),
+            patch.object(MultiHeadAttention, "attend", MultiHeadAttention.attend_in_chunks),
             patch.object(attention, "MAX_CHUNK_ELEMENTS", chunk),
         ):
             plain, plain_gradients = ran()

@@ -26,13 +26,12 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
 from dragoman.models.weights import build_tied_embeddings
-from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
 from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.norms import build_norm
 from dragoman.nn.positions.alibi import AlibiBias
-from dragoman.nn.positions.distance_bias import PositionBias
 from dragoman.nn.positions.learned import LearnedPositions
 from dragoman.nn.positions.rotary import RotaryPositions
 from dragoman.nn.positions.shaw import ShawPositions

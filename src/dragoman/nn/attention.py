@@ -27,8 +27,8 @@ from dragoman.nn.functional import (
     reference_attention,
 )
 from dragoman.nn.kv_cache import KVCache
-from dragoman.nn.positions.distance_bias import PositionBias
 from dragoman.nn.positions.rotary import RotaryPositions
+from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.tree import TreeBias
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, Score
 from dragoman.typing import Bool, Float, Int
@@ -75,6 +75,15 @@ class AttentionPattern(Protocol):
     ) -> AttentionOutput: ...
 
 
+@runtime_checkable
+class PositionBias(Protocol):
+    """Relative positions as a bias on the attention scores."""
+
+    def bias(self, query: MappedQueries, *, keys: int, past_length: int) -> Float[Tensor, "#rows heads queries {keys}"]:
+        """Return the bias on the scores of these queries, after `past_length` keys."""
+        ...
+
+
 class FullConfig(Config):
     """Full attention, causal in decoders."""
 
@@ -101,8 +110,8 @@ class FullAttention:
 class MultiHeadAttention(nn.Module):
     """Multi-head attention; queries from one sequence, keys and values from the same or another one.
 
-    Keys and values are projected by a separate call, so that those of the source or of past positions are computed
-    once. The cache stores keys after the mapping of the score and after rotation.
+    A separate call projects keys and values, so that those of the source or of past positions are computed once. The
+    cache stores keys after rotation and after the mapping of the score.
     """
 
     def __init__(
@@ -120,8 +129,7 @@ class MultiHeadAttention(nn.Module):
         tree: TreeBias | None = None,
         kept_heads: tuple[int, ...] | None = None,
     ) -> None:
-        """Build the projections; `kept_heads` are the heads that remain after pruning `num_heads`, in whole groups if they
-        share keys and values."""
+        """Build the projections; `kept_heads` are the heads that pruning kept, in whole groups if they share keys."""
         super().__init__()
         self.head_size = d_model // num_heads
         self.kept_heads = kept_heads
@@ -161,11 +169,11 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "rows queries size"]:
         """Attend; `relations` are required with `tree`, whose queries are all positions of a text."""
         query = self.project_queries(x, places)
-        attend = self._attend if relations is None else partial(self._attend, relations=relations)
+        attend = self.attend if relations is None else partial(self.attend, relations=relations)
         attended = self.pattern(attend, query, cache.keys, cache.values, mask)
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def _attend(
+    def attend(
         self,
         query: MappedQueries,
         key: MappedKeys,
@@ -176,10 +184,9 @@ class MultiHeadAttention(nn.Module):
         past_length: int | None,
         relations: RelationIds | None = None,
     ) -> AttentionOutput:
-        drops = self.training and self.dropout > 0
-        adds_values = self.position_bias is not None and self.position_bias.adds_values
-        if drops or adds_values or self.score.scale is None:
-            return self._attend_in_chunks(
+        """Attend by fused kernels if score, positions and dropout allow; implements `AttentionFunction`."""
+        if (self.training and self.dropout > 0) or self.value_positions is not None or self.score.scale is None:
+            return self.attend_in_chunks(
                 query, key, value, mask=mask, causal=causal, past_length=past_length, relations=relations
             )
         queries, keys = query.shape[2], key.shape[2]
@@ -193,7 +200,7 @@ class MultiHeadAttention(nn.Module):
         bias = self._bias(query, keys=keys, past_length=past_length, relations=relations)
         return fused_attention(query, key, value, mask=mask, bias=bias, causal=square, scale=self.score.scale)
 
-    def _attend_in_chunks(
+    def attend_in_chunks(
         self,
         query: MappedQueries,
         key: MappedKeys,
@@ -204,12 +211,24 @@ class MultiHeadAttention(nn.Module):
         past_length: int | None,
         relations: RelationIds | None = None,
     ) -> AttentionOutput:
-        """Reference attention in chunks of queries."""
+        """Attend by `reference_attention` in chunks of queries; implements `AttentionFunction`."""
+        positions = self.value_positions
 
-        def compute(
-            chunk_queries: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None
-        ) -> AttentionOutput:
-            return self._reference(chunk_queries, key, value, mask=chunk_mask, bias=bias, past_length=start)
+        def compute(chunk: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None) -> Tensor:
+            relative_values = None
+            if positions is not None:
+                assert start is not None
+                relative_values = partial(positions.values, past_length=start)
+            return reference_attention(
+                chunk,
+                key,
+                value,
+                mask=chunk_mask,
+                bias=bias,
+                compare=self.score.compare,
+                dropout_p=self.dropout if self.training else 0.0,
+                relative_values=relative_values,
+            )
 
         return self._map_chunks(
             compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
@@ -225,12 +244,10 @@ class MultiHeadAttention(nn.Module):
         past_length: int | None,
         relations: RelationIds | None = None,
     ) -> Logits:
-        """Attention weights before dropout."""
+        """Return the attention weights before dropout."""
 
-        def compute(
-            chunk_queries: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None
-        ) -> Logits:
-            return attention_weights(chunk_queries, key, mask=chunk_mask, bias=bias, compare=self.score.compare)
+        def compute(chunk: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, _: int | None) -> Logits:
+            return attention_weights(chunk, key, mask=chunk_mask, bias=bias, compare=self.score.compare)
 
         return self._map_chunks(
             compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
@@ -251,55 +268,22 @@ class MultiHeadAttention(nn.Module):
         keys = key.shape[2]
         held = query.shape[0] * query.shape[1] * max(1, keys) * (1 if self.score.scale is not None else query.shape[3])
 
-        def part(chunk_queries: MappedQueries, chunk_mask: Mask | None, first: int) -> Tensor:
+        def part(chunk: MappedQueries, chunk_mask: Mask | None, first: int) -> Tensor:
             start = None if past_length is None else past_length + first
             if causal:
                 assert start is not None
                 chunk_mask = add_causal_mask(
-                    chunk_mask,
-                    queries=chunk_queries.shape[2],
-                    keys=keys,
-                    past_length=start,
-                    device=chunk_queries.device,
+                    chunk_mask, queries=chunk.shape[2], keys=keys, past_length=start, device=chunk.device
                 )
-            return compute(
-                chunk_queries,
-                chunk_mask,
-                self._bias(chunk_queries, keys=keys, past_length=start, relations=relations),
-                start,
-            )
+            bias = self._bias(chunk, keys=keys, past_length=start, relations=relations)
+            return compute(chunk, chunk_mask, bias, start)
 
         return map_query_chunks(part, query, mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held))
-
-    def _reference(
-        self,
-        query: MappedQueries,
-        key: MappedKeys,
-        value: Values,
-        *,
-        mask: Mask | None,
-        bias: Bias | None,
-        past_length: int | None,
-    ) -> AttentionOutput:
-        relative_values, relative = None, self.position_bias
-        if relative is not None and relative.adds_values:
-            assert past_length is not None
-            relative_values = partial(relative.values, past_length=past_length)
-        return reference_attention(
-            query,
-            key,
-            value,
-            mask=mask,
-            bias=bias,
-            compare=self.score.compare,
-            dropout_p=self.dropout if self.training else 0.0,
-            relative_values=relative_values,
-        )
 
     def _bias(
         self, query: MappedQueries, *, keys: int, past_length: int | None, relations: RelationIds | None
     ) -> Bias | None:
-        """Position bias on the scores, or None."""
+        """Return the position bias of the scores, or None."""
         if self.position_bias is None and relations is None:
             return None
         assert past_length is not None, "this pattern defines no distances; validation should have rejected it"
@@ -309,6 +293,12 @@ class MultiHeadAttention(nn.Module):
             return bias[:, list(self.kept_heads or ())] if all_heads else bias
         assert self.tree is not None and relations is not None  # noqa: PT018
         return self.tree.bias(query, relations, past_length=past_length)
+
+    @property
+    def value_positions(self) -> ShawPositions | None:
+        """Relative positions that also add vectors to the values."""
+        relative = self.position_bias
+        return relative if isinstance(relative, ShawPositions) and relative.value_embedding is not None else None
 
     def _rotate(
         self, x: Float[Tensor, "rows heads positions head_size"], places: PositionIds | None

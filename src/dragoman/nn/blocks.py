@@ -83,9 +83,8 @@ class DecoderOnlyBlock(nn.Module):
         self, x: Hidden, past: KVCache | None, *, mask: KeyMask | None, places: PositionIds | None
     ) -> tuple[Hidden, KVCache]:
         """Return the output and the extended key-value cache."""
-        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
-        x = self.attention_residual(x, self_attention)
-        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
+        x, present = _attend_cached(self.attention, self.attention_residual, x, past, mask=mask, places=places)
+        return self.feed_forward_residual(x, self.feed_forward), present
 
 
 @final
@@ -123,32 +122,32 @@ class DecoderBlock(nn.Module):
         places: PositionIds | None = None,
     ) -> tuple[Hidden, KVCache]:
         """Return the output and the extended key-value cache."""
-        self_attention = _CachedSelfAttention(self.attention, past, mask, places)
 
         def cross_attention(y: Hidden) -> Hidden:
             sentences = memory.keys.shape[0]
             queries = y.reshape(sentences, -1, y.shape[-1])  # the beams of a sentence are additional queries
             return self.cross_attention(queries, memory, memory_mask).view_as(y)
 
-        x = self.attention_residual(x, self_attention)
+        x, present = _attend_cached(self.attention, self.attention_residual, x, past, mask=mask, places=places)
         x = self.cross_attention_residual(x, cross_attention)
-        return self.feed_forward_residual(x, self.feed_forward), self_attention.present
+        return self.feed_forward_residual(x, self.feed_forward), present
 
 
-class _CachedSelfAttention:
-    """Cached self-attention as a sublayer; stores the extended cache in `present`."""
+def _attend_cached(
+    attention: MultiHeadAttention,
+    residual: Residual,
+    x: Hidden,
+    past: KVCache | None,
+    *,
+    mask: KeyMask | None,
+    places: PositionIds | None,
+) -> tuple[Hidden, KVCache]:
+    """Apply the self-attention sublayer and return the extended key-value cache too."""
+    caches: list[KVCache] = []
 
-    present: KVCache
+    def sublayer(y: Hidden) -> Hidden:
+        new = attention.project_keys_values(y, places)
+        caches.append(new if past is None else past.append(new))
+        return attention(y, caches[0], mask, places)
 
-    def __init__(
-        self, attention: MultiHeadAttention, past: KVCache | None, mask: KeyMask | None, places: PositionIds | None
-    ) -> None:
-        self.attention = attention
-        self.past = past
-        self.mask = mask
-        self.places = places
-
-    def __call__(self, x: Hidden) -> Hidden:
-        new = self.attention.project_keys_values(x, self.places)
-        self.present = new if self.past is None else self.past.append(new)
-        return self.attention(x, self.present, self.mask, self.places)
+    return residual(x, sublayer), caches[0]

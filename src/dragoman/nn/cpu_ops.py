@@ -1,9 +1,8 @@
-r"""What training computes between products, by the compiled core where it is installed.
+"""Fused training operations of the CPU library, used where it is installed.
 
-PyTorch goes over a tensor once for every operation, and a network of some million parameters spends more time so than
-in its products. Here one pass does what belongs together: a mask is drawn, compared and multiplied in registers; a row
-is rounded where its sum is taken. PyTorch's own operations stay the reference, and the road everywhere else: on GPUs,
-and where a worker has several threads, which the core's passes over single tensors do not share.
+PyTorch passes over a tensor once per operation, and a model of some million parameters spends more time on such passes
+than on its matrix products. Each function here fuses the operations between two products into one pass. PyTorch's
+operations are the reference; they compute on GPUs and in workers with several threads.
 """
 
 import os
@@ -18,71 +17,71 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman import cpu_library as installed
+from dragoman import cpu_library
 from dragoman.errors import ConfigError
 
 LOGIT_DTYPES: Final = (torch.float32, torch.bfloat16)
-"""Formats of the logits that the core reads and writes; all else is float32."""
-_WANTED: Final[ContextVar[bool]] = ContextVar("wanted", default=True)
+"""Formats of the logits that the library reads and writes; all other tensors are float32."""
+_ENABLED: Final[ContextVar[bool]] = ContextVar("enabled", default=True)
 
 
 @contextmanager
 def without_cpu_ops() -> Iterator[None]:
-    """Inside, nothing is computed by the core: the slow twin."""
-    token = _WANTED.set(False)
+    """Disable the fused operations inside the context."""
+    token = _ENABLED.set(False)
     try:
         yield
     finally:
-        _WANTED.reset(token)
+        _ENABLED.reset(token)
 
 
 def cpu_ops_for(x: Tensor) -> Any | None:
-    """The core's functions, if they compute with this tensor here: plain float32 on a CPU, and one thread a worker."""
-    if torch.compiler.is_compiling():  # before all else, which a compiler of networks cannot follow
+    """Return the fused operations if they support this tensor: float32 on a CPU, with one thread per worker."""
+    if torch.compiler.is_compiling():  # first, because torch.compile cannot trace the checks below
         return None
     plain = type(x) is Tensor and x.dtype == torch.float32 and x.device.type == "cpu"
-    if not plain or not _WANTED.get() or torch.get_num_threads() > 1:
+    if not plain or not _ENABLED.get() or torch.get_num_threads() > 1:
         return None
-    return _core(installed.CORE, os.environ.get(installed.INSTRUCTION_SET) or None)
+    return _load(cpu_library.MODULE, os.environ.get(cpu_library.INSTRUCTION_SET) or None)
 
 
 def cpu_ops_instruction_set(device: torch.device) -> str | None:
-    """Those that the core computes with on this device; None where PyTorch is alone."""
+    """Return the instruction set of the fused operations on this device, or None without them."""
     core = cpu_ops_for(torch.empty(0, device=device))
     return None if core is None else str(core.instruction_set)
 
 
 @cache
-def _core(package: str, instructions: str | None) -> Any | None:
-    """Raises ConfigError where the environment asks for instructions in vain."""
-    if installed.fault() is not None:
+def _load(package: str, instruction_set: str | None) -> Any | None:
+    """Load the operations. Raises ConfigError if the environment requires an instruction set that is not available."""
+    if cpu_library.unusable_reason() is not None:
         return None
     try:
-        return import_module(package).CpuOps(instructions)
+        return import_module(package).CpuOps(instruction_set)
     except ValueError as error:
-        raise ConfigError(f"{installed.INSTRUCTION_SET}: {error}, or leave it out") from error
+        raise ConfigError(f"{cpu_library.INSTRUCTION_SET}: {error}, or leave it out") from error
 
 
 @final
 class CpuDropout(torch.autograd.Function):
-    """Dropout by words: of `lines` for the rows and `columns` for every four elements of one, times `finisher`."""
+    """Dropout by random words: one of `lines` per row, one of `columns` per four elements, mixed by `multiplier`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, lines: Tensor, columns: Tensor, finisher: int, least: int, factor: float, core: Any
+        ctx: Any, x: Tensor, lines: Tensor, columns: Tensor, multiplier: int, threshold: int, scale: float, core: Any
     ) -> Tensor:
         ctx.save_for_backward(lines, columns)
-        ctx.settings, ctx.core = (finisher, least, factor), core
-        return _dropped(x, lines, columns, ctx.settings, core)
+        ctx.settings, ctx.core = (multiplier, threshold, scale), core
+        return _dropout(x, lines, columns, ctx.settings, core)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         lines, columns = ctx.saved_tensors
-        return _dropped(gradient, lines, columns, ctx.settings, ctx.core), None, None, None, None, None, None
+        return _dropout(gradient, lines, columns, ctx.settings, ctx.core), None, None, None, None, None, None
 
 
-def _dropped(x: Tensor, lines: Tensor, columns: Tensor, settings: tuple[int, int, float], core: Any) -> Tensor:
+def _dropout(x: Tensor, lines: Tensor, columns: Tensor, settings: tuple[int, int, float], core: Any) -> Tensor:
     y = torch.empty(x.shape)
     core.dropout(x.detach().contiguous(), lines, columns, *settings, y)
     return y
@@ -90,60 +89,53 @@ def _dropped(x: Tensor, lines: Tensor, columns: Tensor, settings: tuple[int, int
 
 @final
 class CpuRotary(torch.autograd.Function):
-    """Heads turned by their places; the gradient turns back."""
+    """Rotary positions; the gradient rotates back."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
         ctx.save_for_backward(cosine, sine)
         ctx.core = core
-        return _turned(x, cosine, sine, core)
+        return _rotate(x, cosine, sine, core)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         cosine, sine = ctx.saved_tensors
-        return _turned(gradient, cosine, -sine, ctx.core), None, None, None
+        return _rotate(gradient, cosine, -sine, ctx.core), None, None, None
 
 
-def _turned(x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
-    given = _by_places(x)
+def _rotate(x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
+    given = _heads_last(x)
     y = torch.empty_like(given)
     core.rope(given, cosine, sine, given.shape[2], y)
     return y.transpose(1, 2)
 
 
-def _by_places(x: Tensor) -> Tensor:
-    """Heads as a projection leaves them, `rows places heads head_size`, which is how the core reads them."""
+def _heads_last(x: Tensor) -> Tensor:
+    """Return heads in the layout of the library, `rows places heads head_size`, which is that of a projection."""
     return x.detach().transpose(1, 2).contiguous()
 
 
 @final
 class CpuAttention(torch.autograd.Function):
-    """Attention by a scaled inner product, whose backward pass computes the weights again."""
+    """Attention by a scaled inner product; the backward pass recomputes the weights."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        scale: float,
-        core: Any,
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float, core: Any
     ) -> Tensor:
-        given = _by_places(query), _by_places(key), _by_places(value)
-        seen = None if mask is None else mask.contiguous().view(torch.uint8)
-        ctx.save_for_backward(*given, seen)
+        inputs = _heads_last(query), _heads_last(key), _heads_last(value)
+        mask_bytes = None if mask is None else mask.contiguous().view(torch.uint8)
+        ctx.save_for_backward(*inputs, mask_bytes)
         ctx.settings, ctx.core = (causal, scale), core
-        attended = torch.empty_like(given[0])
-        core.attention(*given, seen, *ctx.settings, attended)
+        attended = torch.empty_like(inputs[0])
+        core.attention(*inputs, mask_bytes, *ctx.settings, attended)
         return attended.transpose(1, 2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        *given, seen = ctx.saved_tensors
-        found = [torch.empty_like(one) for one in given]
-        ctx.core.attention_backward(*given, seen, *ctx.settings, _by_places(gradient), *found)
-        return *(one.transpose(1, 2) for one in found), None, None, None, None
+        *inputs, mask_bytes = ctx.saved_tensors
+        gradients = [torch.empty_like(one) for one in inputs]
+        ctx.core.attention_backward(*inputs, mask_bytes, *ctx.settings, _heads_last(gradient), *gradients)
+        return *(one.transpose(1, 2) for one in gradients), None, None, None, None

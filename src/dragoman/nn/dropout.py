@@ -1,12 +1,11 @@
-"""Dropout (Srivastava et al., 2014) whose masks cost less than the layer they follow, and belong to examples.
+"""Dropout (Srivastava et al., 2014) whose masks are cheap to draw and belong to examples.
 
-On a CPU PyTorch draws one Bernoulli number an element from a serial generator, in the order of the batch. Here the
-generator gives one number a call; what an element gets of it follows from that number, from the key of its row and from
-its place in the row. So an example loses the same elements in whatever batch it stands, however far that is padded and
-whichever worker computes it. Attention weights are excepted where they are computed in chunks or blocks (of very large
-batches, in windows and in BigBird): how many calls there are follows from the batch there. Each 64-bit number serves
-four elements, each kept when its share of the bits reaches a threshold. The probability obeyed is the nearest multiple
-of 2^-16 below 1.
+On a CPU, PyTorch draws one Bernoulli number per element from a serial generator, in the order of the batch. Here the
+generator gives one number per call; the mask of an element follows from that number, from the key of its row and from
+its position in the row. An example therefore loses the same elements in any batch, with any padding and on any worker.
+Attention weights computed in chunks or blocks are an exception, because the number of calls depends on the batch. One
+64-bit number serves four elements: each is kept if its 16 bits reach a threshold, so that the probability is rounded to
+a multiple of 2^-16 below 1.
 """
 
 from collections.abc import Iterator
@@ -22,8 +21,7 @@ from dragoman.nn.cpu_ops import CpuDropout, cpu_ops_for
 from dragoman.typing import Int, Shaped
 
 _LEVELS: Final = 2**16
-# Odd numbers whose bits look like chance: the golden ratio of 64 bits, and two of the finishers of SplitMix64
-# (Steele, Lea and Flood, 2014), as signed integers.
+# Odd multipliers as signed integers: the golden ratio in 64 bits, and two of SplitMix64 (Steele, Lea and Flood, 2014).
 _GOLDEN: Final = -7046029254386353131
 _FIRST: Final = -4658895280553007687
 _SECOND: Final = -7723592293110705685
@@ -33,7 +31,7 @@ _KEYS: Final[ContextVar[Keys | None]] = ContextVar("keys", default=None)
 
 @contextmanager
 def dropout_keys(keys: Keys) -> Iterator[None]:
-    """Inside, the elements that row `i` of a batch loses follow from `keys[i]` and not from `i`."""
+    """Derive the masks of row `i` of a batch from `keys[i]` instead of `i` inside the context."""
     token = _KEYS.set(keys)
     try:
         yield
@@ -42,23 +40,23 @@ def dropout_keys(keys: Keys) -> Iterator[None]:
 
 
 def dropout(x: Shaped[Tensor, "*shape"], probability: float) -> Shaped[Tensor, "*shape"]:
-    """`x` with each element zeroed with `probability` and the rest scaled so that the expectation stays."""
+    """Zero each element with `probability` and scale the rest, so that the expectation is unchanged."""
     if probability == 0 or not x.numel():
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
     if x.ndim < 2:
         return dropout(x.reshape(1, -1), probability).view(x.shape)
-    least = min(round(probability * _LEVELS), _LEVELS - 1) - _LEVELS // 2
+    threshold = min(round(probability * _LEVELS), _LEVELS - 1) - _LEVELS // 2
     lines, columns = _words(x.shape)
     if core := cpu_ops_for(x):
-        return CpuDropout.apply(x, lines, columns, _FIRST, least, 1 / (1 - probability), core)  # type: ignore[no-untyped-call]
-    kept = _levels(lines, columns)[..., : x.shape[-1]] >= least
+        return CpuDropout.apply(x, lines, columns, _FIRST, threshold, 1 / (1 - probability), core)  # type: ignore[no-untyped-call]
+    kept = _levels(lines, columns)[..., : x.shape[-1]] >= threshold
     return x * kept.to(x.dtype).mul_(1 / (1 - probability))
 
 
 def _words(shape: torch.Size) -> tuple[Int[Tensor, "*lines"], Int[Tensor, " columns"]]:
-    """A word for each line of elements, and one for every four elements of a line."""
+    """Return a random word per row of the last axis, and one per four elements of that axis."""
     call = int(torch.empty((), dtype=torch.int64).random_())
     lines = _mixed(_row_keys(shape[0]) + call)
     for axis, size in enumerate(shape[1:-1]):
@@ -67,7 +65,7 @@ def _words(shape: torch.Size) -> tuple[Int[Tensor, "*lines"], Int[Tensor, " colu
 
 
 def _levels(lines: Int[Tensor, "*lines"], columns: Int[Tensor, " columns"]) -> Int[Tensor, "*lines levels"]:
-    """The four shares of the words of all lines and columns."""
+    """Return the four 16-bit parts of the words of all lines and columns."""
     words = lines[..., None] * columns
     words ^= words >> 32
     words *= _FIRST
@@ -75,18 +73,18 @@ def _levels(lines: Int[Tensor, "*lines"], columns: Int[Tensor, " columns"]) -> I
 
 
 def _row_keys(rows: int) -> Keys:
-    """A key for each row; where every example became several rows that follow one another, one for each of them."""
+    """Return a key per row; an example may have several consecutive rows."""
     keys = _KEYS.get()
     if keys is None:
         return torch.arange(rows) * _GOLDEN
     each, left = divmod(rows, len(keys))
-    assert not left, f"{rows} rows cannot be those of {len(keys)} examples"
+    assert not left, f"{rows} rows are not a multiple of {len(keys)} examples"
     mixed = _mixed(keys * _GOLDEN)
     return mixed if each == 1 else (mixed[:, None] + torch.arange(each)).flatten()
 
 
 def _mixed(numbers: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """Numbers that tell nothing of each other, of numbers that are different."""
+    """Hash each number by the finalizer of SplitMix64."""
     numbers = (numbers ^ (numbers >> 30)) * _FIRST
     numbers = (numbers ^ (numbers >> 27)) * _SECOND
     return numbers ^ (numbers >> 31)
@@ -94,7 +92,7 @@ def _mixed(numbers: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
 
 @final
 class Dropout(nn.Module):
-    """`dropout` while training, nothing otherwise."""
+    """Dropout in training mode."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()

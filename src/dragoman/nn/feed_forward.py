@@ -1,4 +1,4 @@
-r"""Position-wise feed-forward network, $W_2\,f(W_1 x)$ (Vaswani et al., 2017, eq. 2), plain or gated (Shazeer, 2020)."""
+r"""Feed-forward network, $W_2\,f(W_1 x)$ (Vaswani et al., 2017, eq. 2), plain or gated (Shazeer, 2020)."""
 
 from typing import Literal, assert_never, final
 

@@ -1,8 +1,7 @@
-r"""Low-rank adapters (LoRA; Hu et al., 2021): of a trained matrix only a small change is learnt.
+r"""Low-rank adaptation (LoRA; Hu et al., 2021): only a low-rank change of some matrices is trained.
 
-$W' = W + \frac{\alpha}{r} B A$ with $A$ of $r$ rows and $B$ of $r$ columns (equation 3). $B$ begins with zeros, so that
-nothing has changed before the first update, and in the end the change is added to the matrix, so that using the network
-costs what it did.
+$W' = W + \frac{\alpha}{r} B A$, where $A$ has $r$ rows and $B$ has $r$ columns (eq. 3). $B$ starts at zero, so the
+model is unchanged before the first update. After training the change is merged into the matrix.
 """
 
 import math
@@ -23,13 +22,13 @@ LoraTarget = Literal["query", "key", "value", "output", "inner", "gate", "outer"
 
 
 class LoraConfig(Config):
-    """Small changes to some matrices, of low rank, are all that is learnt (LoRA, Hu et al., 2021)."""
+    """Train low-rank changes of some matrices and freeze everything else (LoRA; Hu et al., 2021)."""
 
     kind: Literal["lora"] = "lora"
-    rank: PositiveInt = Field(8, description="rank of the change of a matrix")
+    rank: PositiveInt = Field(8, description="rank of the change of each matrix")
     alpha: float = Field(16.0, gt=0.0, description="the change is multiplied by alpha / rank")
     targets: tuple[LoraTarget, ...] = Field(
-        ("query", "value"), min_length=1, description="which maps of attention and feed-forward layers change"
+        ("query", "value"), min_length=1, description="adapted linear maps of attention and feed-forward layers"
     )
 
 
@@ -54,14 +53,14 @@ def add_low_rank(
     *,
     scale: float,
 ) -> Float[Tensor, "outputs inputs"]:
-    """The equation above."""
+    """Compute the equation above."""
     return weight + scale * (up @ down)
 
 
 def apply_lora(model: nn.Module, config: LoraConfig) -> None:
-    """Freeze the weights of `model`, and give each map that is named in `targets` a change to learn.
+    """Freeze the weights of `model` and add a trainable change to each linear map named in `targets`.
 
-    The changes are drawn from the ambient generator. Raises ConfigError where the network has no such map.
+    Draws from the ambient generator. Raises ConfigError if the model has no such map.
     """
     model.requires_grad_(False)
     chosen = [
@@ -71,8 +70,8 @@ def apply_lora(model: nn.Module, config: LoraConfig) -> None:
     ]
     if not chosen:
         raise ConfigError(
-            f"training.lora.targets = {', '.join(config.targets)}: the network has no such map; name others, or "
-            "leave training.lora out to learn all weights"
+            f"training.lora.targets = {', '.join(config.targets)}: the model has no such linear map; choose others, or "
+            "leave training.lora out to train all weights"
         )
     for linear in chosen:
         change = LowRankUpdate(
@@ -82,14 +81,13 @@ def apply_lora(model: nn.Module, config: LoraConfig) -> None:
 
 
 def merge_lora(tensors: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
-    """The weights of an adapted network as those of a plain one, every change added to its matrix."""
-    whole = {}
+    """Return the weights of an adapted model with every change added to its matrix."""
+    merged = {}
     for name, tensor in tensors.items():
-        place, found, part = name.partition(".parametrizations.weight.")
+        prefix, found, part = name.partition(".parametrizations.weight.")
         if not found:
-            whole[name] = tensor
+            merged[name] = tensor
         elif part == "original":
-            beside = f"{place}{found}0."
-            up, down = tensors[f"{beside}up"], tensors[f"{beside}down"]
-            whole[f"{place}.weight"] = add_low_rank(tensor, up, down, scale=config.alpha / config.rank)
-    return whole
+            up, down = tensors[f"{prefix}{found}0.up"], tensors[f"{prefix}{found}0.down"]
+            merged[f"{prefix}.weight"] = add_low_rank(tensor, up, down, scale=config.alpha / config.rank)
+    return merged

@@ -1,4 +1,4 @@
-r"""How much a query asks for a key: the attention scores, which may take one another's place.
+r"""Interchangeable attention scores: the similarity of a query and a key.
 
 | kind | score of a query $q$ and a key $k$ | source |
 |---|---|---|
@@ -9,9 +9,9 @@ r"""How much a query asks for a key: the attention scores, which may take one an
 | `additive` | $v^\top \tanh(W_1 k + W_2 q)$ | Bahdanau et al. (2015), appendix A.1.2 |
 | `cosine` | $\tau \, q^\top k / (\lVert q \rVert \lVert k \rVert)$ | Graves et al. (2014), eq. 6 |
 
-A score works in two steps, so that what depends on a key alone is computed once and kept: `queries` and `keys` map each
-side, `compare` joins them. Where joining is a scaled inner product, `scale` is its factor and fused kernels can do it.
-Every head has parameters of its own.
+A score works in two steps, so that caches can store mapped keys: `queries` and `keys` map each side, `compare` computes
+the scores. If `compare` is a scaled inner product, `scale` is its factor, and fused kernels can compute it. Every head
+has its own parameters.
 """
 
 import math
@@ -34,42 +34,42 @@ Logits = Float[Tensor, "rows heads queries keys"]
 
 
 class DotConfig(Config):
-    """The inner product as it is."""
+    """Inner product."""
 
     kind: Literal["dot"] = "dot"
 
 
 class ScaledDotConfig(Config):
-    """The inner product over the square root of the size."""
+    """Inner product divided by the square root of the head size."""
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
 
 class MultiplicativeConfig(Config):
-    """The inner product with a learnt matrix between."""
+    """Bilinear form with a learned matrix."""
 
     kind: Literal["multiplicative"] = "multiplicative"
 
 
 class ReducedRankConfig(Config):
-    """Multiplicative, with a matrix of low rank."""
+    """Bilinear form with a learned matrix of low rank."""
 
     kind: Literal["reduced_rank"] = "reduced_rank"
-    rank: PositiveInt = Field(8, description="rank of the matrix between query and key")
+    rank: PositiveInt = Field(8, description="rank of the matrix")
 
 
 class AdditiveConfig(Config):
-    """A small network with one hidden layer."""
+    """Feed-forward network with one hidden layer."""
 
     kind: Literal["additive"] = "additive"
-    hidden_size: PositiveInt | None = Field(None, description="units of the hidden layer; none: the size of the query")
+    hidden_size: PositiveInt | None = Field(None, description="units of the hidden layer; null: size of the query")
 
 
 class CosineConfig(Config):
-    """The cosine of the angle, with a learnt factor for each head."""
+    """Cosine similarity with a learned scale per head."""
 
     kind: Literal["cosine"] = "cosine"
-    scale: PositiveFloat = Field(10.0, description="the factor at the beginning")
+    scale: PositiveFloat = Field(10.0, description="initial scale")
 
 
 ScoreConfig = Annotated[
@@ -80,30 +80,30 @@ ScoreConfig = Annotated[
 
 @runtime_checkable
 class Score(Protocol):
-    """Both sides mapped, then compared."""
+    """Attention score: both sides are mapped, then compared."""
 
     @property
     def scale(self) -> float | None:
-        """The factor of the inner product that `compare` is, or None where it is something else."""
+        """Factor of the inner product in `compare`, or None if it is no inner product."""
         ...
 
     def queries(self, query: Queries) -> MappedQueries:
-        """What of a query enters the comparison."""
+        """Map queries for `compare`."""
         ...
 
     def keys(self, key: Keys) -> MappedKeys:
-        """What of a key enters the comparison; kept in memories and caches in place of the key."""
+        """Map keys for `compare`; memories and caches store the result instead of the key."""
         ...
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
-        """The scores of mapped queries and keys; key heads are shared by groups of query heads."""
+        """Return the scores of mapped queries and keys; groups of query heads share a key head."""
         ...
 
 
 def repeat_kv_heads(
     key: Float[Tensor, "rows key_heads keys width"], heads: int
 ) -> Float[Tensor, "rows {heads} keys width"]:
-    """Each key head for its group of query heads (Ainslie et al., 2023)."""
+    """Repeat each key head for its group of query heads (Ainslie et al., 2023)."""
     groups = heads // key.shape[1]
     return key if groups == 1 else key.repeat_interleave(groups, dim=1)
 
@@ -111,12 +111,12 @@ def repeat_kv_heads(
 def per_head_linear(
     x: Float[Tensor, "rows heads places size"], W: Float[Tensor, "heads size width"]
 ) -> Float[Tensor, "rows heads places width"]:
-    """$x W$ with a matrix a head: one product a head, where `@` would make one a row and gradients of $W$ as many."""
+    """Compute $x W$ with a matrix per head, in one product per head; `@` would compute one per row."""
     return torch.einsum("rhps,hsw->rhpw", x, W)
 
 
 def inner_product(query: MappedQueries, key: MappedKeys, scale: float) -> Logits:
-    """`scale` times the inner product of every query and key."""
+    """Return `scale` times the inner product of every query and key."""
     return query @ repeat_kv_heads(key, query.shape[1]).transpose(-1, -2) * scale
 
 
@@ -146,7 +146,7 @@ def reduced_rank(
 
 
 def additive(query: MappedQueries, key: MappedKeys, v: Float[Tensor, "heads width"]) -> Logits:
-    r"""$v^\top \tanh(k + q)$ of sides that are mapped already; holds `width` numbers a query and key."""
+    r"""$v^\top \tanh(k + q)$ of mapped sides; stores `width` numbers per pair."""
     hidden = torch.tanh(query[:, :, :, None] + repeat_kv_heads(key, query.shape[1])[:, :, None])
     return (hidden * v[:, None, None]).sum(dim=-1)
 
@@ -158,7 +158,7 @@ def cosine(query: Queries, key: Keys, scale: Float[Tensor, " heads"]) -> Logits:
 
 @final
 class DotScore(nn.Module):
-    r"""$c \, q^\top k$ with a constant $c$: plain or scaled."""
+    r"""$c \, q^\top k$ with a constant $c$."""
 
     def __init__(self, *, scale: float) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class AdditiveScore(nn.Module):
 
 @final
 class CosineScore(nn.Module):
-    r"""$\tau \cos(q, k)$ with a learnt $\tau > 0$ for each head, kept as its logarithm."""
+    r"""$\tau \cos(q, k)$ with a learned $\tau > 0$ per head, stored as its logarithm."""
 
     scale = 1.0
 
@@ -259,12 +259,13 @@ class CosineScore(nn.Module):
 
 
 def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: int, key_heads: int) -> Score:
-    """The score with fresh parameters; raises ConfigError where it needs queries and keys of one size."""
+    """Build a score with new parameters. Raises ConfigError if it requires equal sizes of queries and keys."""
     if isinstance(config, DotConfig | ScaledDotConfig | CosineConfig) and query_size != key_size:
         raise ConfigError(
-            f"the score {config.kind} needs queries and keys of one size, and they have {query_size} and {key_size}; "
+            f"the score {config.kind} needs queries and keys of one size, but they have {query_size} and {key_size}; "
             "choose multiplicative, reduced_rank or additive, or make the sizes equal"
         )
+    sizes = {"query_size": query_size, "key_size": key_size, "heads": heads, "key_heads": key_heads}
     match config:
         case DotConfig():
             return DotScore(scale=1.0)
@@ -273,17 +274,9 @@ def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: i
         case MultiplicativeConfig():
             return MultiplicativeScore(query_size=query_size, key_size=key_size, heads=heads)
         case ReducedRankConfig(rank=rank):
-            return ReducedRankScore(
-                query_size=query_size, key_size=key_size, heads=heads, key_heads=key_heads, rank=rank
-            )
+            return ReducedRankScore(**sizes, rank=rank)
         case AdditiveConfig(hidden_size=hidden_size):
-            return AdditiveScore(
-                query_size=query_size,
-                key_size=key_size,
-                heads=heads,
-                key_heads=key_heads,
-                hidden_size=hidden_size or query_size,
-            )
+            return AdditiveScore(**sizes, hidden_size=hidden_size or query_size)
         case CosineConfig(scale=scale):
             return CosineScore(heads=heads, first_scale=scale)
         case _:
@@ -291,5 +284,5 @@ def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: i
 
 
 def _fan_in(heads: int, rows: int, columns: int) -> Float[Tensor, "heads rows columns"]:
-    """Entries that keep the variance of what they are multiplied with."""
+    """Draw weights that preserve the variance of their input."""
     return torch.randn(heads, rows, columns) / math.sqrt(rows)

@@ -123,6 +123,6 @@ def _reason_against(model: ModelConfig) -> str | None:
     """Why nothing computes this network in less than float32, as far as can be known here: the core is asked."""
     if not isinstance(model, EncoderDecoderConfig | DecoderOnlyConfig):
         return f"networks of kind {model.kind} are computed in float32"
-    if not cpu_library.is_installed() or cpu_library.fault() is not None:
+    if not cpu_library.is_installed() or cpu_library.unusable_reason() is not None:
         return None
     return cpu_backend.unsupported_reason(model.model_dump(mode="json"))

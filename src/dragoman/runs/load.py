@@ -230,7 +230,7 @@ def _reason_against_cpu_backend(tree: Mapping[str, Any], device: str | None) -> 
         return _Reason(f"the CPU backend is not installed (pip install {cpu_library.PACKAGE})")
     if (accelerator := _accelerator(device)) is not None:
         return _Reason(f"the CPU backend does not run on {accelerator}")
-    if (problem := cpu_library.fault()) is not None:
+    if (problem := cpu_library.unusable_reason()) is not None:
         return _Reason(problem, warn=True)
     if (refusal := cpu_backend.unsupported_reason(tree["model"])) is not None:
         return _Reason(refusal, warn=True)

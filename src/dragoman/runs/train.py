@@ -439,7 +439,7 @@ def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> N
             "in float32, which is faster here.",
             ComputeTypeWarning,
         )
-    if device.type == "cpu" and cpu_library.is_installed() and (reason := cpu_library.fault()) is not None:
+    if device.type == "cpu" and cpu_library.is_installed() and (reason := cpu_library.unusable_reason()) is not None:
         warn(f"Training runs without the CPU library and is slower: {reason}", ComputeTypeWarning)
 
 

@@ -68,5 +68,5 @@ def test_only_the_changes_learn():
 
 
 def test_a_map_that_is_not_there_is_said():
-    with pytest.raises(ConfigError, match=r"targets = gate: the network has no such map"):
+    with pytest.raises(ConfigError, match=r"targets = gate: the model has no such linear map"):
         apply_lora(network(), LoraConfig(targets=("gate",)))

@@ -216,7 +216,7 @@ def test_feeding_is_a_wider_input():
     model, cells = decoder(feeds_input=True, layers=1), first_cells("lstm", 1, 2)
     view = view_of(model.attention, random(2, 3, 6, seed=1), [3, 2])
     x, fed = random(2, 7), random(2, 5, seed=2)
-    output, _ = model.step(model.project_input(x), cells, fed=fed, view=view)
+    output, _ = model.step(model.project_input(x), cells, previous_output=fed, memory=view)
     wide = nn.LSTMCell(12, 5)
     weights = CellWeights.of(model.layers[0].layer)
     with torch.no_grad():
@@ -230,7 +230,7 @@ def test_feeding_is_a_wider_input():
 
 def test_without_attention_the_output_is_the_uppermost_state():
     model, cells = decoder(feeds_input=False, looks=False), first_cells("lstm", 2, 3)
-    output, after = model.step(model.project_input(random(3, 7)), cells, fed=None, view=None)
+    output, after = model.step(model.project_input(random(3, 7)), cells, previous_output=None, memory=None)
     assert output is after[1][0]
 
 
@@ -239,9 +239,9 @@ def test_the_beams_of_a_sentence_look_at_its_source():
     model, cells = decoder(feeds_input=True), first_cells("lstm", 2, 6)
     encoded = random(2, 3, 6, seed=1)
     taken, fed = model.project_input(random(6, 7)), random(6, 5, seed=2)
-    shared, _ = model.step(taken, cells, fed=fed, view=view_of(model.attention, encoded, [3, 2]))
+    shared, _ = model.step(taken, cells, previous_output=fed, memory=view_of(model.attention, encoded, [3, 2]))
     copied = view_of(model.attention, encoded.repeat_interleave(3, dim=0), [3, 3, 3, 2, 2, 2])
-    alone, _ = model.step(taken, cells, fed=fed, view=copied)
+    alone, _ = model.step(taken, cells, previous_output=fed, memory=copied)
     torch.testing.assert_close(shared, alone)
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from dragoman.nn.attention import PositionBias
 from dragoman.nn.positions.alibi import AlibiBias, alibi_slopes
-from dragoman.nn.positions.distance_bias import PositionBias
 from dragoman.nn.positions.rotary import RotaryPositions, apply_rotary
 from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.t5_bias import T5Bias, relative_position_bucket

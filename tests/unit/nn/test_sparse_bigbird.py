@@ -212,5 +212,5 @@ def test_a_row_of_nothing_but_padding_receives_zeros():
 def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
     with pytest.raises(AssertionError, match="without a cache"):
         bigbird()(dense_attention, *inputs(queries=1, keys=29), None)
-    with pytest.raises(AssertionError, match="padding alone"):
+    with pytest.raises(AssertionError, match="padding only"):
         bigbird()(dense_attention, *inputs(queries=29), torch.ones(1, 1, 29, 29, dtype=torch.bool))

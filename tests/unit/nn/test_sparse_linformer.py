@@ -64,7 +64,7 @@ def test_both_mixtures_are_learnt():
 
 
 def test_a_sequence_beyond_the_end_is_refused_with_the_remedy():
-    with pytest.raises(DataError, match=r"14 places, but the pattern linformer was built for 13.*pattern\.max_length"):
+    with pytest.raises(DataError, match=r"14 tokens, but the pattern linformer supports 13.*pattern\.max_length"):
         linformer()(dense_attention, *inputs(queries=14), None)
 
 
@@ -84,5 +84,5 @@ def test_nothing_of_the_size_of_the_square_is_ever_made():
 def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
     with pytest.raises(AssertionError, match="without a cache"):
         linformer()(dense_attention, *inputs(queries=1, keys=11), None)
-    with pytest.raises(AssertionError, match="padding alone"):
+    with pytest.raises(AssertionError, match="padding only"):
         linformer()(dense_attention, *inputs(queries=11), torch.ones(1, 1, 11, 11, dtype=torch.bool))

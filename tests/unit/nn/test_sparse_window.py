@@ -95,5 +95,5 @@ def test_nothing_of_the_size_of_the_square_is_ever_made(causal):
 
 
 def test_a_cache_longer_than_the_keys_is_a_mistake():
-    with pytest.raises(AssertionError, match="the last of the keys"):
+    with pytest.raises(AssertionError, match="align with the last keys"):
         SlidingWindow(window=3, causal=True)(dense_attention, *inputs(queries=7, keys=5), None)

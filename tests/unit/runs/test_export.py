@@ -31,7 +31,7 @@ def without_core(monkeypatch):
 @pytest.fixture
 def stub(monkeypatch):
     """A core that copies its source, in place of the compiled one."""
-    monkeypatch.setattr("dragoman.cpu_library.CORE", "tests.stubs.dragoman_cpu")
+    monkeypatch.setattr("dragoman.cpu_library.MODULE", "tests.stubs.dragoman_cpu")
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def broken(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('_core.so: wrong\\n ELF class')", encoding="utf-8")
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.setattr("dragoman.cpu_library.CORE", "broken_core")
+    monkeypatch.setattr("dragoman.cpu_library.MODULE", "broken_core")
 
 
 def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path, broken):

@@ -28,13 +28,13 @@ THREADS = "DRAGOMAN_THREADS"
 
 def unsupported_reason(config: Mapping[str, Any]) -> str | None:
     """Return why the library cannot compute a model of this configuration, or None; it must be importable."""
-    reason: str | None = import_module(cpu_library.CORE).unsupported_reason(dict(config))
+    reason: str | None = import_module(cpu_library.MODULE).unsupported_reason(dict(config))
     return reason
 
 
 def instruction_sets() -> tuple[str, ...]:
     """Return the instruction sets that the library can use on this processor, best first."""
-    return tuple(import_module(cpu_library.CORE).instruction_sets())
+    return tuple(import_module(cpu_library.MODULE).instruction_sets())
 
 
 @final
@@ -52,7 +52,7 @@ class CpuModel:
     ) -> None:
         """`config` is that of the model with its vocabulary sizes; `vocabulary` is the number of logits."""
         options = _environment_options()
-        library = import_module(cpu_library.CORE)
+        library = import_module(cpu_library.MODULE)
         try:
             self._model = library.Model(dict(config), dict(weights), compute_type=compute_type, **options)
         except ValueError as error:

@@ -147,8 +147,8 @@ class RecurrentEncoderDecoder(nn.Module):
         output, cells = self.decoder.step(
             self.decoder.project_input(embedded),
             map_states(state.layer_states, lambda part: part.flatten(0, 1)),
-            fed=None if state.previous_output is None else state.previous_output.flatten(0, 1),
-            view=memory.attention_memory(),
+            previous_output=None if state.previous_output is None else state.previous_output.flatten(0, 1),
+            memory=memory.attention_memory(),
         )
         output = output.unflatten(0, tokens.shape)
         after = map_states(cells, lambda part: part.unflatten(0, tokens.shape))

@@ -1,7 +1,8 @@
 r"""ALiBi: scores fall with the distance, $-m_h |i - j|$ (Press et al., 2022), without parameters.
 
 The slopes $m_h$ are the paper's geometric sequence $2^{-8h/H}$ for $H$ heads, $h$ from 1; if $H$ is not a power
-of two, we use the same formula, while the authors' code interleaves two sequences. Bidirectional attention is symmetric.
+of two, the same formula applies, while the authors' code interleaves two sequences. Bidirectional attention is
+symmetric.
 """
 
 from typing import final
@@ -10,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.distance_bias import Weights
 from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Float
 
@@ -24,8 +24,6 @@ def alibi_slopes(heads: int, *, device: torch.device | None = None) -> Float[Ten
 class AlibiBias(nn.Module):
     """ALiBi as a module without parameters."""
 
-    adds_values = False
-
     def __init__(self, *, num_heads: int) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -33,6 +31,3 @@ class AlibiBias(nn.Module):
     def bias(self, query: MappedQueries, *, keys: int, past_length: int) -> Float[Tensor, "1 all_heads queries {keys}"]:
         away = distances(query.shape[2], keys, past_length=past_length, device=query.device).abs()
         return -(alibi_slopes(self.num_heads, device=query.device)[:, None, None] * away)[None].to(query.dtype)
-
-    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
-        raise NotImplementedError("ALiBi adds no values")

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.distance_bias import Weights
-from dragoman.nn.scores import MappedQueries
+from dragoman.nn.scores import Logits, MappedQueries
 from dragoman.typing import Float, Int
 
 
@@ -20,10 +19,8 @@ def clipped_distances(
     queries: int, keys: int, *, past_length: int, max_distance: int, device: torch.device
 ) -> Int[Tensor, "{queries} {keys}"]:
     r"""Row of the embedding for each pair: $\mathrm{clip}(j - i, -k, k) + k$."""
-    return (
-        distances(queries, keys, past_length=past_length, device=device).clamp(-max_distance, max_distance)
-        + max_distance
-    )
+    away = distances(queries, keys, past_length=past_length, device=device)
+    return away.clamp(-max_distance, max_distance) + max_distance
 
 
 @final
@@ -37,7 +34,6 @@ class ShawPositions(nn.Module):
         super().__init__()
         self.max_distance = max_distance
         self.scale = scale
-        self.adds_values = adds_values
         self.key_embedding = nn.Parameter(torch.randn(2 * max_distance + 1, head_size) * head_size**-0.5)
         self.value_embedding = (
             nn.Parameter(torch.randn(2 * max_distance + 1, head_size) * head_size**-0.5) if adds_values else None
@@ -50,7 +46,7 @@ class ShawPositions(nn.Module):
         )
         return scores.gather(-1, rows.expand(*scores.shape[:2], -1, -1))
 
-    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
+    def values(self, weights: Logits, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
         assert self.value_embedding is not None
         rows = clipped_distances(
             *weights.shape[2:], past_length=past_length, max_distance=self.max_distance, device=weights.device

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.masks import distances
-from dragoman.nn.positions.distance_bias import Weights
 from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Float, Int
 
@@ -37,7 +36,6 @@ class T5Bias(nn.Module):
     """T5 bias shared by all layers of an encoder or decoder."""
 
     LOOKUP_PARAMETERS = ("table",)
-    adds_values = False
 
     def __init__(self, *, num_buckets: int, max_distance: int, num_heads: int, causal: bool) -> None:
         super().__init__()
@@ -52,6 +50,3 @@ class T5Bias(nn.Module):
             away, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=self.causal
         )
         return self.table[rows].permute(2, 0, 1)[None]
-
-    def values(self, weights: Weights, *, past_length: int) -> Float[Tensor, "rows heads queries value_size"]:
-        raise NotImplementedError("the T5 bias adds no values")

@@ -6,10 +6,10 @@ $\tanh(W\,[PE(p_i); PE(d_i)])$. Relative:
 $r_{ij} = d_j - d_i$ if one word is an ancestor of the other, or both are equal, else
 $r_{ij} = \mathrm{sign}(j - i)\,(d_i + d_j)$,
 
-clipped to $[-k, k]$, with a learned vector per relation that is added to the keys as in Shaw et al. (2018). All tokens of
-a word share its relations. In the paper the root of a sentence has depth 0. Here it has depth 1, and depth 0 belongs to
+clipped to $[-k, k]$, with a learned vector per relation that is added to the keys as in Shaw et al. (2018). All tokens
+of a word share its relations. In the paper the root of a sentence has depth 0. Here it has depth 1: depth 0 is that of
 an artificial root, word 0, to which EOS belongs, so that a sentence may have several roots. Relations run from query to
-key, as our other distances do; in the paper they run from key to query.
+key, as other distances do; in the paper they run from key to query.
 """
 
 from typing import final

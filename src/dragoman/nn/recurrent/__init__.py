@@ -1,1 +1,1 @@
-"""Recurrent networks: the equations of the cells, an encoder that reads both ways, and a decoder that may look back."""
+"""Recurrent layers: cells, bidirectional encoder, attention and decoder."""

@@ -1,7 +1,7 @@
 r"""Global attention of a recurrent decoder (Luong et al., 2015, sections 3 and 3.1).
 
 $a_{ts} = \mathrm{softmax}_s\, e(h_t, \bar h_s)$ with any score $e$, $c_t = \sum_s a_{ts} \bar h_s$, and the attentional
-state $\tilde h_t = \tanh(W_c [c_t; h_t])$, from which the next word is predicted.
+state $\tilde h_t = \tanh(W_c [c_t; h_t])$, which predicts the next token.
 """
 
 from dataclasses import dataclass
@@ -29,17 +29,17 @@ Context = Float[Tensor, "batch queries value_size"]
 
 @dataclass(frozen=True)
 class AttentionMemory:
-    """What a decoder may look at: one row a sentence, in one head."""
+    """Encoder states that a decoder attends to, one row per sentence, in one head."""
 
     states: KVCache
-    """As keys, the encoder's states as the score maps them; as values, the states themselves."""
+    """Keys are the encoder states mapped by the score; values are the states."""
     mask: Bool[Tensor, "batch 1 1 source"]
-    """Which of them are no padding."""
+    """True where a state is no padding."""
 
 
 @final
 class SourceAttention(nn.Module):
-    """From the decoder's state to its attentional state; the queries of a sentence are its beams, or its places."""
+    """Compute the attentional state; the queries of a sentence are its beams or its target positions."""
 
     def __init__(self, *, score: Score, size: int, value_size: int) -> None:
         super().__init__()
@@ -47,28 +47,28 @@ class SourceAttention(nn.Module):
         self.combine = nn.Linear(value_size + size, size, bias=False)
 
     def keys_values(self, encoded: Float[Tensor, "batch source value_size"]) -> KVCache:
-        """Mapped once for all steps and beams."""
+        """Map encoder states once for all steps and beams."""
         values = encoded[:, None]
         return KVCache(self.score.keys(values), values)
 
-    def forward(self, query: Queries, view: AttentionMemory) -> Queries:
+    def forward(self, query: Queries, memory: AttentionMemory) -> Queries:
         r"""$\tilde h_t = \tanh(W_c [c_t; h_t])$."""
-        return torch.tanh(self.combine(torch.cat([self.context(query, view), query], dim=2)))
+        return torch.tanh(self.combine(torch.cat([self.context(query, memory), query], dim=2)))
 
-    def weights(self, query: Queries, view: AttentionMemory) -> Float[Tensor, "batch queries source"]:
-        """$a_{ts}$, zero in the padding."""
-        logits = self.score.compare(self.score.queries(query[:, None]), view.states.keys)
-        return masked_softmax(logits, view.mask).squeeze(1)
+    def weights(self, query: Queries, memory: AttentionMemory) -> Float[Tensor, "batch queries source"]:
+        """Return $a_{ts}$, zero at padding."""
+        logits = self.score.compare(self.score.queries(query[:, None]), memory.states.keys)
+        return masked_softmax(logits, memory.mask).squeeze(1)
 
-    def context(self, query: Queries, view: AttentionMemory) -> Context:
-        r"""$c_t$, which is `weights` times the values."""
+    def context(self, query: Queries, memory: AttentionMemory) -> Context:
+        """Return $c_t$, `weights` times the values."""
         mapped = self.score.queries(query[:, None])
-        keys, values = view.states.keys, view.states.values
+        keys, values = memory.states.keys, memory.states.values
         if self.score.scale is not None:
-            return fused_attention(mapped, keys, values, mask=view.mask, scale=self.score.scale).squeeze(1)
+            return fused_attention(mapped, keys, values, mask=memory.mask, scale=self.score.scale).squeeze(1)
 
-        def compute(some: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
-            return reference_attention(some, keys, values, mask=mask, compare=self.score.compare)
+        def compute(chunk: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
+            return reference_attention(chunk, keys, values, mask=mask, compare=self.score.compare)
 
         held = keys.shape[0] * keys.shape[2] * keys.shape[3]
-        return map_query_chunks(compute, mapped, view.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)
+        return map_query_chunks(compute, mapped, memory.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)

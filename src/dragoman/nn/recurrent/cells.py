@@ -1,7 +1,7 @@
-"""One step of a recurrent network, as the equations say it.
+"""Equations of one step of an LSTM or GRU cell.
 
-What a cell takes from its input is a product of its own, `from_input`, so that those of all the places of a sequence
-are one. The weights are those of PyTorch's `nn.LSTM` and `nn.GRU`: the gates side by side, in PyTorch's order.
+The input part of the gates is a product of its own, `project_input`, so that one product serves all positions of a
+sequence. Weights and gate order are those of PyTorch's `nn.LSTM` and `nn.GRU`.
 """
 
 from collections.abc import Callable
@@ -15,31 +15,19 @@ from dragoman.typing import Float
 
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]
-"""Of one layer: the hidden state, and beside it the cell of an LSTM."""
+"""State of one layer: the hidden state, followed by the cell state of an LSTM."""
 LayerStates = tuple[tuple[Float[Tensor, "*rows size"], ...], ...]
-"""Of all layers, the lowest first."""
+"""States of all layers, the lowest first."""
 
 
 def num_gates(cell: CellName) -> int:
-    """How many maps of the input and the hidden state a cell has, each of its own size."""
-    match cell:
-        case "lstm":
-            return 4
-        case "gru":
-            return 3
-        case _:
-            assert_never(cell)
+    """Return the number of gates, each of the size of the hidden state."""
+    return {"lstm": 4, "gru": 3}[cell]
 
 
 def num_states(cell: CellName) -> int:
-    """How many vectors a cell hands from one place to the next."""
-    match cell:
-        case "lstm":
-            return 2
-        case "gru":
-            return 1
-        case _:
-            assert_never(cell)
+    """Return the number of vectors that a cell passes from one position to the next."""
+    return {"lstm": 2, "gru": 1}[cell]
 
 
 def lstm_cell(
@@ -64,7 +52,7 @@ def gru_cell(
     $n = \tanh(W_n x_t + b_n + r \odot (U_n h_{t-1} + b_n'))$ (Cho et al., 2014, eq. 5 to 8).
 
     `from_input` and `from_hidden` are $W x_t + b$ and $U h_{t-1} + b'$ of $r$, $z$ and $n$. The paper resets $h_{t-1}$
-    before it is mapped; here, as in PyTorch and cuDNN, what it was mapped to, which makes the three maps one product.
+    before its linear map; here the reset follows the map, as in PyTorch and cuDNN, so that one product computes all.
     """
     size = hidden.shape[1]
     r, z = (from_input[:, : 2 * size] + from_hidden[:, : 2 * size]).sigmoid().chunk(2, dim=1)
@@ -73,7 +61,7 @@ def gru_cell(
 
 
 class CellWeights(NamedTuple):
-    """The weights of one layer in one direction."""
+    """Weights of one layer in one direction."""
 
     input: Float[Tensor, "gates input_size"]
     hidden: Float[Tensor, "gates size"]
@@ -81,9 +69,9 @@ class CellWeights(NamedTuple):
     hidden_bias: Float[Tensor, " gates"]
 
     @classmethod
-    def of(cls, layer: nn.RNNBase, *, backwards: bool = False) -> Self:
-        """Those of a PyTorch module of one layer."""
-        suffix = "_l0_reverse" if backwards else "_l0"
+    def of(cls, layer: nn.RNNBase, *, reverse: bool = False) -> Self:
+        """Return the weights of a PyTorch module of one layer."""
+        suffix = "_l0_reverse" if reverse else "_l0"
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return cls(*(getattr(layer, name + suffix) for name in names))
 
@@ -91,51 +79,48 @@ class CellWeights(NamedTuple):
 def project_input(
     cell: CellName, weights: CellWeights, x: Float[Tensor, "*places input_size"]
 ) -> Float[Tensor, "*places gates"]:
-    """What the gates take from the inputs of any places, with all biases that can be added now."""
+    """Return the input part of the gates, with the biases that do not depend on the hidden state."""
     match cell:
         case "lstm":
             bias = weights.input_bias + weights.hidden_bias
-        case "gru":  # what `hidden_bias` adds to n is reset
+        case "gru":  # the reset gate multiplies `hidden_bias`
             bias = weights.input_bias
         case _:
             assert_never(cell)
     return F.linear(x, weights.input, bias)
 
 
-def cell_step(cell: CellName, weights: CellWeights, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
-    """The state after a place from which the gates have `taken` this."""
+def cell_step(
+    cell: CellName, weights: CellWeights, gate_inputs: Float[Tensor, "rows gates"], state: CellState
+) -> CellState:
+    """Return the next state, from the input part of the gates."""
     match cell:
         case "lstm":
-            hidden, kept = state
-            return lstm_cell(kept, torch.addmm(taken, hidden, weights.hidden.t()))
+            hidden, memory = state
+            return lstm_cell(memory, torch.addmm(gate_inputs, hidden, weights.hidden.t()))
         case "gru":
             (hidden,) = state
-            return (gru_cell(hidden, taken, F.linear(hidden, weights.hidden, weights.hidden_bias)),)
+            return (gru_cell(hidden, gate_inputs, F.linear(hidden, weights.hidden, weights.hidden_bias)),)
         case _:
             assert_never(cell)
 
 
-def build_rnn(cell: CellName, *, input_size: int, size: int, both_ways: bool) -> nn.LSTM | nn.GRU:
-    """PyTorch's module for one layer: it holds the weights, and is the fast road over whole sequences."""
-    match cell:
-        case "lstm":
-            return nn.LSTM(input_size, size, batch_first=True, bidirectional=both_ways)
-        case "gru":
-            return nn.GRU(input_size, size, batch_first=True, bidirectional=both_ways)
-        case _:
-            assert_never(cell)
+def build_rnn(cell: CellName, *, input_size: int, size: int, bidirectional: bool) -> nn.LSTM | nn.GRU:
+    """Build PyTorch's module of one layer, which holds the weights and computes whole sequences."""
+    kind = nn.LSTM if cell == "lstm" else nn.GRU
+    return kind(input_size, size, batch_first=True, bidirectional=bidirectional)
 
 
 def map_states(
     cells: LayerStates, change: Callable[[Tensor], Tensor]
 ) -> tuple[tuple[Float[Tensor, "*changed_rows size"], ...], ...]:
-    """The states with the rows of every part changed alike."""
+    """Apply `change` to every state vector."""
     return tuple(tuple(change(part) for part in layer) for layer in cells)
 
 
 def concat_states(
     cells: LayerStates, others: tuple[tuple[Float[Tensor, "*other_rows size"], ...], ...]
 ) -> tuple[tuple[Float[Tensor, "*all_rows size"], ...], ...]:
-    """The rows of the others after these."""
+    """Append the rows of other states."""
     pairs = zip(cells, others, strict=True)
     return tuple(tuple(torch.cat(both) for both in zip(mine, theirs, strict=True)) for mine, theirs in pairs)

@@ -1,8 +1,8 @@
-r"""A decoder that writes from left to right, with or without a look back at the source.
+r"""Recurrent decoder, with or without attention to the source.
 
-With input feeding, the first layer reads the attentional state of the place before beside the word,
-$[x_t; \tilde h_{t-1}]$ (Luong et al., 2015, section 3.3), and places can only follow one another. Without it nothing
-that is attended to enters the recurrence, and all places are taken at once.
+With input feeding, the first layer reads the previous attentional state with the token, $[x_t; \tilde h_{t-1}]$ (Luong
+et al., 2015, section 3.3), so positions are computed one after the other. Otherwise attention does not enter the
+recurrence, and all positions are computed at once.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ Output = Float[Tensor, "rows size"]
 
 @final
 class DecoderInit(nn.Module):
-    r"""The state in which a decoder's layer begins, from the one in which an encoder's layer ended.
+    r"""Initial state of a decoder layer, from the final state of an encoder layer.
 
-    $h_0 = \tanh(W h + b)$ (Bahdanau et al., 2015, appendix A.2.2, there of the backward direction alone), and for the
-    cell of an LSTM, which has no bounds, $c_0 = W' c + b'$.
+    $h_0 = \tanh(W h + b)$ (Bahdanau et al., 2015, appendix A.2.2, there with the backward direction only). The cell
+    state of an LSTM is unbounded: $c_0 = W' c + b'$.
     """
 
     def __init__(self, *, cell: CellName, encoder_size: int, size: int) -> None:
@@ -49,30 +49,30 @@ class DecoderInit(nn.Module):
 
 @final
 class RecurrentLayer(nn.Module):
-    """One layer from left to right: all places at once by `forward`, or one by `from_input` and `advance`."""
+    """Unidirectional layer: `forward` computes all positions; `project_input` and `step` compute one."""
 
     def __init__(self, *, cell: CellName, input_size: int, size: int) -> None:
         super().__init__()
         self.cell: CellName = cell
-        self.layer = build_rnn(cell, input_size=input_size, size=size, both_ways=False)
+        self.layer = build_rnn(cell, input_size=input_size, size=size, bidirectional=False)
 
     def forward(
         self, x: Float[Tensor, "rows target input_size"], state: CellState
     ) -> Float[Tensor, "rows target size"]:
-        first = tuple(part[None].contiguous() for part in state)
-        outputs, _ = self.layer(x, first if self.cell == "lstm" else first[0])
+        initial = tuple(part[None].contiguous() for part in state)
+        outputs, _ = self.layer(x, initial if self.cell == "lstm" else initial[0])
         return outputs
 
     def project_input(self, x: Float[Tensor, "*places input_size"]) -> Float[Tensor, "*places gates"]:
         return project_input(self.cell, CellWeights.of(self.layer), x)
 
-    def step(self, taken: Float[Tensor, "rows gates"], state: CellState) -> CellState:
-        return cell_step(self.cell, CellWeights.of(self.layer), taken, state)
+    def step(self, gate_inputs: Float[Tensor, "rows gates"], state: CellState) -> CellState:
+        return cell_step(self.cell, CellWeights.of(self.layer), gate_inputs, state)
 
 
 @final
 class RecurrentDecoder(nn.Module):
-    """Rows are hypotheses; the rows of a sentence follow one another and share its view of the source."""
+    """Recurrent decoder; rows are hypotheses, and those of a sentence are adjacent and share its memory."""
 
     def __init__(
         self,
@@ -86,68 +86,58 @@ class RecurrentDecoder(nn.Module):
         super().__init__()
         size = layers[0].layer.hidden_size
         gates = num_gates(layers[0].cell) * size
-        self.layers: Sequence[RecurrentLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # it is one, untyped
+        self.layers: Sequence[RecurrentLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
         self.attention = attention
         self.input_feeding = nn.Linear(size, gates, bias=False) if use_input_feeding else None
         self.layer_dropout = Dropout(layer_dropout)
         self.output_dropout = Dropout(output_dropout)
 
     def forward(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
+        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, memory: AttentionMemory | None
     ) -> Float[Tensor, "rows target size"]:
-        """The outputs at all places, from the states before the first."""
-        return (
-            self._at_once(embedded, cells, view) if self.input_feeding is None else self._in_turn(embedded, cells, view)
-        )
-
-    def project_input(self, embedded: Float[Tensor, "*places embedding_size"]) -> Float[Tensor, "*places gates"]:
-        """What the first layer takes from the words themselves; of all places at once where they are known."""
-        return self.layers[0].project_input(embedded)
-
-    def step(
-        self,
-        taken: Float[Tensor, "rows gates"],
-        cells: LayerStates,
-        *,
-        fed: Output | None,
-        view: AttentionMemory | None,
-    ) -> tuple[Output, LayerStates]:
-        """The output at the next place, from what is taken from its word, and the states after it.
-
-        `fed` is the output of the place before, zeros at the first; only input feeding reads it.
-        """
+        """Return the outputs at all positions, from the initial states."""
         if self.input_feeding is not None:
-            assert fed is not None, "input feeding needs the output before"
-            taken = torch.addmm(taken, fed, self.input_feeding.weight.t())
-        states: list[CellState] = []
-        for number, layer in enumerate(self.layers):
-            if number:
-                taken = layer.project_input(self.layer_dropout(states[-1][0]))
-            states.append(layer.step(taken, cells[number]))
-        output = states[-1][0]
-        if self.attention is not None:
-            assert view is not None, "attention needs a view of the source"
-            sentences = view.mask.shape[0]
-            output = self.attention(output.unflatten(0, (sentences, -1)), view).flatten(0, 1)
-        return self.output_dropout(output), tuple(states)
-
-    def _in_turn(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
-    ) -> Float[Tensor, "rows target size"]:
-        fed = torch.zeros_like(cells[-1][0])
-        outputs = []
-        for taken in self.project_input(embedded.transpose(0, 1)).unbind():
-            fed, cells = self.step(taken, cells, fed=fed, view=view)
-            outputs.append(fed)
-        return torch.stack(outputs, dim=1)
-
-    def _at_once(
-        self, embedded: Float[Tensor, "rows target embedding_size"], cells: LayerStates, view: AttentionMemory | None
-    ) -> Float[Tensor, "rows target size"]:
+            previous = torch.zeros_like(cells[-1][0])
+            outputs = []
+            for gate_inputs in self.project_input(embedded.transpose(0, 1)).unbind():
+                previous, cells = self.step(gate_inputs, cells, previous_output=previous, memory=memory)
+                outputs.append(previous)
+            return torch.stack(outputs, dim=1)
         x = embedded
         for number, layer in enumerate(self.layers):
             x = layer(self.layer_dropout(x) if number else x, cells[number])
         if self.attention is not None:
-            assert view is not None, "attention needs a view of the source"
-            x = self.attention(x, view)
+            assert memory is not None, "attention requires encoder states"
+            x = self.attention(x, memory)
         return self.output_dropout(x)
+
+    def project_input(self, embedded: Float[Tensor, "*places embedding_size"]) -> Float[Tensor, "*places gates"]:
+        """Return the input part of the gates of the first layer."""
+        return self.layers[0].project_input(embedded)
+
+    def step(
+        self,
+        gate_inputs: Float[Tensor, "rows gates"],
+        cells: LayerStates,
+        *,
+        previous_output: Output | None,
+        memory: AttentionMemory | None,
+    ) -> tuple[Output, LayerStates]:
+        """Return the output at the next position, from `project_input` of its token, and the next states.
+
+        `previous_output` is for input feeding only; it is zero at the first position.
+        """
+        if self.input_feeding is not None:
+            assert previous_output is not None, "input feeding requires the previous output"
+            gate_inputs = torch.addmm(gate_inputs, previous_output, self.input_feeding.weight.t())
+        states: list[CellState] = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                gate_inputs = layer.project_input(self.layer_dropout(states[-1][0]))
+            states.append(layer.step(gate_inputs, cells[number]))
+        output = states[-1][0]
+        if self.attention is not None:
+            assert memory is not None, "attention requires encoder states"
+            sentences = memory.mask.shape[0]
+            output = self.attention(output.unflatten(0, (sentences, -1)), memory).flatten(0, 1)
+        return self.output_dropout(output), tuple(states)

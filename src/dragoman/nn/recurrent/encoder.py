@@ -1,7 +1,7 @@
-"""An encoder that reads its sentences both ways (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
+"""Bidirectional recurrent encoder (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
 
-PyTorch's own loop over packed sequences is the fast road; `read_by_steps` is its slow twin, which takes the equations
-of the cells place by place and agrees with it by law.
+PyTorch computes packed sequences; `bidirectional_reference` computes the same by the equations of the cells, step by
+step. Property tests check that they agree.
 """
 
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ States = Float[Tensor, "batch source size"]
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """What an encoder made of its sentences."""
+    """Encoder states of a batch."""
 
     states: Float[Tensor, "batch source size"]
-    """The states of the uppermost layer at every place, zeros in the padding."""
+    """States of the top layer, zero at padding."""
     last: LayerStates
-    """Where each layer ended: forwards at the last word, backwards at the first, side by side."""
+    """Final state of each layer: forward at the last token, backward at the first, concatenated."""
 
 
 @final
 class BidirectionalLayer(nn.Module):
-    """Half of each state has read the sentence from its beginning, half from its end; both begin at zeros."""
+    """Forward and backward states, concatenated; both start at zero."""
 
     def __init__(self, *, cell: CellName, input_size: int, size: int) -> None:
         super().__init__()
         self.cell: CellName = cell
-        self.layer = build_rnn(cell, input_size=input_size, size=size // 2, both_ways=True)
+        self.layer = build_rnn(cell, input_size=input_size, size=size // 2, bidirectional=True)
 
     def forward(self, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -56,35 +56,35 @@ class BidirectionalLayer(nn.Module):
 
 
 def bidirectional_reference(layer: BidirectionalLayer, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
-    """What the layer returns, one place after the other."""
-    forwards, at_end = _read(layer, x, lengths, backwards=False)
-    backwards, at_beginning = _read(layer, x, lengths, backwards=True)
-    states = torch.cat([forwards, backwards], dim=2)
-    return states, tuple(torch.cat(both, dim=1) for both in zip(at_end, at_beginning, strict=True))
+    """Compute the output of the layer position by position."""
+    forward, last = _run(layer, x, lengths, reverse=False)
+    backward, first = _run(layer, x, lengths, reverse=True)
+    states = torch.cat([forward, backward], dim=2)
+    return states, tuple(torch.cat(both, dim=1) for both in zip(last, first, strict=True))
 
 
-def _read(layer: BidirectionalLayer, x: Inputs, lengths: Lengths, *, backwards: bool) -> tuple[Tensor, CellState]:
-    """In one direction; padding leaves a state as it was."""
-    weights = CellWeights.of(layer.layer, backwards=backwards)
+def _run(layer: BidirectionalLayer, x: Inputs, lengths: Lengths, *, reverse: bool) -> tuple[Tensor, CellState]:
+    """Run one direction; padding does not change the state."""
+    weights = CellWeights.of(layer.layer, reverse=reverse)
     zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])
     state: CellState = (zeros, zeros) if layer.cell == "lstm" else (zeros,)
-    taken = project_input(layer.cell, weights, x)
+    gate_inputs = project_input(layer.cell, weights, x)
     columns = [zeros] * x.shape[1]
-    for place in reversed(range(x.shape[1])) if backwards else range(x.shape[1]):
-        real = (place < lengths)[:, None]
-        new = cell_step(layer.cell, weights, taken[:, place], state)
+    for position in reversed(range(x.shape[1])) if reverse else range(x.shape[1]):
+        real = (position < lengths)[:, None]
+        new = cell_step(layer.cell, weights, gate_inputs[:, position], state)
         state = tuple(part.where(real, old) for part, old in zip(new, state, strict=True))
-        columns[place] = state[0].where(real, zeros)
+        columns[position] = state[0].where(real, zeros)
     return torch.stack(columns, dim=1), state
 
 
 @final
 class RecurrentEncoder(nn.Module):
-    """Bidirectional layers, each above the states of the one below."""
+    """Stack of bidirectional layers."""
 
     def __init__(self, *, layers: list[BidirectionalLayer], dropout: float) -> None:
         super().__init__()
-        self.layers: Sequence[BidirectionalLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # it is one, untyped
+        self.layers: Sequence[BidirectionalLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Inputs, lengths: Lengths) -> EncoderOutput:

@@ -1,14 +1,13 @@
-"""Attention below the square: patterns that reach some of the keys, or a fixed number of mixtures of them.
+"""Attention patterns, with their cost for a length $n$.
 
-| kind | cost for a length $n$ | for |
+| kind | cost | use |
 |---|---|---|
-| `full` | $n^2$ | everything |
-| `window` | $n \\cdot \\mathtt{reach}$ | encoders and decoders |
-| `bigbird` | $n \\cdot (5 + \\mathtt{random}) \\cdot \\mathtt{block}$ | encoders |
-| `linformer` | $n \\cdot \\mathtt{width}$ | encoders, up to a length |
+| `full` | $n^2$ | everywhere |
+| `sliding_window` | $n \\cdot \\mathtt{window}$ | encoders and decoders |
+| `bigbird` | $n \\cdot (5 + \\mathtt{num\\_random\\_blocks}) \\cdot \\mathtt{block\\_size}$ | encoders |
+| `linformer` | $n \\cdot \\mathtt{projected\\_length}$ | encoders, up to a maximum length |
 
-Each only arranges rows and blocks for the `look` that it is handed, so that every score, dropout and fused kernel works
-as it does in full attention.
+A pattern only rearranges rows and blocks for the attention function, so that it supports every score and fused kernel.
 """
 
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask, sample_random_blocks

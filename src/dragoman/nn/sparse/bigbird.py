@@ -1,18 +1,16 @@
-r"""BigBird (Zaheer et al., 2020, section 2 and appendix D): block-sparse attention, global, near and random.
+r"""BigBird (Zaheer et al., 2020, section 2 and appendix D): global, neighboring and random blocks.
 
-The sequence is cut into blocks. The first and the last are global: they see every block and every block sees them
-(the paper's ITC). Each other block sees itself, its two neighbours, and `random` blocks of the rest, which are drawn
-once and stay. What a block sees is gathered beside it and looked at as one small dense attention: $O(n)$ time and
-memory.
+The first and the last block of a sequence are global: they attend to every block, and every block attends to them (the
+paper's ITC). Each other block attends to itself, its two neighbors, and `num_random_blocks` others, drawn once. The
+blocks that a block attends to are gathered for one small dense attention, in $O(n)$ time and memory.
 
-Where we differ from the implementation of Hugging Face:
+Differences from the implementation of Hugging Face:
 
-- The last block is that of each row, not of the batch with its padding, and the random blocks follow from the number
-  of blocks of the row: a text alone and in a batch is attended in the same way.
-- Random blocks are drawn from all blocks that are not seen already. So few blocks that none is left out, at most
-  4 + `random`, are full attention; there full attention is taken up to 5 + 2 `random` blocks.
-- They are the same in training and in use. There, in evaluation mode, the first block takes the place of every random
-  one, and so counts `random` + 1 times.
+- The last block is that of the row, not of the padded batch, and random blocks depend on the number of blocks of the
+  row. A text therefore has the same attention alone and in a batch.
+- Random blocks are drawn from all other blocks. Sequences of at most 4 + `num_random_blocks` blocks use full attention;
+  there the limit is 5 + 2 `num_random_blocks`.
+- Random blocks are the same in training and evaluation. There, evaluation replaces each random block by the first.
 """
 
 from collections.abc import Callable
@@ -32,41 +30,37 @@ from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float, Int, Shaped
 
 NO_BLOCK = -1
-"""In a plan: no block."""
+"""Marks an unused slot of a list of blocks."""
 
 RandomBlocks = Int[Tensor, "key_heads middle random"]
-"""The random blocks of every block but the first and the last."""
+"""Random blocks of every block but the first and the last."""
 
 BlockSampler = Callable[[int, int], RandomBlocks]
-"""The plan for a number of blocks and of key heads; a plan for one head serves all."""
+"""Returns random blocks for a number of blocks and key heads; those of one head serve all."""
 
 Blocks = Float[Tensor, "rows heads blocks block width"]
 BlockIds = Int[Tensor, "rows middle key_heads slots"]
 
 
 class BigBirdConfig(Config):
-    """Global, near and random blocks (Zaheer et al., 2020)."""
+    """Global, neighboring and random blocks (Zaheer et al., 2020)."""
 
     kind: Literal["bigbird"] = "bigbird"
-    block_size: PositiveInt = Field(64, description="places of a block")
-    num_random_blocks: NonNegativeInt = Field(
-        3, description="random blocks that a block sees, beside its neighbours and the ends"
-    )
-    seed: NonNegativeInt = Field(0, description="of the random blocks")
+    block_size: PositiveInt = Field(64, description="positions per block")
+    num_random_blocks: NonNegativeInt = Field(3, description="random blocks per block")
+    seed: NonNegativeInt = Field(0, description="seed of the random blocks")
 
 
 @lru_cache(maxsize=256)
 def sample_random_blocks(num_blocks: int, num_heads: int, *, num_random_blocks: int, seed: int) -> RandomBlocks:
-    """Blocks for each head and each middle block: not its neighbours, not the ends, none twice.
+    """Draw distinct blocks for each key head and each middle block, without its neighbors and the ends.
 
-    The plan is a pure function of its arguments on every machine. Where fewer blocks than `random` are left to choose
-    from, all are taken and the rest is `NONE`. Heads of keys have plans of their own; query heads that share keys share
-    the plan.
+    The result depends on the arguments only. If fewer blocks are left, the rest is `NO_BLOCK`.
 
-    >>> sample_random_blocks(9, 1, num_random_blocks=2, seed=0)[0, 3].tolist()  # what the middle one of nine blocks sees
+    >>> sample_random_blocks(9, 1, num_random_blocks=2, seed=0)[0, 3].tolist()  # of the middle block
     [6, 7]
     """
-    draws = Random(f"{num_blocks} blocks {seed}")  # noqa: S311  # no secret hangs on it
+    draws = Random(f"{num_blocks} blocks {seed}")  # noqa: S311  # not used for security
 
     def row(place: int) -> list[int]:
         far = (*range(1, place - 1), *range(place + 2, num_blocks - 1))
@@ -78,7 +72,7 @@ def sample_random_blocks(num_blocks: int, num_heads: int, *, num_random_blocks: 
 
 
 def _sample(draws: Random, population: int, number: int) -> set[int]:
-    """So many different numbers below `population`, by Floyd's algorithm from `random()`, which Python keeps stable."""
+    """Draw distinct numbers below `population` by Floyd's algorithm; Python keeps `random()` stable."""
     chosen: set[int] = set()
     for last in range(population - number, population):
         index = int(draws.random() * (last + 1))
@@ -89,7 +83,7 @@ def _sample(draws: Random, population: int, number: int) -> set[int]:
 def bigbird_mask(
     places: int, *, block_size: int, random_blocks: RandomBlocks
 ) -> Bool[Tensor, "key_heads {places} {places}"]:
-    """The dense mask that BigBird stands for in a row of so many places.
+    """Return the dense mask of BigBird for a row without padding.
 
     >>> bigbird_mask(6, block_size=1, random_blocks=sample_random_blocks(6, 1, num_random_blocks=0, seed=0))[0].int()
     tensor([[1, 1, 1, 1, 1, 1],
@@ -111,12 +105,12 @@ def bigbird_mask(
 
 @final
 class BigBird:
-    """Two looks: of the first and last block of each row at everything, and of each other block at what it sees."""
+    """Full attention from the first and last block of each row, and gathered blocks for all others."""
 
     max_length: int | None = None
 
     def __init__(self, *, block_size: int, num_random_blocks: int, sampler: BlockSampler) -> None:
-        """`draw` must name `random` blocks; one that it names twice counts twice."""
+        """`sampler` returns `num_random_blocks` per block; a block that it returns twice counts twice."""
         self.block_size = block_size
         self.num_random_blocks = num_random_blocks
         self.sampler = sampler
@@ -125,8 +119,8 @@ class BigBird:
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         places = key.shape[2]
-        assert query.shape[2] == places, "BigBird is for sequences that look at themselves, without a cache"
-        assert mask is None or mask.shape[2] == 1, "BigBird hides padding alone, the same for all queries"
+        assert query.shape[2] == places, "BigBird requires self-attention without a cache"
+        assert mask is None or mask.shape[2] == 1, "BigBird masks padding only, the same for all queries"
         if places <= (4 + self.num_random_blocks) * self.block_size:
             return attend(query, key, value, mask=mask, causal=False, past_length=None)
         counts = self._blocks_of_rows(query, mask)
@@ -141,7 +135,7 @@ class BigBird:
         return joined.flatten(2, 3)[:, :, :places]
 
     def _blocks_of_rows(self, query: MappedQueries, mask: KeyMask | None) -> list[int]:
-        """How many blocks the real places of each row fill, at least one."""
+        """Return the number of blocks of each row without padding, at least one."""
         rows, _, places, _ = query.shape
         if mask is None:
             return [-(-places // self.block_size)] * rows
@@ -191,7 +185,7 @@ class BigBird:
         return attended.unflatten(0, (rows, blocks - 2)).transpose(1, 2)
 
     def _chosen(self, counts: list[int], blocks: int, key_heads: int) -> BlockIds:
-        """The blocks that each middle block of each row sees, every one of them once; `NONE` in slots left over."""
+        """Return the distinct blocks that each middle block attends to; unused slots are `NO_BLOCK`."""
         plans = {count: self.sampler(count, key_heads) for count in set(counts)}
         padded = {
             count: F.pad(plan, (0, 0, 0, blocks - 2 - plan.shape[1]), value=NO_BLOCK) for count, plan in plans.items()
@@ -199,8 +193,8 @@ class BigBird:
         drawn = torch.stack([padded[count].expand(key_heads, -1, -1) for count in counts]).transpose(1, 2)
         here = torch.arange(1, blocks - 1).expand(len(counts), -1)
         last = (torch.tensor(counts) - 1)[:, None].expand_as(here)
-        left = torch.where(here > 1, here - 1, NO_BLOCK)  # the first block is there already
-        right = torch.where(here + 1 < last, here + 1, NO_BLOCK)  # and so is the last
+        left = torch.where(here > 1, here - 1, NO_BLOCK)  # the first and last block are in the list already
+        right = torch.where(here + 1 < last, here + 1, NO_BLOCK)
         fixed = torch.stack([torch.zeros_like(here), last, left, here, right], dim=-1)
         return torch.cat([fixed[:, :, None].expand(-1, -1, key_heads, -1), drawn], dim=-1)
 
@@ -208,14 +202,14 @@ class BigBird:
 def split_into_blocks(
     x: Shaped[Tensor, "rows heads places width"], block: int
 ) -> Shaped[Tensor, "rows heads blocks {block} width"]:
-    """Places cut into blocks, the last one filled up with zeros."""
+    """Split positions into blocks; the last block is padded with zeros."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block)).unflatten(2, (-1, block))
 
 
 def gather_blocks(
     x: Shaped[Tensor, "rows heads blocks block width"], chosen: Int[Tensor, "rows middle heads slots"]
 ) -> Shaped[Tensor, "folded heads gathered width"]:
-    """The chosen blocks of each row and head one behind the other, for every middle block a row; `NONE` gives any."""
+    """Concatenate the chosen blocks, with one row per middle block; `NO_BLOCK` gives an arbitrary block."""
     rows, heads, blocks, block, width = x.shape
     start = torch.arange(rows * heads, device=x.device).view(rows, 1, heads, 1) * blocks
     index = (start + chosen.clamp(min=0)).flatten()

@@ -1,4 +1,4 @@
-"""From settings to a pattern: the parts list."""
+"""Factory of attention patterns."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,55 +13,50 @@ from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindow, SlidingWindowConfig
 
 KeyHeads = tuple[Sequence[int], int]
-"""Some heads of keys, and how many there are."""
+"""Key heads that pruning kept, and their number before pruning."""
 
 PatternConfig = Annotated[
-    FullConfig | SlidingWindowConfig | BigBirdConfig | LinformerConfig,
-    Field(discriminator="kind"),
+    FullConfig | SlidingWindowConfig | BigBirdConfig | LinformerConfig, Field(discriminator="kind")
 ]
+NOT_CAUSAL = {
+    "bigbird": "its global blocks attend to the whole text, including the future",
+    "linformer": "its keys mix all positions, including the future, and cannot grow step by step",
+}
+"""Reasons why a pattern works in encoders only."""
 
 
 def build_pattern(
     config: PatternConfig, *, causal: bool, layer: int = 0, kept: KeyHeads | None = None
 ) -> AttentionPattern:
-    """The pattern of one attention; a `layer` draws random blocks of its own.
+    """Build the pattern of one attention; the random blocks depend on `layer`.
 
-    `kept` are the heads of keys that pruning left, and the number of all: each has the blocks that it had among them.
-
-    Raises ConfigError where the future is to be hidden and the pattern cannot hide it.
+    With `kept`, each key head keeps the blocks that it had before pruning. Raises ConfigError if `causal` and the
+    pattern cannot be causal.
     """
+    if causal and config.kind in NOT_CAUSAL:
+        reason = NOT_CAUSAL[config.kind]
+        raise ConfigError(
+            f"pattern.kind = {config.kind} works in encoders only: {reason}; choose full or sliding_window"
+        )
     match config:
         case FullConfig():
             return FullAttention(causal=causal)
-        case SlidingWindowConfig(window=reach):
-            return SlidingWindow(window=reach, causal=causal)
-        case BigBirdConfig(block_size=block, num_random_blocks=random, seed=seed):
-            _refuse_causal(
-                causal, config.kind, "its first and last blocks see the whole text and are seen by all of it"
+        case SlidingWindowConfig(window=window):
+            return SlidingWindow(window=window, causal=causal)
+        case BigBirdConfig(block_size=block, num_random_blocks=num_random_blocks, seed=seed):
+            sampler: BlockSampler = partial(
+                sample_random_blocks, num_random_blocks=num_random_blocks, seed=seed + layer
             )
-            draw: BlockSampler = partial(sample_random_blocks, num_random_blocks=random, seed=seed + layer)
-            return BigBird(
-                block_size=block,
-                num_random_blocks=random,
-                sampler=draw if kept is None else partial(_drawn_among, draw, *kept),
-            )
-        case LinformerConfig(projected_length=width, max_length=length):
-            _refuse_causal(
-                causal, config.kind, "each of its keys is a mixture of all places, and none can be added later"
-            )
-            return Linformer(projected_length=width, max_length=length)
+            if kept is not None:
+                sampler = partial(_sample_kept, sampler, *kept)
+            return BigBird(block_size=block, num_random_blocks=num_random_blocks, sampler=sampler)
+        case LinformerConfig(projected_length=projected_length, max_length=max_length):
+            return Linformer(projected_length=projected_length, max_length=max_length)
         case _:
             assert_never(config)
 
 
-def _drawn_among(draw: BlockSampler, kept: Sequence[int], heads: int, blocks: int, left: int) -> RandomBlocks:
-    """The plan of those heads that are left, `left` in number, of the plan for all of them."""
-    assert left == len(kept), "the heads that are left are those that ask"
-    return draw(blocks, heads)[list(kept)]
-
-
-def _refuse_causal(causal: bool, kind: str, reason: str) -> None:
-    if causal:
-        raise ConfigError(
-            f"the pattern {kind} cannot hide the future: {reason}; it is for encoders alone, choose window or full here"
-        )
+def _sample_kept(sampler: BlockSampler, kept: Sequence[int], heads: int, blocks: int, left: int) -> RandomBlocks:
+    """Sample the blocks of all heads before pruning, and return those of the heads kept."""
+    assert left == len(kept), "a pruned attention has the heads that pruning kept"
+    return sampler(blocks, heads)[list(kept)]

@@ -1,9 +1,9 @@
-r"""Sliding windows: a query sees the keys that are at most $w$ places away (Beltagy et al., 2020, section 3.1), or,
-where the future is hidden, at most $w$ places past_length it (Jiang et al., 2023, section 2).
+r"""Sliding windows: a query attends to keys at a distance of at most $w$ (Beltagy et al., 2020, section 3.1), with
+causal attention to itself and the $w$ keys before it (Jiang et al., 2023, section 2).
 
-Queries are cut into blocks of about $w$, which with the keys within their reach become rows of one small dense
-attention: $O(nw)$ time and memory, and nothing of size $n^2$ anywhere. The window of Beltagy et al. counts both sides
-(it is $2w$); that of Hugging Face's Mistral counts the place of the query too (it is $w + 1$).
+Queries are split into blocks of about $w$; each block with the keys in its window is a row of one dense attention, in
+$O(nw)$ time and memory. The window of Beltagy et al. counts both sides, $2w$. The window of Hugging Face's Mistral
+includes the query, $w + 1$.
 """
 
 from typing import Literal, final
@@ -21,25 +21,22 @@ from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float
 
 MIN_BLOCK_SIZE = 32
-"""Queries of a block, however small the reach: smaller matrices would save arithmetic and lose time."""
+"""Minimum number of queries per block; smaller matrices save arithmetic but take longer."""
 
 
 class SlidingWindowConfig(Config):
-    """Only places nearby (Beltagy et al., 2020); where the future is hidden, only the latest (Jiang et al., 2023)."""
+    """Attention to near positions (Beltagy et al., 2020; causal: Jiang et al., 2023)."""
 
     kind: Literal["sliding_window"] = "sliding_window"
-    window: PositiveInt = Field(
-        128,
-        description="how far a place sees: so many places past_length it and, unless the future is hidden, after it",
-    )
+    window: PositiveInt = Field(128, description="maximum distance of a query and a key")
 
 
 def sliding_window_mask(
     queries: int, keys: int, *, past_length: int, window: int, causal: bool, device: torch.device | None = None
 ) -> Bool[Tensor, "1 1 {queries} {keys}"]:
-    r"""The dense mask that a window stands for: $-w \le j - i \le w$, or $-w \le j - i \le 0$ with `causal`.
+    r"""Return the dense mask of a window: $-w \le j - i \le w$, or $-w \le j - i \le 0$ with `causal`.
 
-    `past_length` keys stand past_length the place of the first query.
+    `past_length` keys precede the first query.
 
     >>> sliding_window_mask(4, 4, past_length=0, window=1, causal=True)[0, 0].int()
     tensor([[1, 0, 0, 0],
@@ -53,7 +50,7 @@ def sliding_window_mask(
 
 @final
 class SlidingWindow:
-    """Attention within reach; keys that no query reaches, such as the distant past of a cache, are left alone."""
+    """Attention within a window; keys outside every window, as in a long cache, are not touched."""
 
     max_length: int | None = None
 
@@ -65,7 +62,7 @@ class SlidingWindow:
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
         past = key.shape[2] - query.shape[2]
-        assert past >= 0, "a window moves over one sequence: the queries are the last of the keys"
+        assert past >= 0, "a window requires self-attention, whose queries align with the last keys"
         forgotten = max(0, past - self.window)
         key, value = key[:, :, forgotten:], value[:, :, forgotten:]
         mask = None if mask is None else mask[..., forgotten:]
@@ -76,13 +73,13 @@ class SlidingWindow:
     def _attend_in_blocks(
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
-        """Every block looks at the keys from `reach` past_length its first query to `reach` behind its last."""
+        """Let every block attend to the keys from `window` before its first query to `window` after its last."""
         rows, _, queries, _ = query.shape
         keys, device = key.shape[2], key.device
         ahead = 0 if self.causal else self.window
         block = min(max(self.window, MIN_BLOCK_SIZE), queries)
         span = self.window + block + ahead
-        missing = -queries % block  # to a whole number of blocks
+        missing = -queries % block
         around = (self.window - (keys - queries), missing + ahead)
         if mask is None:
             mask = torch.ones(1, 1, 1, keys, dtype=torch.bool, device=device)
@@ -105,14 +102,14 @@ class SlidingWindow:
 def overlapping_blocks(
     x: Float[Tensor, "rows heads places width"], *, size: int, step: int
 ) -> Float[Tensor, "folded heads {size} width"]:
-    """The stretches of `size` places that begin every `step` places, as rows: all of a row, then of the next."""
+    """Return overlapping blocks of `size` positions, one every `step`, as rows."""
     return x.unfold(2, size, step).permute(0, 2, 1, 4, 3).flatten(0, 1)
 
 
 def diagonal_blocks(
     mask: Bool[Tensor, "rows 1 #queries keys"], *, block: int, span: int
 ) -> Bool[Tensor, "rows blocks {block} {span}"]:
-    """Of a mask, what each block of queries has to do with its stretch of keys: a view, however tall the mask is."""
+    """Return the part of a mask for each block of queries and its span of keys, as a view."""
     blocks = (mask.shape[3] - span) // block + 1
     tiles = mask[:, 0].expand(-1, blocks * block, -1).unfold(1, block, block).unfold(2, span, block)
     return tiles.diagonal(dim1=1, dim2=2).permute(0, 3, 1, 2)
