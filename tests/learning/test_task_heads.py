@@ -19,7 +19,7 @@ from dragoman.inference import Classifier, QuestionAnswerer, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
-from dragoman.training.losses import question_answering_loss, sequence_classification_loss, token_classification_loss
+from dragoman.training.losses import classification_loss, question_answering_loss
 from dragoman.training.step import compute_gradients
 
 WORDS = [f"w{number}" for number in range(23)]
@@ -96,7 +96,7 @@ def test_classifier_finds_a_word_anywhere_in_the_text(side, kind, pooling):
     train_model(
         model,
         LabeledDataset.build(examples(1000, 1), side.encode_batch, labels, max_length=20),
-        sequence_classification_loss(0.0),
+        classification_loss(0.0),
         updates=200,
     )
     unseen = examples(200, 2)
@@ -120,7 +120,7 @@ def test_tagger_reads_the_previous_word(side):
     train_model(
         model,
         TaggedDataset.build(examples(1000, 1), side, labels, max_length=20),
-        token_classification_loss(0.0),
+        classification_loss(0.0),
         updates=400,
     )
     unseen = examples(200, 2)

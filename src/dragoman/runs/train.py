@@ -46,9 +46,8 @@ from dragoman.training.distributed import (
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
 from dragoman.training.step import check_compilable
-from dragoman.training.trainer import InterruptionError, TrainingState, Validator
+from dragoman.training.trainer import InterruptionError, TrainingState, Validator, select_weights
 from dragoman.training.trainer import train as run_steps
-from dragoman.training.weight_selection import select_weights
 
 
 @final
@@ -336,15 +335,13 @@ def train_and_score(
     callback(EndEvent(state.progress.step))
     state = _gather_shards(state, setup)
     with all_cores(workers):
-        selection = select_weights(state, setup.final_validator, interrupted=interrupted)
-        callback(selection.event)
+        weights, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
+        callback(selection)
         scores = _final_scores(setup, check=lambda: _raise_if_interrupted(state, interrupted))
     progress = state.progress
-    result = TrainingResult(
-        folder.path, selection.event.selected, scores, progress.seconds, progress.step, progress.tokens
-    )
+    result = TrainingResult(folder.path, selection.selected, scores, progress.seconds, progress.step, progress.tokens)
     _write_scores(folder, result)
-    weights = setup.export_weights(selection.weights)
+    weights = setup.export_weights(weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
     model = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
     write_model_card(folder, data, result, model, task=task.description)

@@ -18,7 +18,7 @@ from dragoman.models.heads import Head, build_sequence_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import ClassificationConfig
 from dragoman.tasks.heads import Encoder
-from dragoman.training.losses import sequence_classification_loss
+from dragoman.training.losses import classification_loss
 
 
 @final
@@ -30,7 +30,7 @@ class ClassificationSpec:
     plural = "texts"
     has_labels = True
     metric = "accuracy"
-    loss_function = staticmethod(sequence_classification_loss)
+    loss_function = staticmethod(classification_loss)
     description = TaskDescription(
         noun="text classifier",
         loss_unit="texts",

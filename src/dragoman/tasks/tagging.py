@@ -19,7 +19,7 @@ from dragoman.models.heads import Head, build_token_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import TaggingConfig
 from dragoman.tasks.heads import Encoder
-from dragoman.training.losses import token_classification_loss
+from dragoman.training.losses import classification_loss
 
 
 @final
@@ -31,7 +31,7 @@ class TaggingSpec:
     plural = "sentences"
     has_labels = True
     metric = "accuracy"
-    loss_function = staticmethod(token_classification_loss)
+    loss_function = staticmethod(classification_loss)
     description = TaskDescription(
         noun="tagger",
         loss_unit="words",

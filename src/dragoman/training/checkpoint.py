@@ -178,9 +178,22 @@ class CheckpointStore:
                 "delete this folder to select and average without it"
             ) from error
 
-    def average(self, steps: tuple[int, ...]) -> dict[str, Tensor]:
-        """Average the weights of several checkpoints (Vaswani et al., 2017, section 6.1)."""
-        return average_weights([self.weights(step) for step in steps])
+    def candidates(self, progress: Progress, ema: Mapping[str, Tensor] | None) -> dict[str, dict[str, Tensor]]:
+        """Return the last weights, the best by validation, the average of the last checkpoints (Vaswani et al., 2017,
+        section 6.1), and the moving average.
+
+        Checkpoints whose folder was deleted are left out.
+        """
+        existing = set(self.steps())
+        found = {"last": self.weights(progress.step)}
+        if progress.best is not None and progress.best.step in existing - {progress.step}:
+            found["best"] = self.weights(progress.best.step)
+        recent = [step for step in progress.recent if step in existing]
+        if len(recent) > 1:
+            found[f"average of the last {len(recent)}"] = average_weights([self.weights(step) for step in recent])
+        if ema is not None:
+            found["moving average"] = dict(ema)
+        return found
 
     def _folder_of(self, step: int) -> Path:
         return self.folder / f"{step:09d}"

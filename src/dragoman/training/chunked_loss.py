@@ -59,6 +59,58 @@ def label_smoothed_cross_entropy(
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
+def chunk_rows(vocabulary: int, matmul_dtype: torch.dtype, *, passes: int = 1) -> int:
+    """Return the number of tokens per chunk, each with logits from `passes` forward passes."""
+    rows = max(1, CHUNK_BYTES // (4 * vocabulary * passes))
+    return rows if matmul_dtype == torch.float32 or rows < ROW_MULTIPLE else rows - rows % ROW_MULTIPLE
+
+
+class _Gradients:
+    """Gradients of hidden states, weight and bias, summed over chunks."""
+
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        self.hidden = torch.empty_like(hidden)
+        self.weight = torch.zeros_like(weight)
+        self.bias = None if bias is None else torch.zeros_like(bias)
+
+    def add(self, chunk: slice, gradient: Tensor, states: Tensor, weight: Tensor) -> None:
+        """Add a chunk, given the gradient of its logits; `states` may end in rows of padding."""
+        if self.bias is not None:
+            self.bias += gradient.sum(dim=tuple(range(gradient.ndim - 1)))
+        self.add_products(chunk, cast_rows(gradient, weight.dtype), states, weight)
+
+    def add_products(self, chunk: slice, gradient: Tensor, states: Tensor, weight: Tensor) -> None:
+        """Add a chunk to the gradients of hidden states and weight, given a padded gradient of its logits."""
+        rows = self.hidden[..., chunk, :]
+        rows.copy_((gradient @ weight)[..., : rows.shape[-2], :])
+        self.weight += gradient.flatten(0, -2).t() @ states.flatten(0, -2)
+
+
+Compute = Callable[[_Gradients | None], tuple[Tensor, Tensor]]
+"""Function that returns a loss and its negative log-likelihood, and adds the gradients where there are any."""
+
+
+class _PrecomputedGradients(torch.autograd.Function):
+    """Loss whose gradients are computed in the forward pass, and scaled in the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, compute: Compute
+    ) -> tuple[Tensor, Tensor]:
+        gradients = _Gradients(hidden, weight, bias) if any(ctx.needs_input_grad[:3]) else None
+        value, nll = compute(gradients)
+        if gradients is not None:
+            ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
+        ctx.mark_non_differentiable(nll)
+        return value, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scale = gradients[0]
+        hidden, weight, bias = ctx.saved_tensors
+        return hidden * scale, weight * scale, None if bias is None else bias * scale, None
+
+
 def fused_linear_cross_entropy(
     hidden: Float[Tensor, "tokens size"],
     weight: Float[Tensor, "vocabulary size"],
@@ -73,91 +125,45 @@ def fused_linear_cross_entropy(
 
     `matmul_dtype` is the number format of the three large products; softmax and sums are always in float32.
     """
-    value, nll = _FusedLinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing, soft_targets, matmul_dtype)  # type: ignore[no-untyped-call]
-    return Loss(value, nll)
 
-
-def chunk_rows(vocabulary: int, matmul_dtype: torch.dtype, *, passes: int = 1) -> int:
-    """Return the number of tokens per chunk, each with logits from `passes` forward passes."""
-    rows = max(1, CHUNK_BYTES // (4 * vocabulary * passes))
-    return rows if matmul_dtype == torch.float32 or rows < ROW_MULTIPLE else rows - rows % ROW_MULTIPLE
-
-
-class _FusedLinearCrossEntropy(torch.autograd.Function):
-    r"""The gradient of the logits is $p - (1-\lambda)\,((1-\epsilon)\,e_y + \epsilon/V) - \lambda q$ with soft targets
-    $q$; the constant is added at the end."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        labels: Tensor,
-        smoothing: float,
-        soft_targets: SoftTargets | None,
-        matmul_dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
-        differentiable = any(ctx.needs_input_grad[:3])
-        sums = _ChunkSums.start(
-            hidden, weight, bias, smoothing=smoothing, soft_targets=soft_targets, gradients=differentiable
-        )
+    def compute(gradients: _Gradients | None) -> tuple[Tensor, Tensor]:
+        sums = _CrossEntropySums(hidden, weight, bias, gradients, smoothing=smoothing, soft_targets=soft_targets)
         cast = hidden.to(matmul_dtype), weight.to(matmul_dtype), None if bias is None else bias.to(matmul_dtype)
         rows = chunk_rows(len(weight), matmul_dtype)
         for begin in range(0, hidden.shape[0], rows):
             sums.add(slice(begin, begin + rows), *cast, labels)
-        if differentiable:
-            sums.add_uniform_gradient(hidden, weight)
-            ctx.save_for_backward(sums.hidden_gradient, sums.weight_gradient, sums.bias_gradient)
-        ctx.mark_non_differentiable(sums.nll)
+        sums.add_uniform_gradient(hidden)
         return sums.value, sums.nll
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scale = gradients[0]
-        hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None, None, None
+    return Loss(*_PrecomputedGradients.apply(hidden, weight, bias, compute))  # type: ignore[no-untyped-call]
 
 
-@dataclass
-class _ChunkSums:
-    """Losses and gradients summed over chunks; `certainty` is the weight of the label, `uniform` of all tokens."""
+class _CrossEntropySums:
+    r"""Cross-entropies and gradients summed over chunks of tokens.
 
-    certainty: float
-    uniform: float
-    soft_targets: SoftTargets | None
-    weight_sum: Tensor
-    bias_sum: Tensor | float
-    value: Tensor
-    nll: Tensor
-    hidden_gradient: Tensor | None
-    weight_gradient: Tensor | None
-    bias_gradient: Tensor | None
+    With soft targets $q$, the gradient of the logits is
+    $p - (1-\lambda)\,((1-\epsilon)\,e_y + \epsilon/V) - \lambda q$.
+    The label has weight `certainty`; all tokens together have weight `uniform`, whose gradient is added at the end.
+    """
 
-    @classmethod
-    def start(
-        cls,
+    def __init__(
+        self,
         hidden: Tensor,
         weight: Tensor,
         bias: Tensor | None,
+        gradients: _Gradients | None,
         *,
         smoothing: float,
         soft_targets: SoftTargets | None,
-        gradients: bool,
-    ) -> "_ChunkSums":
-        hard = 1.0 if soft_targets is None else 1 - soft_targets.weight
-        return cls(
-            certainty=hard * (1 - smoothing),
-            uniform=hard * smoothing,
-            soft_targets=soft_targets,
-            weight_sum=weight.float().sum(dim=0),
-            bias_sum=0.0 if bias is None else bias.float().sum(),
-            value=hidden.new_zeros((), dtype=torch.float32),
-            nll=hidden.new_zeros((), dtype=torch.float32),
-            hidden_gradient=torch.empty_like(hidden) if gradients else None,
-            weight_gradient=torch.zeros_like(weight) if gradients else None,
-            bias_gradient=torch.zeros_like(bias) if gradients and bias is not None else None,
-        )
+    ) -> None:
+        self.gradients, self.soft_targets = gradients, soft_targets
+        self.soft_weight = 0.0 if soft_targets is None else soft_targets.weight
+        self.certainty = (1 - self.soft_weight) * (1 - smoothing)
+        self.uniform = (1 - self.soft_weight) * smoothing
+        self.weight_sum = weight.float().sum(dim=0)
+        self.bias_sum = 0.0 if bias is None else bias.float().sum()
+        self.value = hidden.new_zeros((), dtype=torch.float32)
+        self.nll = hidden.new_zeros((), dtype=torch.float32)
 
     def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> None:
         rows, labels = hidden[chunk], labels[chunk]
@@ -168,7 +174,9 @@ class _ChunkSums:
             soft = self.soft_targets.distribution(slice(chunk.start, chunk.start + len(rows)))
         cpu_ops = cpu_ops_for(self.weight_sum) if logits.dtype in LOGIT_DTYPES else None
         if cpu_ops is not None:
-            self._add_by_cpu_ops(cpu_ops, chunk, logits, weight, padded, labels, soft)
+            self._add_by_cpu_ops(cpu_ops, logits, labels, soft)
+            if self.gradients is not None:
+                self.gradients.add_products(chunk, logits, padded, weight)
             return
         logits = logits[: len(rows)].float()
         probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
@@ -181,60 +189,38 @@ class _ChunkSums:
         self.value -= self.certainty * label_log_probs.sum() + self.uniform * mean_log_prob.sum()
         if soft is not None:
             self._add_divergence(soft, torch.dot(soft.flatten(), (logits - log_normalizer).flatten()))
-        if self.hidden_gradient is None or self.weight_gradient is None:
-            return
-        gradient = probs
-        gradient.scatter_add_(1, labels[:, None], gradient.new_full((len(labels), 1), -self.certainty))
-        if soft is not None:
-            gradient.sub_(soft, alpha=self.soft_weight)
-        if self.bias_gradient is not None:
-            self.bias_gradient += gradient.sum(dim=0)
-        gradient = cast_rows(gradient, weight.dtype)
-        self.hidden_gradient[chunk] = (gradient @ weight)[: len(rows)]
-        self.weight_gradient += gradient.t() @ padded
-
-    @property
-    def soft_weight(self) -> float:
-        return 0.0 if self.soft_targets is None else self.soft_targets.weight
+        if self.gradients is not None:
+            probs.scatter_add_(1, labels[:, None], probs.new_full((len(labels), 1), -self.certainty))
+            if soft is not None:
+                probs.sub_(soft, alpha=self.soft_weight)
+            self.gradients.add(chunk, probs, padded, weight)
 
     def _add_divergence(self, soft: Tensor, mean_log_prob: Tensor | float) -> None:
         r"""Add $KL(q \| p)$ of a chunk, given the mean of $\log p$ under $q$, summed over tokens."""
         log_soft = soft.clamp_min(torch.finfo(soft.dtype).tiny).log_()  # 0 log 0 is 0
         self.value += self.soft_weight * (torch.dot(soft.flatten(), log_soft.flatten()) - mean_log_prob)
 
-    def _add_by_cpu_ops(
-        self,
-        cpu_ops: Any,
-        chunk: slice,
-        logits: Tensor,
-        weight: Tensor,
-        padded: Tensor,
-        labels: Tensor,
-        soft: Tensor | None,
-    ) -> None:
-        """Add a chunk in one pass over each row of logits, which is overwritten by its gradient."""
+    def _add_by_cpu_ops(self, cpu_ops: Any, logits: Tensor, labels: Tensor, soft: Tensor | None) -> None:
+        """Add the loss of a chunk, and its gradient of the bias; overwrite the logits by their gradient."""
         count = len(labels)
+        bias_gradient = None if self.gradients is None else self.gradients.bias
         nll, mean_log_prob, soft_log_prob = cpu_ops.cross_entropy(
-            logits[:count], labels, self.certainty, soft, self.soft_weight, self.bias_gradient
+            logits[:count], labels, self.certainty, soft, self.soft_weight, bias_gradient
         )
         self.nll += nll
         self.value += self.certainty * nll - self.uniform * mean_log_prob
         if soft is not None:
             self._add_divergence(soft, soft_log_prob)
-        if self.hidden_gradient is None or self.weight_gradient is None:
-            return
         logits[count:] = 0
-        self.hidden_gradient[chunk] = (logits @ weight)[:count]
-        self.weight_gradient += logits.t() @ padded
 
-    def add_uniform_gradient(self, hidden: Tensor, weight: Tensor) -> None:
-        share = self.uniform / weight.shape[0]
-        assert self.hidden_gradient is not None
-        assert self.weight_gradient is not None
-        self.hidden_gradient -= share * self.weight_sum
-        self.weight_gradient -= share * hidden.sum(dim=0)
-        if self.bias_gradient is not None:
-            self.bias_gradient -= share * hidden.shape[0]
+    def add_uniform_gradient(self, hidden: Tensor) -> None:
+        if self.gradients is None:
+            return
+        share = self.uniform / len(self.gradients.weight)
+        self.gradients.hidden -= share * self.weight_sum
+        self.gradients.weight -= share * hidden.sum(dim=0)
+        if self.gradients.bias is not None:
+            self.gradients.bias -= share * hidden.shape[0]
 
 
 @dataclass(frozen=True)
@@ -262,32 +248,9 @@ def chunked_loss(
 
     `matmul_dtype` is the number format of the three large products.
     """
-    value, nll = _ChunkedLoss.apply(hidden, weight, bias, loss, matmul_dtype)  # type: ignore[no-untyped-call]
-    return Loss(value, nll)
 
-
-def label_smoothed_gradient(
-    probabilities: Logits, labels: Int[Tensor, " rows"], *, smoothing: float
-) -> Float[Tensor, "passes rows vocabulary"]:
-    r"""Return the gradient of label-smoothed cross-entropy in the logits, $p - (1-\epsilon)\,e_y - \epsilon/V$."""
-    gradient = probabilities - smoothing / probabilities.shape[-1]
-    index = labels[None, :, None].expand(len(gradient), -1, 1)
-    return gradient.scatter_add_(2, index, gradient.new_full(index.shape, smoothing - 1))
-
-
-class _ChunkedLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        loss: LogitLossFunction,
-        matmul_dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor]:
-        differentiable = any(ctx.needs_input_grad[:3])
+    def compute(gradients: _Gradients | None) -> tuple[Tensor, Tensor]:
         value, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
-        gradients = _Gradients(hidden, weight, bias) if differentiable else None
         cast_weight = weight.to(matmul_dtype)
         cast_bias = None if bias is None else bias.to(matmul_dtype)
         tokens, rows = hidden.shape[1], chunk_rows(len(weight), matmul_dtype, passes=len(hidden))
@@ -299,29 +262,15 @@ class _ChunkedLoss(torch.autograd.Function):
             nll += found.negative_log_likelihood
             if gradients is not None:
                 gradients.add(chunk, found.gradient, states, cast_weight)
-        if gradients is not None:
-            ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
-        ctx.mark_non_differentiable(nll)
         return value, nll
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scale = gradients[0]
-        hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None
+    return Loss(*_PrecomputedGradients.apply(hidden, weight, bias, compute))  # type: ignore[no-untyped-call]
 
 
-class _Gradients:
-    """Gradients of hidden states, weight and bias, summed over chunks."""
-
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        self.hidden = torch.empty_like(hidden)
-        self.weight = torch.zeros_like(weight)
-        self.bias = None if bias is None else torch.zeros_like(bias)
-
-    def add(self, chunk: slice, gradient: Tensor, states: Tensor, weight: Tensor) -> None:
-        if self.bias is not None:
-            self.bias += gradient.sum(dim=(0, 1))
-        count, gradient = gradient.shape[1], cast_rows(gradient, weight.dtype)
-        self.hidden[:, chunk] = (gradient @ weight)[:, :count].to(self.hidden.dtype)
-        self.weight += gradient.flatten(0, 1).t() @ states.flatten(0, 1)
+def label_smoothed_gradient(
+    probabilities: Logits, labels: Int[Tensor, " rows"], *, smoothing: float
+) -> Float[Tensor, "passes rows vocabulary"]:
+    r"""Return the gradient of label-smoothed cross-entropy in the logits, $p - (1-\epsilon)\,e_y - \epsilon/V$."""
+    gradient = probabilities - smoothing / probabilities.shape[-1]
+    index = labels[None, :, None].expand(len(gradient), -1, 1)
+    return gradient.scatter_add_(2, index, gradient.new_full(index.shape, smoothing - 1))

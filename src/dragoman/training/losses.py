@@ -125,20 +125,13 @@ def masked_lm_loss(
     return loss
 
 
-def sequence_classification_loss(smoothing: float) -> LossFunction[nn.Module, LabeledBatch]:
-    """Predict one label per text; the sum is over texts."""
+def classification_loss(smoothing: float) -> LossFunction[nn.Module, LabeledBatch | TaggedBatch]:
+    """Predict one label per text, or the label of every word at its first token; the sum is over texts or words.
 
-    def loss(model: nn.Module, batch: LabeledBatch) -> Loss:
-        logits: Tensor = model(batch.tokens, batch.lengths)
-        return label_smoothed_cross_entropy(logits, batch.labels, smoothing=smoothing)
+    Tokens with a negative label are not predicted.
+    """
 
-    return loss
-
-
-def token_classification_loss(smoothing: float) -> LossFunction[nn.Module, TaggedBatch]:
-    """Predict the label of every word at its first token; the sum is over words."""
-
-    def loss(model: nn.Module, batch: TaggedBatch) -> Loss:
+    def loss(model: nn.Module, batch: LabeledBatch | TaggedBatch) -> Loss:
         logits: Tensor = model(batch.tokens, batch.lengths)
         labeled = batch.labels >= 0
         return label_smoothed_cross_entropy(logits[labeled], batch.labels[labeled], smoothing=smoothing)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, final
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,15 @@ from torch import Tensor, nn
 from dragoman.data.batching.epochs import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
 from dragoman.models.weights import place_like, set_weights
-from dragoman.training.callbacks import Callback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
+from dragoman.training.callbacks import (
+    Callback,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    SelectionEvent,
+    StartEvent,
+    ValidationEvent,
+)
 from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress, update_ema
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError, gather_tensors, is_sharded
@@ -107,269 +115,271 @@ def train(
     saving, TrainingError if the loss stays infinite or NaN, and WorkerLostError.
     """
     total = total_steps(config, state.stream)  # before resuming moves the stream
-    _restore_or_start(state, config, workers)
+    trainer = _Trainer(state, config, loss_function, validator, callback, workers, total)
+    trainer.restore_or_start()
     num_parameters = sum(parameter.numel() for parameter in state.model.parameters())
     callback(StartEvent(state.progress.step, total, num_parameters, str(device)))
     try:
         with workers.detect_lost_workers():
-            _train_loop(state, config, loss_function, validator, callback, interrupted, total=total, workers=workers)
+            trainer.run(interrupted)
     except WorkerLostError:
         if workers.is_main and not is_sharded(state.model):
-            _save(state, callback)  # a step changes nothing before all workers have finished their part
+            trainer.save()  # a step changes nothing before all workers have finished their part
         raise
     finally:
         state.checkpoints.finish()
     return state.progress
 
 
-def _train_loop(
-    state: TrainingState[B],
-    config: TrainingConfig,
-    loss_function: LossFunction[Any, B],
-    validator: Validator,
-    callback: Callback,
-    interrupted: Callable[[], bool],
-    *,
-    total: int,
-    workers: WorkerGroup,
-) -> None:
-    clock = _Clock(state.progress.seconds)
-    while not _is_finished(state.progress, config):
-        began, epoch = clock.seconds, state.stream.position["epoch"]
-        batches = [next(state.stream) for _ in range(config.grad_accumulation)]
-        learning_rate = _learning_rate(config, state.progress, total)
-        result = _step(state, config, batches, loss_function, learning_rate=learning_rate, workers=workers)
-        if not result.is_finite:
-            _roll_back(state, batches, callback, workers)
-            continue
-        clock.add_step(result.tokens, since=began)
-        _advance(state, result, clock)
-        finished = _is_finished(state.progress, config)
-        if finished or state.progress.step % config.log_every == 0:
-            _log(state, callback, clock, epoch=epoch, learning_rate=learning_rate, gradient_norm=result.gradient_norm)
-        validated = finished or _is_validation_due(config, state, epoch)
-        if validated:
-            _validate_and_save(state, validator, callback, clock, workers=workers)
-        if workers.any(interrupted()):
-            if not validated:
-                _save(state, callback, workers)
-            raise InterruptionError(state.progress.step)
+def select_weights(
+    state: TrainingState[Any], validator: Validator, *, interrupted: Callable[[], bool] = lambda: False
+) -> tuple[dict[str, Tensor], SelectionEvent]:
+    """Score every candidate on the validation set, and load the best into the model, in evaluation mode.
 
-
-def _restore_or_start(state: TrainingState[Any], config: TrainingConfig, workers: WorkerGroup) -> None:
-    """Restore the latest checkpoint, or write the first one, so that a rollback always finds one."""
-    latest = _latest_checkpoint(state, workers)
-    if latest is not None:
-        _restore(state, latest)
-        return
-    if config.ema_decay is not None:
-        state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
-    state.progress = state.progress.replace(position=state.stream.position)
-    _write_checkpoint(state, workers)
-
-
-def _latest_checkpoint(state: TrainingState[Any], workers: WorkerGroup) -> Checkpoint | None:
-    """Load the newest checkpoint; only the main worker knows when its asynchronous write has finished."""
-    step = workers.broadcast(max(state.checkpoints.steps(), default=-1) if workers.is_main else None)
-    return state.checkpoints.load(step) if step >= 0 else None
-
-
-def _restore(state: TrainingState[Any], checkpoint: Checkpoint) -> None:
-    set_weights(state.model, checkpoint.model, where=str(state.checkpoints.folder))
-    shards = state.checkpoints.shards(checkpoint.progress.step)
-    if shards is None:
-        restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
-    else:
-        from dragoman.training.fsdp import read_shards
-
-        read_shards(shards, state.model, state.optimizer)
-    if checkpoint.ema is not None:
-        parameters = dict(state.model.named_parameters())
-        state.ema = {name: place_like(tensor, parameters[name]) for name, tensor in checkpoint.ema.items()}
-    state.progress = checkpoint.progress
-    state.stream.seek(checkpoint.progress.position)
-
-
-def _snapshot(state: TrainingState[Any]) -> Checkpoint:
-    """Gather the state of the training, except a sharded optimizer state."""
-    tensors = {} if is_sharded(state.model) else optimizer_tensors(state.optimizer, state.model)
-    ema = None if state.ema is None else gather_tensors(state.ema)
-    return Checkpoint(state.progress, gather_tensors(dict(state.model.named_parameters())), tensors, ema)
-
-
-def _write_checkpoint(state: TrainingState[Any], workers: WorkerGroup) -> None:
-    """Write a checkpoint on the main worker; every worker writes its shard of a sharded optimizer state."""
-    if not is_sharded(state.model):
-        if workers.is_main:
-            state.checkpoints.save(_snapshot(state))
-        return
-    from dragoman.training.fsdp import write_shards
-
-    def write_own_shard(folder: Path | None) -> None:
-        shared_folder = Path(workers.broadcast(None if folder is None else str(folder)))
-        write_shards(shared_folder, state.model, state.optimizer)
-
-    snapshot = _snapshot(state)
-    if workers.is_main:
-        state.checkpoints.save(snapshot, write_shards=write_own_shard)
-    else:
-        write_own_shard(None)
-
-
-def _step(
-    state: TrainingState[B],
-    config: TrainingConfig,
-    batches: list[B],
-    loss_function: LossFunction[Any, B],
-    *,
-    learning_rate: float,
-    workers: WorkerGroup,
-) -> StepResult:
-    state.model.train()
-    set_learning_rate(state.optimizer, learning_rate)
-    seeds = (config.seed, state.progress.step + 1)
-    try:
-        loss, nll, tokens = compute_gradients(
-            state.model, batches, loss_function, seeds=seeds, precision=config.precision, workers=workers
-        )
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"step {seeds[1]}: the memory of {model_device(state.model)} is too small for a batch of "
-            f"{config.token_budget:,} tokens; train again with a lower training.batch_tokens, and raise "
-            "training.grad_accumulation to keep the steps as large"
-        ) from error
-    norm = apply_gradients(state.model, state.optimizer, max_grad_norm=config.max_grad_norm)
-    result = StepResult(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
-    if state.ema is not None and config.ema_decay is not None and result.is_finite:
-        weights = {name: parameter.detach() for name, parameter in state.model.named_parameters()}
-        state.ema = update_ema(state.ema, weights, decay=config.ema_decay)
-    return result
-
-
-def _advance(state: TrainingState[Any], result: StepResult, clock: "_Clock") -> None:
-    progress, sums = state.progress, state.progress.since_log
-    state.progress = progress.replace(
-        step=progress.step + 1,
-        tokens=progress.tokens + result.tokens,
-        position=state.stream.position,
-        seconds=clock.seconds,
-        since_log=LossSums(
-            loss=sums.loss + result.loss,
-            negative_log_likelihood=sums.negative_log_likelihood + result.negative_log_likelihood,
-            tokens=sums.tokens + result.tokens,
-        ),
-    )
-
-
-def _learning_rate(config: TrainingConfig, progress: Progress, total: int) -> float:
-    peak = config.optimizer.learning_rate * progress.learning_rate_scale
-    return peak * learning_rate_factor(config.schedule, progress.step + 1, total_steps=total)
-
-
-def _roll_back(state: TrainingState[B], batches: list[B], callback: Callback, workers: WorkerGroup) -> None:
-    """Restore the latest checkpoint with half the learning rate, at most `MAX_ROLLBACKS` times."""
-    failed = state.progress.step + 1
-    scale, count = state.progress.learning_rate_scale / 2, state.progress.rollbacks + 1
-    rows = tuple(row for batch in batches for row in batch.rows.tolist())
-    examples = state.describe_rows(rows)
-    if count > MAX_ROLLBACKS:
-        raise TrainingError(
-            f"step {failed}: the loss is not finite, and {MAX_ROLLBACKS} rollbacks with half the learning rate did "
-            f"not help. Check the texts of its batch ({examples}), or train again with a lower "
-            "training.optimizer.learning_rate, a longer training.schedule.warmup or a lower training.max_grad_norm"
-        )
-    checkpoint = _latest_checkpoint(state, workers)
-    assert checkpoint is not None, "the first checkpoint is written before the first step"
-    progress = checkpoint.progress.replace(learning_rate_scale=scale, rollbacks=count)
-    _restore(state, replace(checkpoint, progress=progress))
-    callback(RollbackEvent(failed, rows, examples, state.progress.step, scale))
-
-
-def _is_validation_due(config: TrainingConfig, state: TrainingState[Any], epoch_before: int) -> bool:
-    if config.validate_every is not None and state.progress.step % config.validate_every == 0:
-        return True
-    epochs = config.validate_every_epochs
-    return epochs is not None and state.stream.position["epoch"] // epochs > epoch_before // epochs
-
-
-def _is_finished(progress: Progress, config: TrainingConfig) -> bool:
-    if config.patience is not None and progress.stale_validations >= config.patience:
-        return True
-    if config.max_epochs is not None and int(progress.position["epoch"]) >= config.max_epochs:
-        return True
-    return config.max_steps is not None and progress.step >= config.max_steps
-
-
-def _log(
-    state: TrainingState[Any],
-    callback: Callback,
-    clock: "_Clock",
-    *,
-    epoch: int,
-    learning_rate: float,
-    gradient_norm: float,
-) -> None:
-    sums = state.progress.since_log
-    event = LogEvent(
-        step=state.progress.step,
-        epoch=epoch,
-        loss=sums.loss / sums.tokens,
-        negative_log_likelihood=sums.negative_log_likelihood / sums.tokens,
-        gradient_norm=gradient_norm,
-        learning_rate=learning_rate,
-        tokens_per_second=clock.speed(),
-        seconds=clock.seconds,
-    )
-    callback(event)
-    state.progress = state.progress.replace(since_log=LossSums())
-
-
-def _validate_and_save(
-    state: TrainingState[Any], validator: Validator, callback: Callback, clock: "_Clock", *, workers: WorkerGroup
-) -> None:
-    model, scores = _validation_model(state), None
-    if workers.is_main:
-        with torch.inference_mode():
-            scores = dict(validator.validate(model))
-        _record_validation(state, validator, callback, clock, scores)
-        if not is_sharded(state.model):
-            _save(state, callback, workers)  # before the broadcast, which fails if a worker is lost
-    shared_scores = workers.broadcast(scores)
-    if not workers.is_main:
-        _record_validation(state, validator, callback, clock, shared_scores)
-    if is_sharded(state.model):
-        _save(state, callback, workers)
-
-
-def _record_validation(
-    state: TrainingState[Any], validator: Validator, callback: Callback, clock: "_Clock", scores: Mapping[str, float]
-) -> None:
-    progress = state.progress
-    improved = validator.is_better(scores, progress.best.scores if progress.best else None)
-    state.progress = progress.replace(
-        best=BestValidation(step=progress.step, scores=scores) if improved else progress.best,
-        stale_validations=0 if improved else progress.stale_validations + 1,
-        recent=(*progress.recent, progress.step)[-state.checkpoints.keep :],
-        seconds=clock.seconds,
-    )
-    callback(ValidationEvent(progress.step, int(progress.position["epoch"]), scores, improved, clock.seconds))
-
-
-def _validation_model(state: TrainingState[Any]) -> nn.Module:
-    """Return the model in evaluation mode, unsharded on the main worker; all workers must call this."""
+    Return its weights and the scores of all. Raises InterruptionError between two candidates once `interrupted`
+    returns true.
+    """
     state.model.eval()
-    if not is_sharded(state.model):
-        return state.model
-    weights = gather_tensors(dict(state.model.named_parameters()))
-    if state.validation_model is None:
-        return state.model
-    set_weights(state.validation_model, weights)
-    return state.validation_model.eval()
+    found = state.checkpoints.candidates(state.progress, state.ema)
+    scores: dict[str, Mapping[str, float]] = {}
+    best = next(iter(found))
+    for name, tensors in found.items():
+        set_weights(state.model, tensors)
+        with torch.inference_mode():
+            scores[name] = dict(validator.validate(state.model))
+        if validator.is_better(scores[name], scores[best]):
+            best = name
+        if interrupted():
+            raise InterruptionError(state.progress.step)
+    set_weights(state.model, found[best])
+    return found[best], SelectionEvent(state.progress.step, best, scores)
 
 
-def _save(state: TrainingState[Any], callback: Callback, workers: WorkerGroup = SINGLE_WORKER) -> None:
-    _write_checkpoint(state, workers)
-    callback(SaveEvent(state.progress.step))
+@final
+class _Trainer(Generic[B]):
+    """The training loop of one worker."""
+
+    def __init__(
+        self,
+        state: TrainingState[B],
+        config: TrainingConfig,
+        loss_function: LossFunction[Any, B],
+        validator: Validator,
+        callback: Callback,
+        workers: WorkerGroup,
+        total: int,
+    ) -> None:
+        self.state, self.config, self.loss_function, self.validator = state, config, loss_function, validator
+        self.callback, self.workers, self.total = callback, workers, total
+        self.sharded = is_sharded(state.model)
+
+    def restore_or_start(self) -> None:
+        """Restore the latest checkpoint, or write the first one, so that a rollback always finds one."""
+        state = self.state
+        if (latest := self._latest_checkpoint()) is not None:
+            self._restore(latest)
+            return
+        if self.config.ema_decay is not None:
+            state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
+        state.progress = state.progress.replace(position=state.stream.position)
+        self._write_checkpoint()
+
+    def run(self, interrupted: Callable[[], bool]) -> None:
+        state, config = self.state, self.config
+        self.clock = _Clock(state.progress.seconds)
+        while not self._is_finished():
+            began, epoch = self.clock.seconds, state.stream.position["epoch"]
+            batches = [next(state.stream) for _ in range(config.grad_accumulation)]
+            peak = config.optimizer.learning_rate * state.progress.learning_rate_scale
+            factor = learning_rate_factor(config.schedule, state.progress.step + 1, total_steps=self.total)
+            result = self._step(batches, peak * factor)
+            if not result.is_finite:
+                self._roll_back(batches)
+                continue
+            self.clock.add_step(result.tokens, since=began)
+            self._advance(result)
+            finished = self._is_finished()
+            if finished or state.progress.step % config.log_every == 0:
+                self._log(epoch=epoch, learning_rate=peak * factor, gradient_norm=result.gradient_norm)
+            validated = finished or self._is_validation_due(epoch)
+            if validated:
+                self._validate_and_save()
+            if self.workers.any(interrupted()):
+                if not validated:
+                    self.save()
+                raise InterruptionError(state.progress.step)
+
+    def save(self) -> None:
+        self._write_checkpoint()
+        self.callback(SaveEvent(self.state.progress.step))
+
+    def _latest_checkpoint(self) -> Checkpoint | None:
+        """Load the newest checkpoint; only the main worker knows when its asynchronous write has finished."""
+        checkpoints, workers = self.state.checkpoints, self.workers
+        step = workers.broadcast(max(checkpoints.steps(), default=-1) if workers.is_main else None)
+        return checkpoints.load(step) if step >= 0 else None
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        state = self.state
+        set_weights(state.model, checkpoint.model, where=str(state.checkpoints.folder))
+        if (shards := state.checkpoints.shards(checkpoint.progress.step)) is None:
+            restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
+        else:
+            from dragoman.training.fsdp import read_shards
+
+            read_shards(shards, state.model, state.optimizer)
+        if checkpoint.ema is not None:
+            parameters = dict(state.model.named_parameters())
+            state.ema = {name: place_like(tensor, parameters[name]) for name, tensor in checkpoint.ema.items()}
+        state.progress = checkpoint.progress
+        state.stream.seek(checkpoint.progress.position)
+
+    def _write_checkpoint(self) -> None:
+        """Write a checkpoint on the main worker; every worker writes its shard of a sharded optimizer state."""
+        state, workers = self.state, self.workers
+        if not self.sharded:
+            if workers.is_main:
+                state.checkpoints.save(self._snapshot(optimizer_tensors(state.optimizer, state.model)))
+            return
+        from dragoman.training.fsdp import write_shards
+
+        def write_own_shard(folder: Path | None) -> None:
+            shared_folder = Path(workers.broadcast(None if folder is None else str(folder)))
+            write_shards(shared_folder, state.model, state.optimizer)
+
+        snapshot = self._snapshot({})
+        if workers.is_main:
+            state.checkpoints.save(snapshot, write_shards=write_own_shard)
+        else:
+            write_own_shard(None)
+
+    def _snapshot(self, optimizer: dict[str, Tensor]) -> Checkpoint:
+        """Gather the state of the training, with the state of an optimizer that is not sharded."""
+        state = self.state
+        ema = None if state.ema is None else gather_tensors(state.ema)
+        return Checkpoint(state.progress, gather_tensors(dict(state.model.named_parameters())), optimizer, ema)
+
+    def _step(self, batches: list[B], learning_rate: float) -> StepResult:
+        state, config = self.state, self.config
+        state.model.train()
+        set_learning_rate(state.optimizer, learning_rate)
+        seeds = (config.seed, state.progress.step + 1)
+        try:
+            loss, nll, tokens = compute_gradients(
+                state.model, batches, self.loss_function, seeds=seeds, precision=config.precision, workers=self.workers
+            )
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"step {seeds[1]}: the memory of {model_device(state.model)} is too small for a batch of "
+                f"{config.token_budget:,} tokens; train again with a lower training.batch_tokens, and raise "
+                "training.grad_accumulation to keep the steps as large"
+            ) from error
+        norm = apply_gradients(state.model, state.optimizer, max_grad_norm=config.max_grad_norm)
+        result = StepResult(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
+        if state.ema is not None and config.ema_decay is not None and result.is_finite:
+            weights = {name: parameter.detach() for name, parameter in state.model.named_parameters()}
+            state.ema = update_ema(state.ema, weights, decay=config.ema_decay)
+        return result
+
+    def _advance(self, result: StepResult) -> None:
+        state, progress, sums = self.state, self.state.progress, self.state.progress.since_log
+        state.progress = progress.replace(
+            step=progress.step + 1,
+            tokens=progress.tokens + result.tokens,
+            position=state.stream.position,
+            seconds=self.clock.seconds,
+            since_log=LossSums(
+                loss=sums.loss + result.loss,
+                negative_log_likelihood=sums.negative_log_likelihood + result.negative_log_likelihood,
+                tokens=sums.tokens + result.tokens,
+            ),
+        )
+
+    def _roll_back(self, batches: list[B]) -> None:
+        """Restore the latest checkpoint with half the learning rate, at most `MAX_ROLLBACKS` times."""
+        progress = self.state.progress
+        failed, scale, count = progress.step + 1, progress.learning_rate_scale / 2, progress.rollbacks + 1
+        rows = tuple(row for batch in batches for row in batch.rows.tolist())
+        examples = self.state.describe_rows(rows)
+        if count > MAX_ROLLBACKS:
+            raise TrainingError(
+                f"step {failed}: the loss is not finite, and {MAX_ROLLBACKS} rollbacks with half the learning rate did "
+                f"not help. Check the texts of its batch ({examples}), or train again with a lower "
+                "training.optimizer.learning_rate, a longer training.schedule.warmup or a lower training.max_grad_norm"
+            )
+        checkpoint = self._latest_checkpoint()
+        assert checkpoint is not None, "the first checkpoint is written before the first step"
+        restored = checkpoint.progress.replace(learning_rate_scale=scale, rollbacks=count)
+        self._restore(replace(checkpoint, progress=restored))
+        self.callback(RollbackEvent(failed, rows, examples, self.state.progress.step, scale))
+
+    def _is_validation_due(self, epoch_before: int) -> bool:
+        step, epoch = self.state.progress.step, self.state.stream.position["epoch"]
+        if self.config.validate_every is not None and step % self.config.validate_every == 0:
+            return True
+        epochs = self.config.validate_every_epochs
+        return epochs is not None and epoch // epochs > epoch_before // epochs
+
+    def _is_finished(self) -> bool:
+        progress, config = self.state.progress, self.config
+        epoch = int(progress.position["epoch"])
+        limits = (config.patience, config.max_epochs, config.max_steps)
+        counts = (progress.stale_validations, epoch, progress.step)
+        return any(limit is not None and count >= limit for limit, count in zip(limits, counts, strict=True))
+
+    def _log(self, *, epoch: int, learning_rate: float, gradient_norm: float) -> None:
+        progress, sums = self.state.progress, self.state.progress.since_log
+        self.callback(
+            LogEvent(
+                step=progress.step,
+                epoch=epoch,
+                loss=sums.loss / sums.tokens,
+                negative_log_likelihood=sums.negative_log_likelihood / sums.tokens,
+                gradient_norm=gradient_norm,
+                learning_rate=learning_rate,
+                tokens_per_second=self.clock.speed(),
+                seconds=self.clock.seconds,
+            )
+        )
+        self.state.progress = progress.replace(since_log=LossSums())
+
+    def _validate_and_save(self) -> None:
+        model, scores = self._validation_model(), None
+        if self.workers.is_main:
+            with torch.inference_mode():
+                scores = dict(self.validator.validate(model))
+            self._record_validation(scores)
+            if not self.sharded:
+                self.save()  # before the broadcast, which fails if a worker is lost
+        shared_scores = self.workers.broadcast(scores)
+        if not self.workers.is_main:
+            self._record_validation(shared_scores)
+        if self.sharded:
+            self.save()
+
+    def _record_validation(self, scores: Mapping[str, float]) -> None:
+        state, progress = self.state, self.state.progress
+        improved = self.validator.is_better(scores, progress.best.scores if progress.best else None)
+        state.progress = progress.replace(
+            best=BestValidation(step=progress.step, scores=scores) if improved else progress.best,
+            stale_validations=0 if improved else progress.stale_validations + 1,
+            recent=(*progress.recent, progress.step)[-state.checkpoints.keep :],
+            seconds=self.clock.seconds,
+        )
+        epoch = int(progress.position["epoch"])
+        self.callback(ValidationEvent(progress.step, epoch, scores, improved, self.clock.seconds))
+
+    def _validation_model(self) -> nn.Module:
+        """Return the model in evaluation mode, unsharded on the main worker; all workers must call this."""
+        state = self.state
+        state.model.eval()
+        if not self.sharded:
+            return state.model
+        weights = gather_tensors(dict(state.model.named_parameters()))
+        if state.validation_model is None:
+            return state.model
+        set_weights(state.validation_model, weights)
+        return state.validation_model.eval()
 
 
 class _Clock:

@@ -118,7 +118,8 @@ def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_bes
 def test_the_mean_is_that_of_the_weights(checkpoints):
     for update, regular in ((1, (1,)), (4, (1, 4))):
         checkpoints.save(checkpoint(update, regular=regular))
-    assert torch.equal(checkpoints.average((1, 4))["weight"], torch.full((3, 5), 2.5))
+    found = checkpoints.candidates(checkpoint(4, regular=(1, 4)).progress, ema=None)
+    assert torch.equal(found["average of the last 2"]["weight"], torch.full((3, 5), 2.5))
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])

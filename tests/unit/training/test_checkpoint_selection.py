@@ -9,8 +9,7 @@ import torch
 from dragoman.models.weights import get_weights
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
-from dragoman.training.trainer import InterruptionError
-from dragoman.training.weight_selection import select_weights, weight_candidates
+from dragoman.training.trainer import InterruptionError, select_weights
 from tests.tiny_training import BUDGET, build_run, train_small, validation_of
 
 CONFIG = TrainingConfig(
@@ -32,7 +31,7 @@ def run(tmp_path):
 
 
 def test_the_candidates_are_what_their_names_say(run):
-    found = weight_candidates(run)
+    found = run.checkpoints.candidates(run.progress, run.ema)
     assert list(found) == ["last", "best", "average of the last 3", "moving average"]
     for name, update in (("last", 9), ("best", 4)):
         assert all(torch.equal(found[name][key], tensor) for key, tensor in run.checkpoints.weights(update).items())
@@ -55,13 +54,13 @@ def test_the_candidates_are_what_their_names_say(run):
     ],
 )
 def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualities, chosen):
-    expected = weight_candidates(run)[chosen]
-    choice = select_weights(run, validation_of(qualities))
-    assert choice.event.selected == chosen
-    assert [scores["quality"] for scores in choice.event.candidates.values()] == pytest.approx(qualities, nan_ok=True)
+    expected = run.checkpoints.candidates(run.progress, run.ema)[chosen]
+    weights, selection = select_weights(run, validation_of(qualities))
+    assert selection.selected == chosen
+    assert [scores["quality"] for scores in selection.candidates.values()] == pytest.approx(qualities, nan_ok=True)
     for name, tensor in get_weights(run.model).items():
         assert torch.equal(tensor, expected[name])
-        assert torch.equal(choice.weights[name], expected[name])
+        assert torch.equal(weights[name], expected[name])
     assert not run.model.training
 
 
@@ -69,13 +68,17 @@ def test_the_best_is_no_candidate_of_its_own_where_it_is_the_last(tmp_path):
     config = CONFIG.model_copy(update={"keep_checkpoints": 1, "ema_decay": None})
     run = build_run(tmp_path, config)
     train_small(run, config, judge=validation_of([1.0, 2.0, 3.0, 4.0, 5.0]))
-    assert list(weight_candidates(run)) == ["last"]
+    assert list(run.checkpoints.candidates(run.progress, run.ema)) == ["last"]
 
 
 def test_a_checkpoint_that_was_deleted_is_left_out(run):
     for update in (4, 6):
         shutil.rmtree(run.checkpoints.folder / f"{update:09d}")
-    assert list(weight_candidates(run)) == ["last", "average of the last 2", "moving average"]
+    assert list(run.checkpoints.candidates(run.progress, run.ema)) == [
+        "last",
+        "average of the last 2",
+        "moving average",
+    ]
 
 
 def test_choosing_can_be_interrupted(run):

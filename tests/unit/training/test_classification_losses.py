@@ -12,10 +12,9 @@ from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
 from dragoman.models.heads import SpanLogits, answer_mask
 from dragoman.training.losses import (
+    classification_loss,
     masked_cross_entropy,
     question_answering_loss,
-    sequence_classification_loss,
-    token_classification_loss,
 )
 from dragoman.training.step import compute_gradients
 
@@ -63,7 +62,7 @@ def test_labels_of_texts(smoothing):
     batch = LabeledBatch(TOKENS, LENGTHS, torch.tensor([2, 0, 1]), ROWS)
     rows = model.logits.detach().double()[TOKENS[:, 1]].tolist()
     expected = total([cross_entropy(row, label, smoothing) for row, label in zip(rows, [2, 0, 1], strict=True)])
-    assert found(sequence_classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
+    assert found(classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
 
 
 @SMOOTHINGS
@@ -75,7 +74,7 @@ def test_labels_of_words(smoothing):
     counted = [(7, 2), (11, 0), (5, 1), (7, 2)]
     expected = total([cross_entropy(rows[token].tolist(), label, smoothing) for token, label in counted])
     assert batch.target_count == 4
-    assert found(token_classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
+    assert found(classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
 
 
 @SMOOTHINGS
@@ -125,8 +124,8 @@ def test_gradients_do_not_hang_on_how_an_update_is_split(kind):
                 return SpanBatch(*picked, segments[rows], starts[rows], ends[rows], ROWS[rows])
 
     objective = {
-        "sequence": sequence_classification_loss,
-        "token": token_classification_loss,
+        "sequence": classification_loss,
+        "token": classification_loss,
         "span": question_answering_loss,
     }[kind](0.1)
     gradients = []
