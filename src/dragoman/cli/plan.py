@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, JsonFlag, corpus_options
+from dragoman.cli.tables import build_table
+from dragoman.cli.training_display import format_seconds, status
+from dragoman.config import merge
 
 if TYPE_CHECKING:
     from dragoman.profiling.plan import Plan
@@ -38,8 +43,6 @@ def plan(
     Takes the options of `dragoman train`, profiles the first steps of that training for some seconds, and writes
     nothing.
     """
-    from dragoman.cli.train import settings_of
-    from dragoman.cli.training_display import status
     from dragoman.device import choose_device, describe_device
     from dragoman.profiling.memory import parse_bytes
     from dragoman.runs.batch_tokens import plan_training
@@ -48,18 +51,17 @@ def plan(
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
-    settings = settings_of(read_settings(config, assignments or []), corpus_settings(**corpora), init_from)
+    options = corpus_settings(**corpora) | ({} if init_from is None else {"init_from": str(init_from)})
+    settings = merge(read_settings(config, assignments or []), options)
+    complete, where = config is not None, str(config or "")
     with status() as report:
         experiment, _ = resolve_experiment(
-            settings,
-            complete=config is not None,
-            device=chosen,
-            data_dir=data_dir,
-            where=str(config or ""),
-            report=report,
+            settings, complete=complete, device=chosen, data_dir=data_dir, where=where, report=report
         )
-    with status() as tell:
-        found = plan_training(experiment, device=chosen, devices=devices, available=available, price=price, report=tell)
+    with status() as report:
+        found = plan_training(
+            experiment, device=chosen, devices=devices, available=available, price=price, report=report
+        )
     if json_:
         print(json.dumps({"device": describe_device(chosen), **found.to_dict()}, indent=2))
     else:
@@ -67,47 +69,34 @@ def plan(
 
 
 def _print(found: Plan, *, device: str) -> None:
-    from rich.console import Console
-
-    from dragoman.cli.training_display import format_seconds
     from dragoman.profiling.memory import format_bytes
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     many = f" × {found.devices}" if found.devices > 1 else ""
     workers = f", {found.workers} workers" if found.workers > 1 else ""
-    console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters", soft_wrap=True)
-    _print_table(
-        console,
-        "memory",
-        {name.replace("_", " "): format_bytes(value) for name, value in vars(found.memory).items() if value},
-    )
-    names = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
-    _print_table(console, "time", {name: format_seconds(getattr(found.time, name)) for name in names})
+    console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters")
+    parts = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
+    tables = {
+        "memory": {name.replace("_", " "): format_bytes(size) for name, size in vars(found.memory).items() if size},
+        "time": {name: format_seconds(getattr(found.time, name)) for name in parts},
+    }
+    for title, table in tables.items():
+        rows = [
+            (Text(name, "bold" if name == "total" else ""), Text(value, "bold" if name == "total" else ""))
+            for name, value in table.items()
+        ]
+        console.print(build_table(("part", "value"), rows, title=title, right=("value",), header=False))
     console.print(
         f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
-        + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]"),
-        soft_wrap=True,
+        + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]")
     )
-    each, epoch = found.flops / max(1.0, found.tokens), found.steps_per_epoch
-    in_one = f"{epoch:,.0f}" if epoch >= 10 else f"{epoch:.1f}"
+    steps_per_epoch = f"{found.steps_per_epoch:,.0f}" if found.steps_per_epoch >= 10 else f"{found.steps_per_epoch:.1f}"
     console.print(
-        f"{found.steps:,} steps, {in_one} per epoch; {found.tokens / 1e6:,.1f} million predictions; "
-        f"{found.flops / 1e15:,.2f} PFLOP, {each / 1e6:,.1f} MFLOP per prediction; "
-        f"{100 * found.utilization:.0f} % of the speed of large float32 matrix products",
-        soft_wrap=True,
+        f"{found.steps:,} steps, {steps_per_epoch} per epoch; {found.tokens / 1e6:,.1f} million predictions; "
+        f"{found.flops / 1e15:,.2f} PFLOP, {found.flops / max(1.0, found.tokens) / 1e6:,.1f} MFLOP per prediction; "
+        f"{100 * found.utilization:.0f} % of the speed of large float32 matrix products"
     )
     if found.devices > 1:
-        console.print("note: the devices are like this one; communication between them is not counted", soft_wrap=True)
+        console.print("note: the devices are like this one; communication between them is not counted")
     if found.cost is not None:
         console.print(f"cost: {found.cost:,.2f}")
-
-
-def _print_table(console: Any, title: str, rows: dict[str, str]) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in rows.items():
-        table.add_row(name, value, style="bold" if name == "total" else None)
-    console.print(table)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, corpus_options
+from dragoman.cli.signals import on_signals
+from dragoman.config import override
+from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
-    from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import TrainingResult
-    from dragoman.tasks.config import Experiment
     from dragoman.training.launch import WorkerRank
 
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 def train(
     config: ConfigArgument = None,
     *,
-    corpora: dict[str, Path],
+    corpora: dict[str, Any],
     init_from: InitFrom = None,
     output_dir: Annotated[
         Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run; must not exist.")
@@ -29,122 +32,82 @@ def train(
     data_dir: DataDir = None,
     assignments: Assignments = None,
     device: DeviceOption = None,
-    tensorboard: Annotated[bool, typer.Option(help="Also write TensorBoard events into the run folder.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard events into the run folder.")
+    ] = False,
 ) -> None:
     """Train a model, or continue a run.
 
-    `dragoman train --source train.en --target train.de --out runs/en-de` is enough. --text trains a language model;
-    every other task needs a configuration file. --init-from fine-tunes a translator on other text.
+    `dragoman train --source train.en --target train.de --output-dir runs/en-de` is enough. --text trains a language
+    model; every other task needs a configuration file. --init-from fine-tunes a translator on other text.
     """
     from dragoman.training.launch import worker_rank
 
-    here = worker_rank()
-    if here is not None and here.rank > 0:
-        return _train_as_worker(here)
-    if output_dir is not None and here is not None and _restarted(output_dir):
-        return _resume(output_dir, device=device, tensorboard=tensorboard)
-    if resume is not None:
-        _check_nothing_else((config, *corpora.values(), init_from, output_dir, data_dir, assignments))
-        return _resume(resume, device=device, tensorboard=tensorboard)
-    from dragoman.cli.training_display import TerminalReporter, show_choices, status
-    from dragoman.device import choose_device, describe_device
-    from dragoman.errors import ConfigError
-    from dragoman.runs.config import corpus_settings, read_settings
-    from dragoman.runs.folder import RunFolder
-    from dragoman.runs.train import resolve_experiment, train_in_folder
-
-    if output_dir is None:
+    worker = worker_rank()
+    if worker is not None and worker.rank > 0:
+        _train_as_worker(worker)
+    elif output_dir is not None and worker is not None and _is_restarted(output_dir):
+        _resume(output_dir, device=device, tensorboard=tensorboard)
+    elif resume is not None:
+        if corpora or any(one is not None for one in (config, init_from, output_dir, data_dir, assignments)):
+            raise ConfigError("--resume uses the configuration and corpora of the run. Leave the other options out.")
+        _resume(resume, device=device, tensorboard=tensorboard)
+    elif output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
-    chosen_device = choose_device(device)
-    folder = RunFolder(output_dir)
-    folder.check_new()
-    settings = settings_of(read_settings(config, assignments or []), corpus_settings(**corpora), init_from)
-    with status() as report:
-        experiment, choices = resolve_experiment(
-            settings,
-            complete=config is not None,
-            device=chosen_device,
+    else:
+        from dragoman.cli.training_display import TerminalReporter
+        from dragoman.runs.train import train
+
+        result = train(
+            config,
+            output_dir=output_dir,
+            **corpora,
+            init_from=init_from,
+            overrides=override({}, assignments or []),
             data_dir=data_dir,
-            where=str(config or ""),
-            report=report,
+            device=device,
+            tensorboard=tensorboard,
+            reporter=TerminalReporter(),
         )
-    folder.create()
-    with folder.remove_on_error():
-        folder.write_config(experiment)
-        show_choices(choices, device=describe_device(chosen_device))
-        result = train_in_folder(
-            folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=TerminalReporter()
-        )
-    return _show_result(result, folder, experiment)
-
-
-def settings_of(settings: dict[str, Any], corpora: dict[str, Any], init_from: Path | None) -> dict[str, Any]:
-    """Merge the settings of a configuration file with those of the options."""
-    from dragoman.config import merge
-
-    start = {} if init_from is None else {"init_from": str(init_from)}
-    return merge(merge(settings, corpora), start)
-
-
-def _check_nothing_else(given: tuple[Any, ...]) -> None:
-    from dragoman.errors import ConfigError
-
-    if any(value is not None for value in given):
-        raise ConfigError("--resume uses the run's own configuration and corpora; leave the other options out")
+        _show_result(result)
 
 
 def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
-    """Continue the training in a run folder."""
+    """Continue the training in a run folder; workers start while this process imports PyTorch."""
     from dragoman.runs.folder import RunFolder
     from dragoman.training.launch import start_workers_early
 
-    folder = RunFolder(path)
-    with start_workers_early(folder.expected_workers()) as early:
-        from dragoman.cli.training_display import TerminalReporter, show_choices
-        from dragoman.device import choose_device, describe_device
-        from dragoman.runs.train import read_unfinished, train_in_folder
+    with start_workers_early(RunFolder(path).expected_workers()) as early:
+        from dragoman.cli.training_display import TerminalReporter
+        from dragoman.runs.train import resume
 
-        chosen_device = choose_device(device)
-        experiment = read_unfinished(folder)
-        show_choices([], device=describe_device(chosen_device))
-        result = train_in_folder(
-            folder,
-            experiment,
-            device=chosen_device,
-            tensorboard=tensorboard,
-            reporter=TerminalReporter(),
-            early=early,
-        )
-    _show_result(result, folder, experiment)
+        result = resume(path, device=device, tensorboard=tensorboard, reporter=TerminalReporter(), early=early)
+    _show_result(result)
 
 
-def _show_result(result: TrainingResult, folder: RunFolder, experiment: Experiment) -> None:
-    """Print the result of the training and the command that uses it."""
+def _show_result(result: TrainingResult) -> None:
+    """Print the scores and the command that uses the run."""
     from dragoman.cli.training_display import show_result
+    from dragoman.runs.folder import RunFolder
     from dragoman.tasks.factory import build_task
 
-    command = build_task(experiment).description.command.replace("RUN", str(folder.path))
-    show_result(result, command=command)
+    task = build_task(RunFolder(result.path).read_config())
+    show_result(result, command=task.description.command.replace("RUN", str(result.path)))
 
 
-def _train_as_worker(here: WorkerRank) -> None:
+def _train_as_worker(worker: WorkerRank) -> None:
     """Train as a worker of another process, without output."""
-    import signal
-    import warnings
-
-    from dragoman.cli.signals import on_signals
-    from dragoman.errors import DragomanError
     from dragoman.runs.train import run_worker
 
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a worker that waits for its work has nothing to save
     try:
-        run_worker(here, interruption=lambda: on_signals(notice=b""))
+        run_worker(worker, interruption=lambda: on_signals(notice=b""))
     except DragomanError as error:
         raise typer.Exit(2) from error
 
 
-def _restarted(output_dir: Path) -> bool:
+def _is_restarted(output_dir: Path) -> bool:
     """Return whether torchrun restarted this command after a worker was lost."""
     from dragoman.runs.folder import RunFolder
 

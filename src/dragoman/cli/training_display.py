@@ -174,6 +174,7 @@ class TerminalReporter:
     """Reporter of a training on standard error."""
 
     status = staticmethod(status)
+    show_choices = staticmethod(show_choices)
     interruption = staticmethod(on_signals)
     show_batch_tokens = staticmethod(show_line)
 

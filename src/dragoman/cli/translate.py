@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dragoman.inference import Translation
 
 LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
-Scores = Annotated[bool, typer.Option(help="Print score and log-probability before each translation.")]
+Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
 SplitOption = Annotated[
     Literal["sentences"] | None,
     typer.Option(help="Translate each line sentence by sentence; keep the white space between.", show_default=False),

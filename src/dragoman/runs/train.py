@@ -14,7 +14,7 @@ import torch
 from dragoman import cpu_library
 from dragoman.atomic import write_atomically
 from dragoman.config import Tree, merge
-from dragoman.device import choose_device
+from dragoman.device import choose_device, describe_device
 from dragoman.errors import ConfigError, RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
@@ -77,6 +77,8 @@ class TrainingReporter(Protocol):
         """Return a context in which status messages are shown."""
         ...
 
+    def show_choices(self, choices: list[Choice], *, device: str) -> None: ...
+
     def show_data(self, data: TaskData) -> None: ...
 
     def show_batch_tokens(self, sentence: str) -> None: ...
@@ -96,14 +98,15 @@ class TrainingReporter(Protocol):
         ...
 
 
-def _ignore(_: object) -> None: ...
+def _ignore(*_: object, **__: object) -> None: ...
 
 
 @final
 class SilentReporter:
     """Reporter that shows nothing and never interrupts."""
 
-    show_data = show_batch_tokens = show_estimate = show_num_workers = show_environment_changes = staticmethod(_ignore)
+    show_choices = show_data = show_batch_tokens = show_estimate = staticmethod(_ignore)
+    show_num_workers = show_environment_changes = staticmethod(_ignore)
     status = staticmethod(lambda: nullcontext(_ignore))
     callback = staticmethod(lambda _: nullcontext(None))
     interruption = staticmethod(lambda: nullcontext(lambda: False))
@@ -123,7 +126,9 @@ def train(
     init_from: str | Path | None = None,
     preset: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    data_dir: str | Path | None = None,
     device: str | None = None,
+    tensorboard: bool = False,
     reporter: TrainingReporter | None = None,
     **training: Any,
 ) -> TrainingResult:
@@ -142,7 +147,9 @@ def train(
         init_from: Run that tokenizer and weights are taken from (fine-tuning).
         preset: Name of a model size, such as `tiny`.
         overrides: Further settings by dotted key, such as `{"model.d_model": 64}`.
+        data_dir: Folder that corpus paths in `config` are relative to.
         device: `cpu`, `cuda`, `mps`, …; by default the fastest available device.
+        tensorboard: Also write TensorBoard events into the run folder.
         reporter: Receiver of status messages and training events.
         **training: Settings of the section `training`, such as `max_steps=1000`.
 
@@ -153,7 +160,8 @@ def train(
     """
     if unknown := training.keys() - TranslationTrainingConfig.model_fields.keys():
         raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
-    chosen_device = choose_device(device)
+    chosen_device, reporter = choose_device(device), reporter or SilentReporter()
+    RunFolder(Path(output_dir)).check_new()
     corpora = corpus_settings(
         source=source,
         target=target,
@@ -171,8 +179,17 @@ def train(
     settings = merge(settings, corpora | {key: value for key, value in given.items() if value})
     for key, value in (overrides or {}).items():
         settings = merge(settings, nest(key, value))
-    experiment, _ = resolve_experiment(settings, complete=config is not None, device=chosen_device, where=where)
-    return train_new_run(experiment, Path(output_dir), device=chosen_device, reporter=reporter)
+    with reporter.status() as report:
+        experiment, choices = resolve_experiment(
+            settings,
+            complete=config is not None,
+            device=chosen_device,
+            data_dir=None if data_dir is None else Path(data_dir),
+            where=where,
+            report=report,
+        )
+    reporter.show_choices(choices, device=describe_device(chosen_device))
+    return train_new_run(experiment, Path(output_dir), device=chosen_device, tensorboard=tensorboard, reporter=reporter)
 
 
 def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
@@ -189,10 +206,24 @@ def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
 train.__signature__ = _with_training_options(inspect.signature(train))  # type: ignore[attr-defined]
 
 
-def resume(path: str | Path, *, device: str | None = None, reporter: TrainingReporter | None = None) -> TrainingResult:
-    """Continue an interrupted training from its last checkpoint. Raises RunError if it has ended."""
-    folder = RunFolder(Path(path))
-    return train_in_folder(folder, read_unfinished(folder), device=choose_device(device), reporter=reporter)
+def resume(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    tensorboard: bool = False,
+    reporter: TrainingReporter | None = None,
+    early: WorkerProcesses | None = None,
+) -> TrainingResult:
+    """Continue an interrupted training from its last checkpoint. Raises RunError if it has ended.
+
+    `early` are worker processes that have been started already.
+    """
+    folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
+    experiment = read_unfinished(folder)
+    reporter.show_choices([], device=describe_device(chosen_device))
+    return train_in_folder(
+        folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter, early=early
+    )
 
 
 def resolve_experiment(
@@ -231,14 +262,19 @@ def resolve_experiment(
 
 
 def train_new_run(
-    experiment: Experiment, output_dir: Path, *, device: torch.device, reporter: TrainingReporter | None = None
+    experiment: Experiment,
+    output_dir: Path,
+    *,
+    device: torch.device,
+    tensorboard: bool = False,
+    reporter: TrainingReporter | None = None,
 ) -> TrainingResult:
     """Create a run folder and train in it. Raises RunError if the folder exists."""
     folder = RunFolder(output_dir)
     folder.create()
     with folder.remove_on_error():
         folder.write_config(experiment)
-        return train_in_folder(folder, experiment, device=device, reporter=reporter)
+        return train_in_folder(folder, experiment, device=device, tensorboard=tensorboard, reporter=reporter)
 
 
 def read_unfinished(folder: RunFolder) -> Experiment:
