@@ -16,11 +16,9 @@ from dragoman.config import keys_of
 from dragoman.tasks.config import TASK_CONFIGS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    path
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("native/*.md")]
-    if path.name not in ("configuration.md",)
-)
+GENERATED = ROOT / "docs" / "reference" / "configuration.md"
+PATTERNS = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/**/*.md", "native/*.md", "tests/**/*.md")
+PAGES = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)} - {GENERATED})
 PLACES = (ROOT / "src" / "dragoman", ROOT / "src", ROOT, ROOT / "docs", ROOT / "tests", ROOT / "native")
 FREE_KEYS = {"preset", "task", "kind", "expected"}
 NOT_KEYS = {"tokenizer.json", "model.safetensors", "training.max_step"}
