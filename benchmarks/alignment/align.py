@@ -31,8 +31,13 @@ import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import update_results
 from dragoman.data.readers.text_lines import read_lines
-from dragoman.evaluation import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
-from dragoman.evaluation.alignment import Links
+from dragoman.evaluation.alignment import (
+    GoldAlignment,
+    Links,
+    alignment_agreement,
+    alignment_scores,
+    read_gold_alignments,
+)
 from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
 from dragoman.interpret.forward_pass import watched
 from dragoman.interpret.word_merging import words_of_text

@@ -14,7 +14,8 @@ from dragoman.data.readers.labeled import LabeledText
 from dragoman.data.readers.qa import AnswerSpan, Question
 from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer, WordConfig
-from dragoman.evaluation import classification_scores, span_scores
+from dragoman.evaluation.classification import classification_scores
+from dragoman.evaluation.squad import span_scores
 from dragoman.inference import Classifier, QuestionAnswerer, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only

@@ -54,7 +54,7 @@ def compare(
     Translations are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
     Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores.
     """
-    from dragoman.evaluation import check_aligned, compare_systems, comparison_rows
+    from dragoman.evaluation import check_aligned, compare_systems
 
     if repeated := [name for name in dict.fromkeys(systems) if systems.count(name) > 1]:
         raise ConfigError(f"{repeated[0]}: is given twice. Name each system once.")
@@ -74,7 +74,7 @@ def compare(
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     compared = compare_systems(outputs, references, metrics, seed=seed, resamples=resamples, trials=trials)
     if json_:
-        print(json.dumps(comparison_rows(compared), ensure_ascii=False, indent=2))
+        print(json.dumps([paired.row() for paired in compared], ensure_ascii=False, indent=2))
     else:
         _print_tests(compared)
 

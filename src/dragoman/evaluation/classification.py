@@ -52,11 +52,15 @@ class ConfusionMatrix:
 
     def classes(self) -> list[ClassScores]:
         """Return precision, recall and F1 of every class, in the order of `labels`."""
-        columns = [sum(column) for column in zip(*self.counts, strict=True)]
-        return [
-            _class_scores(label, found=row[place], support=sum(row), predicted=columns[place])
-            for place, (label, row) in enumerate(zip(self.labels, self.counts, strict=True))
-        ]
+        found = []
+        for place, label in enumerate(self.labels):
+            correct, support = self.counts[place][place], sum(self.counts[place])
+            predicted = sum(row[place] for row in self.counts)
+            precision, recall = _percent(correct, predicted), _percent(correct, support)
+            found.append(
+                ClassScores(label, precision, recall, _percent(2 * correct, support + predicted), support, predicted)
+            )
+        return found
 
     def table(self) -> str:
         """Format the matrix: one row per expected label, one column per predicted label, then scores."""
@@ -66,7 +70,9 @@ class ConfusionMatrix:
             for scores, row in zip(self.classes(), self.counts, strict=True)
         ]
         widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
-        return "\n".join(_align_cells(row, widths) for row in [heading, *rows])
+        alignments = ["<", *[">"] * (len(heading) - 1)]
+        cells = "  ".join(f"{{:{alignment}{width}}}" for alignment, width in zip(alignments, widths, strict=True))
+        return "\n".join(cells.format(*row) for row in [heading, *rows])
 
 
 def confusion_matrix(
@@ -100,22 +106,5 @@ def classification_scores(predicted: Sequence[str], expected: Sequence[str]) -> 
     ]
 
 
-def _class_scores(label: str, *, found: int, support: int, predicted: int) -> ClassScores:
-    return ClassScores(
-        label=label,
-        precision=_percent(found, predicted),
-        recall=_percent(found, support),
-        f1=_percent(2 * found, support + predicted),
-        support=support,
-        predicted=predicted,
-    )
-
-
 def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0
-
-
-def _align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Align the first column left and the numbers right."""
-    first, *others = zip(cells, widths, strict=True)
-    return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])

@@ -5,10 +5,11 @@ multisets, sentence by sentence.
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
 
 from dragoman.evaluation.metrics import Bleu, Chrf
 from dragoman.evaluation.scores import check_aligned, corpus_score, sentence_scores
@@ -110,7 +111,11 @@ def analyze_errors(
         by_length=tuple(_by_length(rows)),
         by_frequency=tuple(_by_frequency(rows, frequencies)) if frequencies is not None else (),
         by_kind=tuple(_by_kind(rows)),
-        errors=find_output_errors(rows),
+        errors=OutputErrors(
+            empty=tuple(number for number, (_, _, output) in enumerate(rows) if not output.strip()),
+            repetitive=tuple(number for number, (_, _, output) in enumerate(rows) if is_repetitive(output)),
+            copied=tuple(number for number, row in enumerate(rows) if is_copy(*row)),
+        ),
         worst=tuple(WorstSentence(number, chrfs[number], *rows[number]) for number in ranked),
     )
 
@@ -121,10 +126,7 @@ SentenceRow = tuple[str, str, str]
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
     """Count each word."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(words(text))
-    return counts
+    return Counter(word for text in texts for word in words(text))
 
 
 def words(text: str) -> list[str]:
@@ -134,15 +136,6 @@ def words(text: str) -> list[str]:
     ['Zwei', '2', 'Hunde', 'sagt', 'er']
     """
     return [trimmed for word in text.split() if (trimmed := _TRIMMED.sub("", word))]
-
-
-def find_output_errors(rows: Sequence[SentenceRow]) -> OutputErrors:
-    """Find outputs that are empty, repetitive or copied from the source."""
-    return OutputErrors(
-        empty=tuple(number for number, (_, _, output) in enumerate(rows) if not output.strip()),
-        repetitive=tuple(number for number, (_, _, output) in enumerate(rows) if is_repetitive(output)),
-        copied=tuple(number for number, row in enumerate(rows) if is_copy(*row)),
-    )
 
 
 def is_repetitive(output: str) -> bool:
@@ -176,17 +169,15 @@ def _by_length(rows: Sequence[SentenceRow]) -> Iterable[GroupScores]:
 
 
 def _by_frequency(rows: Sequence[SentenceRow], frequencies: Mapping[str, int]) -> Iterable[WordAccuracy]:
-    for low, high in zip((-1, *FREQUENCY_BOUNDS), (*FREQUENCY_BOUNDS, None), strict=True):
-        name = f"{low + 1:,} and more" if high is None else f"{low + 1:,} to {high:,}"
-        named = {0: "never", 1: "once"}.get(-1 if high is None else high, name)
-        yield _word_accuracy(named, rows, partial(_in_frequency_range, frequencies, low, high))
+    groups = [range(low + 1, high + 1) for low, high in pairwise((-1, *FREQUENCY_BOUNDS, sys.maxsize))]
+    for group in groups:
+        name = f"{group.start:,} to {group[-1]:,}" if group[-1] < sys.maxsize else f"{group.start:,} and more"
+        name = {0: "never", 1: "once"}.get(group[-1], name)
 
+        def belongs(_: frozenset[str], word: str, group: range = group) -> bool:
+            return frequencies.get(word, 0) in group
 
-def _in_frequency_range(
-    frequencies: Mapping[str, int], low: int, high: int | None, _: frozenset[str], word: str
-) -> bool:
-    count = frequencies.get(word, 0)
-    return low < count and (high is None or count <= high)
+        yield _word_accuracy(name, rows, belongs)
 
 
 def _by_kind(rows: Sequence[SentenceRow]) -> Iterable[WordAccuracy]:

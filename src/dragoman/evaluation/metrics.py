@@ -1,19 +1,24 @@
-"""Metric configurations, and the sacreBLEU objects built from them."""
+"""Metric configurations, and the sacreBLEU objects built from them.
 
-from typing import Annotated, Literal, assert_never
+Exact match and ROUGE are implemented as metrics of sacreBLEU, with signature, several references and paired tests.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, Literal, assert_never, final
 
 from pydantic import BeforeValidator, Field
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.base import Score, Signature
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from dragoman.config import Config
-from dragoman.errors import ConfigError
-from dragoman.evaluation.exact_match import ExactMatchMetric
-from dragoman.evaluation.rouge import RougeMetric, Variant
+from dragoman.errors import ConfigError, MissingExtraError
 
 Tokenization = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]
+RougeVariant = Literal["1", "2", "L", "Lsum"]
 
 
 class Bleu(Config):
@@ -72,7 +77,7 @@ class Rouge(Config):
     """
 
     kind: Literal["rouge"] = "rouge"
-    variant: Annotated[Variant, BeforeValidator(str)] = Field(
+    variant: Annotated[RougeVariant, BeforeValidator(str)] = Field(
         default="L",
         description="Words (1), word pairs (2), longest common subsequence (L), or the same per line (Lsum).",
     )
@@ -100,9 +105,9 @@ def build_metric(metric: Metric, *, sentence_level: bool = False) -> SacrebleuMe
                 case_sensitive=not metric.lowercase, normalized=metric.normalize, no_punct=not metric.punctuation
             )
         case ExactMatch():
-            return ExactMatchMetric(lowercase=metric.lowercase)
+            return _ExactMatchMetric(lowercase=metric.lowercase)
         case Rouge():
-            return RougeMetric(variant=metric.variant, stemmer=metric.stemmer)
+            return _RougeMetric(variant=metric.variant, stemmer=metric.stemmer)
         case _:
             assert_never(metric)
 
@@ -123,9 +128,9 @@ def _build_bleu(metric: Bleu, *, effective_order: bool) -> BLEU:
             force=True,  # without a warning about tokenized text, for which `none` is a setting
         )
     except (ImportError, RuntimeError) as error:
+        library = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}.get(metric.tokenize, "sentencepiece")
         raise ConfigError(
-            f"tokenize = {metric.tokenize}: an optional library is missing; install it with: "
-            f"{_install_command(metric.tokenize)}"
+            f"tokenize = {metric.tokenize}: an optional library is missing; install it with: pip install {library}"
         ) from error
     except OSError as error:
         raise ConfigError(
@@ -133,11 +138,79 @@ def _build_bleu(metric: Bleu, *, effective_order: bool) -> BLEU:
         ) from error
 
 
-def _install_command(tokenization: Tokenization) -> str:
-    match tokenization:
-        case "ja-mecab":
-            return "pip install 'sacrebleu[ja]'"
-        case "ko-mecab":
-            return "pip install 'sacrebleu[ko]'"
-        case _:
-            return "pip install sentencepiece"
+class _MeanMetric(SacrebleuMetric):
+    """Mean of the scores of the segments, in percent. The statistics of a segment are (score, 1)."""
+
+    name: str
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return sent
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        return {"references": list(refs)}
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+        total, outputs = stats
+        return Score(self.name, 100 * float(total) / float(outputs))
+
+    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Score:
+        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
+
+
+@final
+class _ExactMatchSignature(Signature):
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.info["case"] = "lc" if settings["lowercase"] else "mixed"
+
+
+@final
+class _ExactMatchMetric(_MeanMetric):
+    """Percentage of outputs that equal one of their references."""
+
+    _SIGNATURE_TYPE: type[Signature] = _ExactMatchSignature
+    name = "exact"
+
+    def __init__(self, *, lowercase: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
+        self.lowercase = lowercase
+
+    def _preprocess_segment(self, sent: str) -> str:
+        text = sent.strip()
+        return text.lower() if self.lowercase else text
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        return [float(hypothesis in ref_kwargs["references"]), 1.0]
+
+
+@final
+class _RougeSignature(Signature):
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.info |= {"case": "lc", "stem": settings["stemmer"], "average": "mean"}
+        self.info["rouge-score"] = version("rouge-score")
+
+
+@final
+class _RougeMetric(_MeanMetric):
+    """Mean F1 of the outputs in percent, computed by rouge-score; with several references, the best F1 counts.
+
+    The corpus score is the mean over the outputs, as is usual for summaries.
+    """
+
+    _SIGNATURE_TYPE: type[Signature] = _RougeSignature
+
+    def __init__(self, *, variant: RougeVariant, stemmer: bool) -> None:
+        """Raises MissingExtraError if rouge-score is not installed."""
+        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
+        try:
+            from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
+            from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise MissingExtraError(feature="ROUGE", extra="rouge") from error
+        self.variant, self.stemmer, self.name = variant, stemmer, f"ROUGE-{variant}"
+        self._scorer = RougeScorer([f"rouge{variant}"], tokenizer=DefaultTokenizer(stemmer))
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        best = self._scorer.score_multi(ref_kwargs["references"], hypothesis)
+        return [float(best[f"rouge{self.variant}"].fmeasure), 1.0]

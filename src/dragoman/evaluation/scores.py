@@ -13,6 +13,9 @@ from sacrebleu.metrics.base import Score as SacrebleuScore
 from dragoman.errors import DataError
 from dragoman.evaluation.metrics import Metric, build_metric, higher_is_better
 
+Row = dict[str, str | float | bool | None]
+"""Plain data for JSON and tables."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -76,3 +79,25 @@ def _score(computed: SacrebleuScore, scorer: SacrebleuMetric, metric: Metric) ->
 def perplexity(cross_entropy: float) -> float:
     """Return $e^H$ of a cross-entropy $H$ in nats, or infinity beyond the range of floats."""
     return math.exp(cross_entropy) if cross_entropy < 700 else math.inf
+
+
+def score_rows(scores: Sequence[Score]) -> list[Row]:
+    """Return one row per score."""
+    return [
+        {
+            "metric": score.metric,
+            "score": round(score.value, 4),
+            "signature": score.signature,
+            "detail": score.detail,
+            "higher_is_better": score.higher_is_better,
+        }
+        for score in scores
+    ]
+
+
+def sentence_rows(columns: Sequence[Sequence[Score]]) -> list[Row]:
+    """Return one row per sentence and one column per metric, with lines from 1; `columns` has one list per metric."""
+    return [
+        {"line": line, **{score.metric: round(score.value, 4) for score in scores}}
+        for line, scores in enumerate(zip(*columns, strict=True), start=1)
+    ]

@@ -22,7 +22,7 @@ from sacrebleu.significance import estimate_ci
 
 from dragoman.errors import DataError
 from dragoman.evaluation.metrics import Metric, build_metric, higher_is_better
-from dragoman.evaluation.scores import check_aligned
+from dragoman.evaluation.scores import Row, check_aligned
 
 Numbers = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]
@@ -57,6 +57,21 @@ class PairedResult:
         if max(self.p_bootstrap, self.p_randomization) >= level:
             return "no difference"
         return "better" if (self.difference > 0) == self.higher_is_better else "worse"
+
+    def row(self) -> Row:
+        """Return the fields as plain data, with the verdict of both tests."""
+        return {
+            "metric": self.metric,
+            "system": self.system,
+            "score": round(self.score, 4),
+            "mean": round(self.mean, 4),
+            "confidence": round(self.confidence, 4),
+            "difference": None if self.difference is None else round(self.difference, 4),
+            "p_bootstrap": self.p_bootstrap,
+            "p_randomization": self.p_randomization,
+            "verdict": self.verdict(),
+            "signature": self.signature,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,33 +122,21 @@ def _compare_metric(
     signature = scorer.get_signature()
     for key, value in (("bs", resamples), ("ar", trials), ("seed", seed)):
         signature.update(key, value)
-    scored = {
-        system: _score_system(
-            scorer, np.asarray(scorer._extract_corpus_statistics(outputs, references), float), seed, resamples
-        )
+    statistics = {
+        system: np.asarray(scorer._extract_corpus_statistics(outputs, references), float)
         for system, outputs in systems.items()
     }
+    scored = {system: _score_system(scorer, one, seed, resamples) for system, one in statistics.items()}
     baseline, *_ = scored.values()
     rows = []
-    for system, outputs in scored.items():
-        is_baseline = outputs is baseline
-        mean, interval = estimate_ci(outputs.resampled)
-        rows.append(
-            PairedResult(
-                system=system,
-                metric=name,
-                score=outputs.score,
-                mean=float(mean),
-                confidence=float(interval),
-                difference=None if is_baseline else outputs.score - baseline.score,
-                p_bootstrap=None if is_baseline else _bootstrap(baseline, outputs),
-                p_randomization=None
-                if is_baseline
-                else _randomization(scorer, baseline, outputs, seed=seed, trials=trials),
-                higher_is_better=higher_is_better(metric),
-                signature=str(signature),
-            )
-        )
+    for system, one in scored.items():
+        mean, interval = estimate_ci(one.resampled)
+        tests: tuple[float | None, float | None, float | None] = (None, None, None)
+        if one is not baseline:
+            p_randomization = _randomization(scorer, baseline, one, seed=seed, trials=trials)
+            tests = (one.score - baseline.score, _bootstrap(baseline, one), p_randomization)
+        facts = (higher_is_better(metric), str(signature))
+        rows.append(PairedResult(system, name, one.score, float(mean), float(interval), *tests, *facts))
     return rows
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dragoman.evaluation.alignment
 from dragoman.errors import DataError
-from dragoman.evaluation import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
+from dragoman.evaluation.alignment import GoldAlignment, alignment_agreement, alignment_scores, read_gold_alignments
 
 links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
-from dragoman.evaluation import ConfusionMatrix, classification_scores, confusion_matrix
+from dragoman.evaluation.classification import ConfusionMatrix, classification_scores, confusion_matrix
 
 EXPECTED = ["a", "a", "a", "b", "b", "c"]
 PREDICTED = ["a", "a", "b", "b", "c", "c"]

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
-from dragoman.evaluation import exact_match, span_f1, span_scores
-from dragoman.evaluation.squad import normalize_answer
+from dragoman.evaluation.squad import exact_match, normalize_answer, span_f1, span_scores
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from dragoman.evaluation import (
     ExactMatch,
     PairedResult,
     Score,
-    comparison_rows,
     score_rows,
     sentence_rows,
     sentence_scores,
@@ -38,7 +37,7 @@ def test_sentence_rows_have_one_column_per_metric():
 def test_comparison_rows_contain_the_verdict():
     baseline = PairedResult("A", "BLEU", 30.0, 30.01, 1.0, None, None, None, True, "s")
     better = PairedResult("B", "BLEU", 32.00004, 32.0, 1.5, 2.00004, 0.01, 0.02, True, "s")
-    rows = comparison_rows([baseline, better])
+    rows = [one.row() for one in (baseline, better)]
     assert [row["verdict"] for row in rows] == ["baseline", "better"]
     assert rows[0]["p_bootstrap"] is None
     assert rows[1] == {
