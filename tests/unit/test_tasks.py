@@ -1,4 +1,4 @@
-"""Every task from its corpus to use: what is written, that going on is as never having stopped, and what is loaded."""
+"""Every task from its corpus to inference: files of the run, resuming, loading."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ SCORES = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a corpus for every task, and a finished run of each, by the name of its task."""
+    """Folder with a corpus for every task, and a finished run of each by its name."""
     place = tmp_path_factory.mktemp("tasks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
@@ -64,7 +64,7 @@ def fit_in(path, settings, *, interrupted=lambda: False):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
+def test_files_of_a_run(place, name):
     folder = RunFolder(place / name)
     assert folder.read_config() == parse_experiment(config_of(name, place))
     scores = json.loads(folder.scores.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
     for part in (
         f"# {name}",
         f" {words.noun} trained",
-        "to learn from",
+        " for training",
         "## Model",
         words.command.replace("RUN", name),
     ):
@@ -87,8 +87,8 @@ def test_a_run_holds_what_it_takes_to_use_and_explain_it(place, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
-    for asked in (3, 2, 4):  # updates, and validations after the last
+def test_resumed_training_equals_uninterrupted(place, tmp_path, name):
+    for asked in (3, 2, 4):  # steps, and validations after the last
         answers = iter([*[False] * (asked - 1), True])
         with pytest.raises(InterruptionError):
             fit_in(tmp_path / name, config_of(name, place), interrupted=lambda answers=answers: next(answers))
@@ -99,7 +99,7 @@ def test_going_on_is_as_never_having_stopped(place, tmp_path, name):
     assert differing <= {"metrics.jsonl", "README.md", "scores.json"}
 
 
-def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place, tmp_path):
+def test_resumed_training_with_bpe_dropout(place, tmp_path):
     settings = config_of("classification", place)
     settings |= {"tokenizer": {"kind": "bpe", "vocab_size": 61, "byte_fallback": False, "dropout": 0.3}}
     plain = {**settings, "tokenizer": {**settings["tokenizer"], "dropout": 0.0}}
@@ -114,7 +114,7 @@ def test_texts_that_are_segmented_anew_each_epoch_go_on_where_they_stopped(place
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_it_costs_is_known(place, tmp_path, name):
+def test_costs_of_a_run(place, tmp_path, name):
     folder = RunFolder(place / name)
     task = build_task(folder.read_config())
     network = task.build_model(folder, device=CPU).eval()
@@ -129,27 +129,27 @@ def test_what_it_costs_is_known(place, tmp_path, name):
     assert estimate_training(folder.read_config(), folder, materials, device=CPU) > 0
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it learnt little in 9 updates
-def test_each_is_loaded_as_what_it_is_and_works(place):
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
+def test_load_returns_the_object_of_the_task(place):
     loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES if name != "masked_lm"}
     kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator}
     kinds |= {"classification": Classifier, "tagging": Tagger, "question_answering": QuestionAnswerer}
     assert {name: type(one) for name, one in loaded.items()} == kinds
     assert len(loaded["translation"].translate([TEXT])) == 1
-    assert loaded["language_modeling"].generate([TEXT], tokens=5)[0].prompt == TEXT
-    assert loaded["pairs"].generate([TEXT], tokens=5)[0].prompt == TEXT
+    assert loaded["language_modeling"].generate([TEXT], max_new_tokens=5)[0].prompt == TEXT
+    assert loaded["pairs"].generate([TEXT], max_new_tokens=5)[0].prompt == TEXT
     assert loaded["classification"].classify([TEXT])[0].label in ("dogs", "others")
     assert [tag.word for tag in loaded["tagging"].tag([TEXT.split()])[0]] == TEXT.split()
     assert loaded["question_answering"].answer("after two", TEXT).text in TEXT
 
 
-def test_what_guesses_hidden_words_is_for_others_to_begin_with(place):
+def test_masked_language_model_is_not_loaded(place):
     with pytest.raises(RunError, match="is a masked language model"):
         dragoman.load(place / "masked_lm")
 
 
-def test_scores_of_the_card_are_those_that_use_gives(place):
-    """What validation measured, measured again by the object that is loaded."""
+def test_recorded_accuracy_equals_that_of_the_classifier(place):
+    """The loaded classifier reaches the recorded accuracy."""
     scores = json.loads((place / "classification" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "classification")
     materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
@@ -159,7 +159,7 @@ def test_scores_of_the_card_are_those_that_use_gives(place):
     assert scores[0]["value"] == pytest.approx(100 * right / len(labels))
 
 
-def test_the_loss_of_the_card_is_the_perplexity_of_the_generator(place):
+def test_recorded_loss_equals_that_of_the_generator(place):
     scores = json.loads((place / "pairs" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "pairs")
     materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
@@ -168,28 +168,28 @@ def test_the_loss_of_the_card_is_the_perplexity_of_the_generator(place):
     assert scores[0]["value"] == pytest.approx(found.nats_per_token, rel=1e-5)
 
 
-def test_running_text_is_judged_to_its_last_token(place):
+def test_loss_of_text_covers_every_token(place):
     folder = RunFolder(place / "language_modeling")
     materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     [loss, _, bits] = json.loads(folder.scores.read_text(encoding="utf-8"))["scores"]["valid"]
     characters = len("".join(materials.valid.documents.texts()))
-    tokens = characters + 1  # one piece a character, and the end
+    tokens = characters + 1  # one token per character, and the end symbol
     assert f"tokens:{tokens}|" in loss["signature"]
     assert f"characters:{characters}" in bits["signature"]
     assert bits["value"] == pytest.approx(loss["value"] * tokens / characters / torch.tensor(2.0).log().item())
 
 
-def test_the_card_of_a_language_model_shows_what_it_writes(place):
+def test_model_card_of_a_language_model_has_a_sample(place):
     for name in ("language_modeling", "pairs"):
         card = (place / name / "README.md").read_text(encoding="utf-8")
-        specimen = card.split("## Specimen\n\n")[1].split("\n\n## Use")[0]
-        assert specimen.strip()
-        assert all(line.startswith("    ") for line in specimen.split("\n"))
-    assert "Specimen" not in (place / "translation" / "README.md").read_text(encoding="utf-8")
+        sample = card.split("## Sample\n\n")[1].split("\n\n## Use")[0]
+        assert sample.strip()
+        assert all(line.startswith("    ") for line in sample.split("\n"))
+    assert "## Sample" not in (place / "translation" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rows_of_a_batch_are_named(place, name):
+def test_rows_of_a_batch_are_named(place, name):
     folder = RunFolder(place / name)
     task = build_task(folder.read_config())
     work = task.setup_training(task.prepare_data(folder, report=lambda _: None), device=CPU)
@@ -198,12 +198,12 @@ def test_the_rows_of_a_batch_are_named(place, name):
     assert any(character.isdigit() for character in sentence)
 
 
-class TestBeginning:
-    """With the tokenizer and the weights of another run."""
+class TestInitFrom:
+    """Training from the tokenizer and the weights of another run."""
 
     @pytest.mark.parametrize("name", ["classification", "tagging", "question_answering"])
-    def test_a_network_begins_with_what_was_learnt_before(self, place, tmp_path, name):
-        settings = apply_init_from(self.begun(name, place))
+    def test_backbone_has_the_initial_weights(self, place, tmp_path, name):
+        settings = apply_init_from(self.initialized(name, place))
         experiment = parse_experiment(settings)
         start = RunFolder(place / "masked_lm")
         begun = start.read_config().model
@@ -219,9 +219,9 @@ class TestBeginning:
         assert len(shared) > 10
         assert all(torch.equal(tensor, learnt[key.removeprefix("backbone.")]) for key, tensor in shared.items())
 
-    def test_a_decoder_begins_so_too_and_is_gone_on_with_where_the_start_is_gone(self, place, tmp_path):
+    def test_decoder_resumes_without_the_initial_run(self, place, tmp_path):
         settings = merge(
-            self.begun("classification", place),
+            self.initialized("classification", place),
             {"init_from": str(place / "language_modeling"), "head": {"pooling": "last"}},
         )
         settings = apply_init_from(settings)
@@ -232,26 +232,26 @@ class TestBeginning:
         fit_in(tmp_path / "run", merge(settings, {"init_from": str(tmp_path / "gone")}))
         assert dragoman.load(tmp_path / "run").classify([TEXT])[0].label in ("dogs", "others")
 
-    def test_what_is_said_lies_over_what_is_taken(self, place):
-        settings = merge(self.begun("classification", place), {"model": {"dropout": {"residual": 0.5}}})
+    def test_given_settings_override_inherited_ones(self, place):
+        settings = merge(self.initialized("classification", place), {"model": {"dropout": {"residual": 0.5}}})
         tree = apply_init_from({**settings, "preset": "bert-tiny"})
         model = parse_experiment(tree).model
         assert (model.d_model, model.dropout.residual) == (12, 0.5)
-        assert parse_experiment(tree).training.schedule.kind == "cosine"  # of the preset, which lies below
+        assert parse_experiment(tree).training.schedule.kind == "cosine"  # from the preset
         plain = config_of("classification", place)
         assert apply_init_from(plain) == plain
 
-    def test_another_network_is_refused(self, place, tmp_path):
-        settings = merge(apply_init_from(self.begun("classification", place)), {"model": {"num_layers": 2}})
+    def test_another_model_is_refused(self, place, tmp_path):
+        settings = merge(apply_init_from(self.initialized("classification", place)), {"model": {"num_layers": 2}})
         with pytest.raises(ConfigError, match=r"model.num_layers = 2, but the run in .* has 1"):
             fit_in(tmp_path / "run", settings)
 
     def test_another_tokenizer_is_refused(self, place, tmp_path):
-        settings = merge(apply_init_from(self.begun("classification", place)), {"tokenizer": {"vocab_size": 77}})
+        settings = merge(apply_init_from(self.initialized("classification", place)), {"tokenizer": {"vocab_size": 77}})
         with pytest.raises(ConfigError, match="tokenizer: differs from the tokenizer of"):
             fit_in(tmp_path / "run", settings)
 
-    def test_what_the_other_learnt_under_bpe_dropout_is_begun_with_without(self, place, tmp_path):
+    def test_bpe_dropout_is_not_inherited(self, place, tmp_path):
         start = RunFolder(shutil.copytree(place / "language_modeling", tmp_path / "start"))
         tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
         tokenizer = {"kind": "bpe", "dropout": 0.1, "vocab_size": 300}
@@ -260,34 +260,34 @@ class TestBeginning:
         tree = yaml.safe_load(start.config.read_text(encoding="utf-8"))
         start.config.write_text(yaml.safe_dump(tree | {"data": pairs}), encoding="utf-8")
         assert start.read_config().tokenizer.dropout == 0.1
-        taken = apply_init_from(self.begun("tagging", place) | {"init_from": str(start.path)})
+        taken = apply_init_from(self.initialized("tagging", place) | {"init_from": str(start.path)})
         assert parse_experiment(taken).tokenizer.dropout == 0
 
-    def test_what_cannot_be_begun_with_is_refused(self, place, tmp_path):
-        settings = self.begun("classification", place)
+    def test_unsuitable_initial_run_is_refused(self, place, tmp_path):
+        settings = self.initialized("classification", place)
         for start, message in (("translation", "is a run of task translation"), ("nowhere", "is not a run folder")):
             with pytest.raises(RunError, match=message):
                 apply_init_from({**settings, "init_from": str(place / start)})
 
-    def begun(self, name, place):
+    def initialized(self, name, place):
         settings = config_of(name, place)
         begun = {"init_from": str(place / "masked_lm")}
         return {key: value for key, value in settings.items() if key not in ("model", "tokenizer")} | begun
 
 
-def test_a_corpus_that_changed_is_not_gone_on_with(place, tmp_path):
+def test_changed_corpus_is_refused(place, tmp_path):
     write_texts(tmp_path)
     for name in ("language_modeling", "classification", "tagging", "question_answering"):
         folder = RunFolder(place / name)
         task = build_task(parse_experiment(config_of(name, tmp_path)))
-        task.prepare_data(folder, report=lambda _: None)  # the same text in another place
+        task.prepare_data(folder, report=lambda _: None)  # the same text in another folder
         with parse_experiment(config_of(name, tmp_path)).data.train.path.open("a", encoding="utf-8") as file:
             file.write("\n")
         with pytest.raises(RunError, match="has changed since the run in"):
             task.prepare_data(folder, report=lambda _: None)
 
 
-def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
+def test_unknown_labels_count_as_errors(place, tmp_path):
     (tmp_path / "valid.txt").write_text("cats two cats\ndogs two dogs\n", encoding="utf-8")
     valid = {"data": {"valid": {"kind": "lines", "path": str(tmp_path / "valid.txt")}}}
     settings = merge(config_of("classification", place), valid)
@@ -300,7 +300,7 @@ def test_labels_that_are_never_learnt_count_as_wrong(place, tmp_path):
         fit_in(tmp_path / "other", settings)
 
 
-def test_a_window_beyond_the_budget_is_refused_with_both_keys(place, tmp_path):
+def test_window_beyond_the_batch_budget_is_refused(place, tmp_path):
     settings = merge(config_of("language_modeling", place), {"training": {"batch_tokens": 7}})
     with pytest.raises(
         ConfigError, match=r"training.batch_tokens = 7 holds no window of data.context_length = 19 tokens"
@@ -308,5 +308,5 @@ def test_a_window_beyond_the_budget_is_refused_with_both_keys(place, tmp_path):
         fit_in(tmp_path / "run", settings)
 
 
-def test_words_is_what_the_corpus_is_made_of():
+def test_corpus_consists_of_known_words():
     assert set(TEXT.split()) <= set(WORDS)

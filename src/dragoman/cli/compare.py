@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,7 +119,7 @@ def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
         )
     runs = [summarize_run(Path(name)) for name in names]
     if as_json:
-        print(json.dumps([run.to_json() for run in runs], ensure_ascii=False, indent=2))
+        print(json.dumps([asdict(run) for run in runs], ensure_ascii=False, indent=2))
         return
     signatures = list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
     console = Console(highlight=False)
@@ -140,7 +141,7 @@ def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
     rows = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
     labels: set[str] = set()
     for key in comparable_scores(runs):
-        label = f"{key.on}: {key.metric} ({signatures.index(key.signature) + 1})"
+        label = f"{key.set}: {key.metric} ({signatures.index(key.signature) + 1})"
         rows.append(
             (
                 f"{label} of other texts" if label in labels else label,
@@ -172,7 +173,7 @@ _FACTS: dict[str, Callable[[RunSummary], str]] = {
     "parameters": lambda run: f"{run.parameters:,}",
     "MFLOP per token": lambda run: f"{1000 * run.gflops_per_token:,.3g}",
     "training minutes": lambda run: _number(run.minutes, ".1f"),
-    "steps": lambda run: _number(run.updates, ","),
+    "steps": lambda run: _number(run.steps, ","),
     "trained on": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
     "per second": lambda run: f"{_number(run.tokens_per_second, ',.0f')} {run.unit}",
     "weights": lambda run: run.weights or "not trained to the end",

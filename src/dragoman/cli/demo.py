@@ -18,8 +18,8 @@ from dragoman.errors import ConfigError, RunError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dragoman.runs.demo import DemoResult
     from dragoman.runs.folder import RunFolder
+    from dragoman_demo.run import DemoResult
 
 SOURCE = "en"
 
@@ -41,9 +41,9 @@ def demo(
     """
     from dragoman.device import choose_device
     from dragoman.inference import Translator
-    from dragoman.runs.demo import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import train_in_folder
+    from dragoman_demo.run import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
 
     folder = RunFolder(output_dir or demo_dir(SOURCE, to))
     _check_folder(folder, to, assignments)
@@ -60,7 +60,7 @@ def demo(
 
 def _check_folder(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
     """Raise ConfigError or RunError if the folder contains another run, or a demo with other options."""
-    from dragoman.runs.demo import corpus_dir, has_target_locale
+    from dragoman_demo.run import corpus_dir, has_target_locale
 
     if not folder.config.exists():
         return
@@ -112,9 +112,9 @@ def _example_table(result: DemoResult) -> Table:
     shown: dict[str, int] = {}
     for example in sorted(result.examples, key=lambda example: example.family):
         shown[example.family] = shown.get(example.family, 0) + 1
-        if shown[example.family] <= 2 and example.right:
+        if shown[example.family] <= 2 and example.is_correct:
             rows.append((Text("✓", "green"), Text(example.source), Text(example.output), ""))
-    for example in [example for example in result.examples if not example.right][:3]:
+    for example in [example for example in result.examples if not example.is_correct][:3]:
         rows.append((Text("✗", "red"), Text(example.source), Text(example.output), Text(example.expected)))
     columns = ("", "source", "translation", "expected, where it differs")
     return build_table(columns, rows, title="held-out phrases, not in the training data")

@@ -64,7 +64,7 @@ def reproduce(
     checks = check_scores(expected, runs)
     seconds = [float(run.read_scores()["seconds"]) for run in runs]
     write_score_checks(folder / "reproduced.json", checks, seeds=list(experiments), seconds=seconds)
-    is_reproduced = all(check.holds for check in checks)
+    is_reproduced = all(check.passed for check in checks)
     _print_checks(checks)
     minutes = ", ".join(f"{value / 60:.1f}" for value in seconds)
     changes = f", with {' '.join(assignments)}" if assignments else ""
@@ -111,9 +111,9 @@ def _train(experiment: Experiment, path: Path, *, device: torch.device) -> RunFo
 def _print_checks(checks: Sequence[ScoreCheck]) -> None:
     rows = []
     for check in checks:
-        one = check.expectation
+        one = check.expected
         values = " ".join(f"{value:.2f}" for value in check.values)
         mean = f"{check.mean:.2f} (mean of {values})" if len(check.values) > 1 else values
         expected = f"{one.value:g} ± {one.tolerance:g}"
-        rows.append((one.set, one.metric, expected, mean, "yes" if check.holds else "no", check.signature))
+        rows.append((one.set, one.metric, expected, mean, "yes" if check.passed else "no", check.signature))
     Console().print(build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))

@@ -52,7 +52,7 @@ def show_choices(choices: list[Choice], *, device: str) -> None:
     """Print the automatic configuration with its reasons."""
     console.print(f"device: {device}")
     if choices:
-        rows = [(choice.key, choice.shown, choice.reason) for choice in choices]
+        rows = [(choice.key, str(choice), choice.reason) for choice in choices]
         console.print(build_table(("setting", "value", "reason"), rows, title="automatic configuration"))
 
 

@@ -1,13 +1,13 @@
-"""Runs beside each other: what each is, what it costs, how long it learnt, and what it scores."""
+"""Comparison of runs: model, cost, training and scores of each."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -18,53 +18,49 @@ from dragoman.tasks.factory import build_task
 
 @dataclass(frozen=True)
 class RunScore:
-    """A score on a set, with what makes it comparable."""
+    """Score on a held-out set."""
 
-    on: str
+    set: str
     metric: str
     value: float
     signature: str
     higher_is_better: bool
     texts: str = ""
-    """A fingerprint of what the set was read or drawn from."""
+    """Fingerprint of the texts of the set; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run; what a run that has not ended does not know yet is None."""
+    """Facts of a run; None for what an unfinished run does not know."""
 
     run: str
     task: str
     model: str
     parameters: int
     gflops_per_token: float
-    """To read a token, where the network reads, and to write one."""
+    """Operations to encode and to decode a token."""
     weights: str | None
-    """Which candidate was chosen."""
+    """Selected candidate for the final weights."""
     minutes: float | None
-    updates: int | None
+    steps: int | None
     tokens: int | None
-    """What was learnt from, counted as `unit` says."""
+    """Units that the loss was computed on."""
     unit: str
-    """What was predicted: tokens, or whole texts."""
+    """Tokens, texts or windows."""
     tokens_per_second: float | None
-    """The median over the reports of the training."""
+    """Median over the log lines of the training."""
     scores: tuple[RunScore, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The facts as JSON holds them."""
-        return asdict(self)
 
 
 @torch.inference_mode()
 def summarize_run(path: Path) -> RunSummary:
-    """The facts of a run. Raises RunError where the folder is no run, or DataError where its tokenizer is missing."""
+    """Collect the facts of a run. Raises RunError if the folder is no run, DataError if its tokenizer is missing."""
     folder = RunFolder(path)
     experiment = folder.read_config()
     task = build_task(experiment)
     cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
     result = folder.read_scores()
-    texts = {on: _corpus_fingerprint(on, folder) for on in result.get("scores", {})}
+    texts = {name: _corpus_fingerprint(name, folder) for name in result.get("scores", {})}
     return RunSummary(
         run=str(path),
         task=experiment.task,
@@ -73,54 +69,54 @@ def summarize_run(path: Path) -> RunSummary:
         gflops_per_token=cost.flops_per_token / 1e9,
         weights=result.get("weights"),
         minutes=result["seconds"] / 60 if "seconds" in result else None,
-        updates=result.get("steps"),
+        steps=result.get("steps"),
         tokens=result.get("tokens"),
         unit=task.description.unit,
         tokens_per_second=_median_speed(folder),
         scores=tuple(
             RunScore(
-                on, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[on]
+                name, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[name]
             )
-            for on, scores in result.get("scores", {}).items()
+            for name, scores in result.get("scores", {}).items()
             for score in scores
         ),
     )
 
 
 class ScoreKey(NamedTuple):
-    """What two scores must have in common to stand beside each other."""
+    """What two comparable scores have in common."""
 
-    on: str
+    set: str
     metric: str
     signature: str
     texts: str = ""
 
 
 def comparable_scores(runs: Sequence[RunSummary]) -> list[ScoreKey]:
-    """Those of every score of any run, in the order in which they first occur, sets together."""
+    """Return the keys of all scores in the order of their first occurrence, grouped by set."""
     found = dict.fromkeys(_score_key(score) for run in runs for score in run.scores)
-    sets = list(dict.fromkeys(key.on for key in found))
-    return sorted(found, key=lambda key: sets.index(key.on))
+    sets = list(dict.fromkeys(key.set for key in found))
+    return sorted(found, key=lambda key: sets.index(key.set))
 
 
 def find_score(run: RunSummary, key: ScoreKey) -> RunScore | None:
-    """The score of a run that may stand there."""
+    """Return the score of a run with this key; None if it has none."""
     return next((one for one in run.scores if _score_key(one) == key), None)
 
 
 def _score_key(score: RunScore) -> ScoreKey:
-    return ScoreKey(score.on, score.metric, score.signature, score.texts)
+    return ScoreKey(score.set, score.metric, score.signature, score.texts)
 
 
-def _corpus_fingerprint(on: str, folder: RunFolder) -> str:
-    """A fingerprint of the files of a set; of all files and of the draw, where it was drawn; empty where it is unknown.
+def _corpus_fingerprint(name: str, folder: RunFolder) -> str:
+    """Return the fingerprint of the files of a set, or of all files and the seed if it was split from training data.
 
-    It is where files of one name, which alone is known of them, stand in several folders.
+    The fingerprint is empty if several corpus files have the same name, because the run knows their names only.
     """
     data, environment = folder.read_raw_config().get("data", {}), folder.read_environment()
     corpora = environment.get("corpora", [])
-    names = [Path(path).name for path in _corpus_paths(data.get(on))]
-    own = [one for one in corpora if not names or any(fnmatch(one["file"], name) for name in names)]
+    names = [Path(path).name for path in _corpus_paths(data.get(name))]
+    own = [one for one in corpora if not names or any(fnmatch(one["file"], pattern) for pattern in names)]
     if len({one["file"] for one in own}) < len(own) or data.get("train", {}).get("kind") == "prepared":
         return ""
     facts = [*(one["sha256"] for one in own), *([] if names else [data.get("valid_size"), environment.get("seed")])]
@@ -128,7 +124,7 @@ def _corpus_fingerprint(on: str, folder: RunFolder) -> str:
 
 
 def _corpus_paths(corpus: object) -> Iterator[str]:
-    """The texts that a corpus of a configuration names."""
+    """Yield the text files of a corpus."""
     for key, value in corpus.items() if isinstance(corpus, dict) else ():
         if key in ("source", "target", "path"):
             yield from [value] if isinstance(value, str) else map(str, value or ())

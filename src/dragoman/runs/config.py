@@ -13,6 +13,8 @@ from dragoman.tasks.config import TASK_CONFIGS, Experiment
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
+PATH_KEYS = ("source", "target", "source_features", "path", "folder")
+"""Keys of a corpus that name files."""
 MISSING = object()
 """Value of a key that is not set; None is a valid setting."""
 
@@ -77,28 +79,14 @@ def corpus_settings(
     return {"data": corpora} if corpora else {}
 
 
-def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
-    """Resolve the relative paths of the corpora against `folder`."""
-    data = tree.get("data")
-    if not isinstance(data, Mapping):
-        return dict(tree)
-    corpora: Tree = {
-        name: {key: _resolve_path(key, value, folder) for key, value in data[name].items()}
-        for name in ("train", "valid", "test")
-        if isinstance(data.get(name), Mapping)
-    }
-    if isinstance(extra := data.get("extra_corpora"), list | tuple):
-        corpora["extra_corpora"] = [_resolve_extra_corpus(one, folder) for one in extra]
-    return {**tree, "data": {**data, **corpora}}
-
-
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
     """Validate settings as an experiment of their task. Raises ConfigError with one line per error."""
     whole = apply_preset(tree)
     version = whole.pop(FORMAT_KEY, FORMAT_VERSION)
     if version != FORMAT_VERSION:
         raise ConfigError(
-            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a newer one."
+            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a "
+            "newer one."
         )
     task = whole.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in TASK_CONFIGS:
@@ -119,34 +107,45 @@ def _hint_other_tasks(key: str, task: str) -> str | None:
     return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
 
 
-def _resolve_extra_corpus(tree: Any, folder: Path) -> Any:
-    corpus = tree.get("corpus") if isinstance(tree, Mapping) else None
+def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
+    """Resolve the relative paths of the corpora against `folder`."""
+    data = tree.get("data")
+    if not isinstance(data, Mapping):
+        return dict(tree)
+    corpora = {name: _resolve_paths(data[name], folder) for name in ("train", "valid", "test") if name in data}
+    if isinstance(extra := data.get("extra_corpora"), list | tuple):
+        corpora["extra_corpora"] = [
+            {**one, "corpus": _resolve_paths(one["corpus"], folder)} if get_value(one, "corpus") is not MISSING else one
+            for one in extra
+        ]
+    return {**tree, "data": {**data, **corpora}}
+
+
+def _resolve_paths(corpus: Any, folder: Path) -> Any:
+    """Resolve every path of a corpus; values of other types are left for validation."""
+
+    def resolve(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [resolve(one) for one in value]
+        return str(folder / value) if isinstance(value, str) else value
+
     if not isinstance(corpus, Mapping):
-        return tree
-    return {**tree, "corpus": {key: _resolve_path(key, value, folder) for key, value in corpus.items()}}
+        return corpus
+    return {key: resolve(value) if key in PATH_KEYS else value for key, value in corpus.items()}
 
 
-def _resolve_path(key: str, value: Any, folder: Path) -> Any:
-    if key not in ("source", "target", "source_features", "path", "folder"):
-        return value
-    if isinstance(value, list | tuple):
-        return [_resolve_path(key, one, folder) for one in value]
-    return str(folder / value) if isinstance(value, str) else value
-
-
-def is_set(tree: Tree, key: str) -> bool:
+def is_set(tree: Mapping[str, Any], key: str) -> bool:
     """Return whether a dotted key is set."""
     return get_value(tree, key) is not MISSING
 
 
-def get_value(tree: Tree, key: str) -> Any:
+def get_value(tree: Any, key: str) -> Any:
     """Return the value of a dotted key, or `MISSING`."""
-    node: Any = tree
     for part in key.split("."):
-        if not isinstance(node, dict) or part not in node:
+        if not isinstance(tree, Mapping) or part not in tree:
             return MISSING
-        node = node[part]
-    return node
+        tree = tree[part]
+    return tree
 
 
 def nest(key: str, value: Any) -> Tree:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Config, parse
+from pydantic import TypeAdapter, ValidationError
+
 from dragoman.data.readers.text_lines import read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError
@@ -17,19 +18,57 @@ from dragoman.interpret.report.error_analysis import Looks
 from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.runs.load import load
 
+METRIC: TypeAdapter[Metric] = TypeAdapter(Metric)
+
+
+def evaluate(
+    run: str | Path,
+    *,
+    source: str | Path | Sequence[str],
+    reference: str | Path | Sequence[str],
+    metrics: Sequence[str | Metric] = ("bleu", "chrf"),
+    device: str | None = None,
+    **decoding: Any,
+) -> list[Score]:
+    """Translate a test set with a run and score it against references.
+
+    `source` and `reference` are files or lists of texts; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
+    or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
+    ConfigError if a metric is unknown or the run is no translator, and DataError if the numbers of texts differ.
+    """
+    sources, references = _read_lines(source), _read_lines(reference)
+    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
+    configs = [_parse_metric(one) if isinstance(one, str) else one for one in metrics]
+    translator = load(run, device=device)
+    if not isinstance(translator, Translator):
+        raise ConfigError(f"{run}: is not a translator. Evaluate a run of task translation.")
+    outputs = [result.text for result in translator.translate(sources, **decoding)]
+    return [corpus_score(outputs, [references], config) for config in configs]
+
+
+def _parse_metric(name: str) -> Metric:
+    try:
+        return METRIC.validate_python({"kind": name})
+    except ValidationError as error:
+        known = error.errors()[0].get("ctx", {}).get("expected_tags", "")
+        raise ConfigError(f"metrics: {name!r} is not a metric. Choose among {known}.") from error
+
+
+def _read_lines(texts: str | Path | Sequence[str]) -> list[str]:
+    return [line for _, line in read_lines(Path(texts))] if isinstance(texts, str | Path) else list(texts)
+
 
 @dataclass(frozen=True)
 class SystemAnalysis:
-    """One system: what is said of it, and what it wrote."""
+    """Errors of a system, its outputs, and the attention of its worst sentences if it is a run."""
 
     analysis: ErrorAnalysis
     looks: Looks
-    """Nothing where only its outputs are known."""
     outputs: Sequence[str]
 
 
 def compare_bleu(systems: Sequence[SystemAnalysis], references: Sequence[str]) -> list[PairedResult]:
-    """The BLEU of every system beside that of the first, with both tests; nothing of one system alone."""
+    """Compare the BLEU of every system with the first by two significance tests; empty for a single system."""
     if len(systems) < 2:
         return []
     return compare_systems({str(number): one.outputs for number, one in enumerate(systems)}, [references], [Bleu()])
@@ -45,7 +84,7 @@ def analyse_run(
     beam: int | None,
     worst: int,
 ) -> SystemAnalysis:
-    """Translate the sources and analyse the outputs, with the attention of the `worst` sentences."""
+    """Translate the sources and analyze the outputs, with the attention of the `worst` sentences."""
     found = [best for best, *_ in translator.translate_n_best(sources, translator.decoding_config(beam_size=beam))]
     outputs = [one.text for one in found]
     analysis = analyze_errors(
@@ -68,40 +107,3 @@ def _record_attention(translator: Translator, source: str, output: list[int]) ->
 
 def _display_tokens(side: LanguageTokenizer, ids: Sequence[int]) -> list[str]:
     return [token.strip("▁ ") or token for token in side.ids_to_tokens(ids)]
-
-
-def evaluate(
-    run: str | Path,
-    *,
-    source: str | Path | Sequence[str],
-    reference: str | Path | Sequence[str],
-    metrics: Sequence[str | Metric] = ("bleu", "chrf"),
-    device: str | None = None,
-    **decoding: Any,
-) -> list[Score]:
-    """Translate a test set with a run and score it against references.
-
-    `source` and `reference` are files, or lists of texts; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
-    or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
-    ConfigError on an unknown metric and DataError if the number of texts differs.
-    """
-    sources, references = _read_lines(source), _read_lines(reference)
-    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
-    configs = [
-        parse(MetricChoice, {"metric": {"kind": one}}).metric if isinstance(one, str) else one for one in metrics
-    ]
-    translator = load(run, device=device)
-    if not isinstance(translator, Translator):
-        raise ConfigError(f"{run}: is not a translator. Evaluate a run of task translation.")
-    outputs = [result.text for result in translator.translate(sources, **decoding)]
-    return [corpus_score(outputs, [references], config) for config in configs]
-
-
-class MetricChoice(Config):
-    """A metric by name or configuration."""
-
-    metric: Metric
-
-
-def _read_lines(texts: str | Path | Sequence[str]) -> list[str]:
-    return [line for _, line in read_lines(Path(texts))] if isinstance(texts, str | Path) else list(texts)

@@ -33,7 +33,7 @@ from dragoman.data.preprocessing.prepare import (
 )
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 from dragoman.errors import ConfigError, DataError, DragomanError, RunError
-from dragoman.runs.auto_config import fit_preset, vocab_size_for
+from dragoman.runs.auto_config import apply_first_preset, vocab_size_for
 from dragoman.runs.config import is_set, parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
@@ -71,7 +71,7 @@ def resolve_preparation(tree: Tree, *, complete: bool, tokenizer: Path | None = 
     ready = None if tokenizer is None else Tokenizer.load(tokenizer).config
     if ready is not None:
         tree = merge({"tokenizer": ready.model_dump(mode="json")}, tree)
-    experiment = parse_experiment(apply_init_from(tree)) if complete else fit_preset(apply_init_from(tree))
+    experiment = parse_experiment(apply_init_from(tree)) if complete else apply_first_preset(apply_init_from(tree))
     if not isinstance(experiment, TranslationConfig):
         raise ConfigError(f"task = {experiment.task}: dragoman data prepare is for pairs to translate; leave task out")
     data = experiment.data

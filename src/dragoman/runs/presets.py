@@ -1,4 +1,4 @@
-"""Models by name, derived from one another. A preset lies under what a configuration says for itself."""
+"""Presets: named settings of model and training, over which the settings of a configuration are merged."""
 
 import difflib
 from collections.abc import Mapping
@@ -9,26 +9,26 @@ from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError
 
 DEFAULT_TASK = "translation"
-LANGUAGE_TASKS = ("language_modeling", "classification")
-READING_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
+DECODER_TASKS = ("language_modeling", "classification")
+ENCODER_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Choices, and the tasks that they are for: the first is meant where a configuration names none."""
+    """Settings for some tasks, the first of which is the default."""
 
     tree: Tree
     tasks: tuple[str, ...] = (DEFAULT_TASK,)
-    alone: Mapping[str, Tree] = field(default_factory=dict)
-    """Further choices for one of the tasks."""
+    task_settings: Mapping[str, Tree] = field(default_factory=dict)
+    """Further settings by task."""
 
-    def of(self, task: str) -> Tree:
-        """The choices for a task."""
-        return merge({"task": task} if task != DEFAULT_TASK else {}, merge(self.tree, self.alone.get(task, {})))
+    def settings(self, task: str) -> Tree:
+        """Return the settings for a task."""
+        return merge({"task": task} if task != DEFAULT_TASK else {}, merge(self.tree, self.task_settings.get(task, {})))
 
 
-def _model(**choices: Any) -> Tree:
-    return {"model": choices}
+def _model(**settings: Any) -> Tree:
+    return {"model": settings}
 
 
 def _training(rate: float, **schedule: Any) -> Tree:
@@ -52,7 +52,6 @@ _LSTM = merge(
 
 
 def _adamw_cosine(rate: float, warmup: int) -> Tree:
-    """What modern Transformers are mostly trained with."""
     return {
         "training": {
             "optimizer": {"kind": "adamw", "learning_rate": rate, "betas": [0.9, 0.99], "weight_decay": 0.1},
@@ -106,7 +105,7 @@ _BERT_TINY = merge(_BERT_MINI, _model(d_model=128, num_layers=2, num_heads=2, d_
 
 
 def _language_preset(tree: Tree, *, context: int) -> Preset:
-    return Preset(tree, LANGUAGE_TASKS, {"language_modeling": {"data": {"kind": "text", "context_length": context}}})
+    return Preset(tree, DECODER_TASKS, {"language_modeling": {"data": {"kind": "text", "context_length": context}}})
 
 
 PRESETS: dict[str, Preset] = {
@@ -121,33 +120,33 @@ PRESETS: dict[str, Preset] = {
     "gpt-tiny": _language_preset(_GPT_TINY, context=256),
     "gpt-small": _language_preset(_GPT_SMALL, context=1024),
     "llama-tiny": _language_preset(_LLAMA_TINY, context=256),
-    "bert-tiny": Preset(_BERT_TINY, READING_TASKS),
-    "bert-mini": Preset(_BERT_MINI, READING_TASKS),
-    "bert-small": Preset(_BERT_SMALL, READING_TASKS),
+    "bert-tiny": Preset(_BERT_TINY, ENCODER_TASKS),
+    "bert-mini": Preset(_BERT_MINI, ENCODER_TASKS),
+    "bert-small": Preset(_BERT_SMALL, ENCODER_TASKS),
 }
 
 
 def preset_tree(name: object, *, task: object = None) -> Tree:
-    """The choices of a preset for a task, or for the first of those that it is for.
+    """Return the settings of a preset for a task, by default its first.
 
-    Raises ConfigError with the nearest name for an unknown one, and with those of the task for one of another.
+    Raises ConfigError if the preset does not exist, or is for other tasks.
     """
     if not isinstance(name, str) or name not in PRESETS:
         near = difflib.get_close_matches(str(name), PRESETS, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(PRESETS)}."
-        raise ConfigError(f"preset: {name!r} is not known. {hint}")
+        raise ConfigError(f"preset: {name!r} does not exist. {hint}")
     preset = PRESETS[name]
     if task is None:
-        return preset.of(preset.tasks[0])
+        return preset.settings(preset.tasks[0])
     others = [other for other, one in PRESETS.items() if task in one.tasks]
     if task not in preset.tasks and others:
         raise ConfigError(
-            f"preset: {name} is for task {' or '.join(preset.tasks)}, and this is task {task}, for which there are "
-            f"{', '.join(others)}"
+            f"preset: {name} is for task {' or '.join(preset.tasks)}, and this is task {task}. Choose "
+            f"{' or '.join(others)}."
         )
-    return preset.of(str(task))
+    return preset.settings(str(task))
 
 
 def presets_for_kind(kind: object, *, task: str) -> list[str]:
-    """The presets for a task whose model is of this kind."""
+    """Return the presets for a task with a model of this kind."""
     return [name for name, preset in PRESETS.items() if task in preset.tasks and preset.tree["model"]["kind"] == kind]

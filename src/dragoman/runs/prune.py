@@ -1,4 +1,4 @@
-"""A run made smaller: the heads of its network that matter least are taken out, and the rest is a run of its own."""
+"""Pruning: write a new run without the least important attention heads of another."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,14 @@ from dragoman.tasks.factory import build_task
 from dragoman.typing import Float
 
 BATCH_SIZE = 32
-"""Pairs that go through the network at once."""
+"""Pairs per batch."""
 
 
 @dataclass(frozen=True)
 class PruneResult:
-    """What became of a run."""
+    """Numbers of heads and of parameters before and after pruning, and the remaining heads."""
 
     heads: tuple[int, int]
-    """Before and after."""
     parameters: tuple[int, int]
     left: Left
 
@@ -41,42 +40,38 @@ class PruneResult:
 def prune_run(
     path: Path, translator: Translator, out: Path, *, share: float, pairs: Sequence[tuple[str, str]]
 ) -> PruneResult:
-    """Write to `out` the run at `path` without the `share` of its heads that matter least to the given pairs.
+    """Write to `out` the run at `path` without the `share` of its heads to which the loss on the pairs is least sensitive.
 
-    Raises RunError where `out` exists or the run was pruned already, and ConfigError where its heads cannot be taken
-    apart, or are none.
+    Raises RunError if `out` exists or the run is a pruned one, and ConfigError if its model has no attention heads.
     """
-    folder, smaller = RunFolder(path), RunFolder(out)
+    folder, pruned_folder = RunFolder(path), RunFolder(out)
     experiment = folder.read_config()
     if not isinstance(experiment.model, EncoderDecoderConfig):
-        raise ConfigError(f"{path}: has no attention heads that could be taken out; give a Transformer")
+        raise ConfigError(f"{path}: has no attention heads. Give a run of an encoder-decoder Transformer.")
     model = module_of(translator.model)
     if not alike_in_heads(model) or "pruned" in folder.read_environment():
-        raise RunError(f"{path}: was pruned already; prune the run that it was made from, by a greater share")
-    smaller.check_new()
+        raise RunError(f"{path}: is a pruned run. Prune the run that it comes from, by a larger share.")
+    pruned_folder.check_new()
     with without_dropout(model):
-        worth = sensitivity(model, _token_losses(translator, pairs))
-    tables = {kind: table.cpu() for kind, table in worth.items()}
+        tables = {kind: table.cpu() for kind, table in sensitivity(model, _token_losses(translator, pairs)).items()}
     left = best_heads(tables, share=share, group=experiment.model.heads_per_group)
     config = experiment.model_copy(update={"model": pruned_config(experiment.model, left)})
-    smaller.create()
-    with smaller.remove_on_error():
-        smaller.write_config(config)
-        write_atomically(smaller.tokenizer, folder.tokenizer.read_bytes())
-        pruned = build_task(config).build_model(smaller, device=torch.device("cpu"))
+    num_heads = sum(table.numel() for table in tables.values())
+    num_left = sum(len(heads) for layers in left.values() for heads in layers)
+    pruned_folder.create()
+    with pruned_folder.remove_on_error():
+        pruned_folder.write_config(config)
+        write_atomically(pruned_folder.tokenizer, folder.tokenizer.read_bytes())
+        pruned = build_task(config).build_model(pruned_folder, device=torch.device("cpu"))
         set_weights(pruned, pruned_weights(model, left), where=str(path))
-        found = PruneResult(
-            heads=(sum(table.numel() for table in worth.values()), _count_heads(left)),
-            parameters=(count_parameters(model), count_parameters(pruned)),
-            left=left,
-        )
-        _write_origin(folder, smaller, found, share=share, pairs=len(pairs))
-        save_tensors(smaller.weights, dict(pruned.named_parameters()))
-    return found
+        result = PruneResult((num_heads, num_left), (count_parameters(model), count_parameters(pruned)), left)
+        _write_origin(folder, pruned_folder, result, share=share, pairs=len(pairs))
+        save_tensors(pruned_folder.weights, dict(pruned.named_parameters()))
+    return result
 
 
 def _token_losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Iterator[Float[Tensor, " rows"]]:
-    """The negative log-likelihood of each pair, by token, batch by batch."""
+    """Yield the negative log-likelihood per token of each pair, batch by batch."""
     symbols, tokenizer = SpecialSymbols(), translator.tokenizer
     model: Any = translator.model
     for first in range(0, len(pairs), BATCH_SIZE):
@@ -91,20 +86,18 @@ def _token_losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> I
         yield lost.sum(dim=1) / (wanted != symbols.pad).sum(dim=1)
 
 
-def _count_heads(left: Left) -> int:
-    return sum(len(heads) for layers in left.values() for heads in layers)
-
-
-def _write_origin(folder: RunFolder, smaller: RunFolder, found: PruneResult, *, share: float, pairs: int) -> None:
-    """Where the smaller run came from, for programs and for people."""
-    origin = {"run": folder.path.resolve().name, "share": share, "pairs": pairs, "heads": list(found.heads)}
+def _write_origin(
+    folder: RunFolder, pruned_folder: RunFolder, result: PruneResult, *, share: float, pairs: int
+) -> None:
+    """Write the origin of the pruned run to its environment and its model card."""
+    origin = {"run": folder.path.resolve().name, "share": share, "pairs": pairs, "heads": list(result.heads)}
     environment = folder.read_environment() | {"pruned": origin}
-    write_atomically(smaller.environment, json.dumps(environment, ensure_ascii=False, indent=2) + "\n")
-    name = smaller.path.resolve().name
+    write_atomically(pruned_folder.environment, json.dumps(environment, ensure_ascii=False, indent=2) + "\n")
+    name = pruned_folder.path.resolve().name
     write_atomically(
-        smaller.model_card,
-        f"# {name}\n\n{origin['run']} without the {found.heads[0] - found.heads[1]} of its {found.heads[0]} attention "
-        f"heads that mattered least to {pairs:,} pairs: {found.parameters[1]:,} parameters in place of "
-        f"{found.parameters[0]:,}. It was not trained again, and its scores are to be measured.\n\n## Use\n\n"
+        pruned_folder.model_card,
+        f"# {name}\n\n{origin['run']} without the {result.heads[0] - result.heads[1]} of its {result.heads[0]} attention "
+        f"heads that matter least on {pairs:,} pairs: {result.parameters[1]:,} parameters instead of "
+        f"{result.parameters[0]:,}. It was neither trained again nor scored.\n\n## Use\n\n"
         f"```\ndragoman translate {name} --input FILE\n```\n",
     )

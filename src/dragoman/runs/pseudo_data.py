@@ -1,4 +1,4 @@
-"""Training text that a model writes: outputs of a teacher for a student, and sources for text that has none."""
+"""Pseudo-data: training text written by a model, by distillation or back-translation."""
 
 import json
 import warnings
@@ -16,64 +16,66 @@ from dragoman.runs.folder import RunFolder
 
 SOURCE, TARGET, ORIGIN = "source.txt", "target.txt", "origin.json"
 TAG = "<bt>"
-"""What tells a model that its source was written by a model (Caswell et al., 2019)."""
+"""First token of a back-translated source (Caswell et al., 2019)."""
 
 Rewriter = Callable[[Iterable[str]], Iterator[str]]
-"""Texts to texts, one for each and in order, in constant memory."""
+"""Function from texts to generated texts, in order and with constant memory."""
 
 
 @dataclass(frozen=True)
 class PseudoDataResult:
-    """How many pairs were written, and how many texts have none because they or what was made of them is empty."""
+    """Number of pairs written, and of texts left out because one side is empty."""
 
     pairs: int
     left_out: int
 
 
 def write_distilled(out: Path, texts: Iterable[str], write: Rewriter, *, origin: dict[str, Any]) -> PseudoDataResult:
-    """Sources, and what a teacher makes of each, as a corpus in the folder `out` (Kim and Rush, 2016, section 3.2).
+    """Write texts and their translations by a teacher to a new folder (Kim and Rush, 2016, section 3.2).
 
-    Raises RunError where `out` exists, and DataError where no pair comes of the texts.
+    Raises RunError if `out` exists, and DataError if no pair is left.
     """
-    read, kept = tee(_join_lines(texts))
-    return _write_pairs(out, zip(kept, write(read), strict=True), origin)
+    sources, kept = tee(_join_lines(texts))
+    return _write_pairs(out, zip(kept, write(sources), strict=True), origin)
 
 
 def write_backtranslated(
     out: Path, texts: Iterable[str], write: Rewriter, *, tag: str, origin: dict[str, Any]
 ) -> PseudoDataResult:
-    """Targets, and before each a source that a model of the other direction makes of it (Sennrich et al., 2016).
+    """Write texts as targets, and their back-translations as sources that begin with `tag` (Sennrich et al., 2016).
 
-    Every source begins with `tag`, where one is given. Raises as `write_distilled` does.
+    Raises RunError if `out` exists, and DataError if no pair is left.
     """
-    read, kept = tee(_join_lines(texts))
-    before = f"{tag} " if tag else ""
-    pairs = ((before + source if source.strip() else "", text) for source, text in zip(write(read), kept, strict=True))
-    return _write_pairs(out, pairs, origin | {"tag": tag})
+    targets, kept = tee(_join_lines(texts))
+    prefix = f"{tag} " if tag else ""
+    sources = (prefix + source if source.strip() else "" for source in write(targets))
+    return _write_pairs(out, zip(sources, kept, strict=True), origin | {"tag": tag})
 
 
-def beam_search_rewriter(translator: Translator, settings: DecodingConfig) -> Rewriter:
-    """The best translation of each text; that of one which never came to its end is empty, and teaches nothing."""
+def beam_search_rewriter(translator: Translator, config: DecodingConfig) -> Rewriter:
+    """Return a function to the best translation of each text, or to an empty text if it is unfinished."""
 
     def rewrite(texts: Iterable[str]) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TranslationWarning)
-            for found in translator.stream_n_best(texts, settings):
-                yield found[0].text if found[0].hypothesis.finished else ""
+            for best, *_ in translator.stream_n_best(texts, config):
+                yield best.text if best.hypothesis.finished else ""
 
     return rewrite
 
 
-def describe_origin(run: Path, *beside: Path, **how: Any) -> dict[str, Any]:
-    """What wrote a corpus: the run, by its tokenizer and seed, those that were asked beside it, and how."""
-    others = {"beside": [_describe_run(one) for one in beside]} if beside else {}
-    return {**_describe_run(run), **others, **how}
+def describe_origin(run: Path, *ensemble: Path, **options: Any) -> dict[str, Any]:
+    """Return the runs that write pseudo-data, by tokenizer and seed, and the options of decoding."""
+    others = {"ensemble": [_describe_run(one) for one in ensemble]} if ensemble else {}
+    return {**_describe_run(run), **others, **options}
 
 
 def _describe_run(run: Path) -> dict[str, Any]:
     environment = RunFolder(run).read_environment()
-    known: dict[str, Any] = {key: environment[key] for key in ("tokenizer", "seed", "git") if key in environment}
-    return {"run": run.resolve().name, **known}
+    return {
+        "run": run.resolve().name,
+        **{key: environment[key] for key in ("tokenizer", "seed", "git") if key in environment},
+    }
 
 
 def _join_lines(texts: Iterable[str]) -> Iterator[str]:
@@ -82,7 +84,7 @@ def _join_lines(texts: Iterable[str]) -> Iterator[str]:
 
 def _write_pairs(out: Path, pairs: Iterable[tuple[str, str]], origin: dict[str, Any]) -> PseudoDataResult:
     if out.exists():
-        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
+        raise RunError(f"{out}: exists, and corpora are never overwritten. Choose another --output-dir.")
     count = left_out = 0
     with new_folder(out) as folder:
         with (
@@ -97,7 +99,7 @@ def _write_pairs(out: Path, pairs: Iterable[tuple[str, str]], origin: dict[str, 
                 targets.write(target + "\n")
                 count += 1
         if not count:
-            raise DataError("no pair came of these texts: either side of each is empty; give a file with texts")
-        written = PseudoDataResult(count, left_out)
-        write_atomically(folder / ORIGIN, json.dumps(origin | asdict(written), indent=2, ensure_ascii=False) + "\n")
-    return written
+            raise DataError("No pair is left: one side of each is empty. Give a file with texts.")
+        result = PseudoDataResult(count, left_out)
+        write_atomically(folder / ORIGIN, json.dumps(origin | asdict(result), indent=2, ensure_ascii=False) + "\n")
+    return result

@@ -1,4 +1,4 @@
-"""What a recipe should reach, written in the recipe, and whether runs of it did."""
+"""Expected scores of a recipe, and the check that runs of it reach them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,12 @@ from dragoman.runs.folder import RunFolder
 
 
 class ExpectedScore(Config):
-    """One score that a recipe reached, and how far another run of it may fall behind."""
+    """Score that a recipe reached, and its tolerance."""
 
     set: Literal["valid", "test"] = "test"
-    metric: str = Field(description="name of the score, as a run's scores.json has it")
-    value: float = Field(description="what was reached")
-    tolerance: float = Field(
-        gt=0.0, description="how much worse a run may be that still holds; better ones hold always"
-    )
+    metric: str = Field(description="name of the metric, as in scores.json")
+    value: float = Field(description="score that was reached")
+    tolerance: float = Field(gt=0.0, description="how much worse a run may be")
 
 
 class _ExpectedScores(Config):
@@ -33,9 +31,9 @@ class _ExpectedScores(Config):
 @final
 @dataclass(frozen=True)
 class ScoreCheck:
-    """An expectation beside what runs of several seeds reached; their mean is what must hold."""
+    """Expected score and the scores of runs with several seeds."""
 
-    expectation: ExpectedScore
+    expected: ExpectedScore
     signature: str
     higher_is_better: bool
     values: tuple[float, ...]
@@ -45,58 +43,57 @@ class ScoreCheck:
         return sum(self.values) / len(self.values)
 
     @property
-    def holds(self) -> bool:
-        """Whether the mean is not worse than expected by more than the tolerance."""
-        behind = self.expectation.value - self.mean
-        return (behind if self.higher_is_better else -behind) <= self.expectation.tolerance
+    def passed(self) -> bool:
+        """Whether the mean is worse than expected by at most the tolerance."""
+        gap = self.expected.value - self.mean
+        return (gap if self.higher_is_better else -gap) <= self.expected.tolerance
 
 
 def read_expected_scores(recipe: Path) -> tuple[ExpectedScore, ...]:
-    """The scores that a recipe should reach. Raises ConfigError where it names none."""
+    """Read the expected scores of a recipe. Raises ConfigError if it has none."""
     tree = read_yaml(recipe)
     if EXPECTED_KEY not in tree:
         raise ConfigError(
-            f"{recipe}: says nothing of the scores it should reach; add to it, with what you measured: "
+            f"{recipe}: has no expected scores. Add the scores that you measured, such as: "
             f"{EXPECTED_KEY}: [{{metric: BLEU, value: 40.0, tolerance: 1.0}}]"
         )
     return parse(_ExpectedScores, {EXPECTED_KEY: tree[EXPECTED_KEY]}, where=str(recipe)).expected
 
 
-def check_scores(expectations: Sequence[ExpectedScore], runs: Sequence[RunFolder]) -> list[ScoreCheck]:
-    """What finished runs reached of what was expected. Raises RunError where a run has no such score."""
-    found = [folder.read_scores() for folder in runs]
-    together = []
-    for expectation in expectations:
-        scores = [_find_score(expectation, tree, folder) for tree, folder in zip(found, runs, strict=True)]
-        first = scores[0]
+def check_scores(expected: Sequence[ExpectedScore], runs: Sequence[RunFolder]) -> list[ScoreCheck]:
+    """Compare the scores of finished runs with the expected ones. Raises RunError if a run lacks a score."""
+    checks = []
+    for one in expected:
+        scores = [_find_score(one, folder) for folder in runs]
         values = tuple(float(score["value"]) for score in scores)
-        together.append(ScoreCheck(expectation, str(first["signature"]), bool(first["higher_is_better"]), values))
-    return together
+        checks.append(ScoreCheck(one, str(scores[0]["signature"]), bool(scores[0]["higher_is_better"]), values))
+    return checks
 
 
 def write_score_checks(
-    path: Path, found: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float]
+    path: Path, checks: Sequence[ScoreCheck], *, seeds: Sequence[int], seconds: Sequence[float]
 ) -> None:
-    """Everything that was found, for programs."""
-    rows = [
-        {**verdict.expectation.model_dump(), **_check_fields(verdict), "mean": verdict.mean, "holds": verdict.holds}
-        for verdict in found
-    ]
-    tree = {"seeds": list(seeds), "seconds": list(seconds), "holds": all(one.holds for one in found), "scores": rows}
+    """Write seeds, times and all checks as JSON."""
+    rows = []
+    for check in checks:
+        found = asdict(check)
+        rows.append({**found.pop("expected"), **found, "mean": check.mean, "passed": check.passed})
+    tree = {
+        "seeds": list(seeds),
+        "seconds": list(seconds),
+        "passed": all(check.passed for check in checks),
+        "scores": rows,
+    }
     write_atomically(path, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
 
 
-def _check_fields(verdict: ScoreCheck) -> dict[str, Any]:
-    return {key: value for key, value in asdict(verdict).items() if key != "expectation"}
-
-
-def _find_score(expectation: ExpectedScore, tree: Mapping[str, Any], folder: RunFolder) -> Mapping[str, Any]:
-    scores: list[dict[str, Any]] = tree.get("scores", {}).get(expectation.set, [])
+def _find_score(expected: ExpectedScore, folder: RunFolder) -> Mapping[str, Any]:
+    scores: list[dict[str, Any]] = folder.read_scores().get("scores", {}).get(expected.set, [])
     for score in scores:
-        if score["metric"] == expectation.metric:
+        if score["metric"] == expected.metric:
             return score
     known = ", ".join(score["metric"] for score in scores) or "none"
     raise RunError(
-        f"{folder.scores}: has no {expectation.metric} on {expectation.set} (it has: {known}); mend {EXPECTED_KEY} in the "
-        "recipe, or name that metric in it"
+        f"{folder.scores}: has no {expected.metric} on {expected.set} (it has: {known}). Correct `{EXPECTED_KEY}` in the "
+        "recipe, or add the metric to it."
     )

@@ -1,4 +1,4 @@
-"""What is chosen where nothing was said, and that what was said stays."""
+"""Automatic configuration of translation: choices, and given settings that they do not change."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
 from dragoman.runs import auto_config
-from dragoman.runs.auto_config import Choice, CorpusSize, auto_configure
+from dragoman.runs.auto_config import Choice, CorpusSize, auto_configure, translation_choices
 from dragoman.runs.config import parse_experiment
 from tests.small_runs import write_corpus
 
@@ -24,7 +24,7 @@ def keys(choices: list[Choice]) -> set[str]:
     return {choice.key for choice in choices}
 
 
-def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
+def test_small_corpus_gets_a_small_model(tree):
     experiment, choices = auto_configure(tree, device=CPU)
     assert experiment.model.d_model == 96
     assert experiment.tokenizer.vocab_size == 1000
@@ -43,23 +43,23 @@ def test_a_small_corpus_gets_a_small_model_and_reasons(tree):
         "training.patience",
         "training.schedule.warmup",
     }
-    assert all(choice.reason and choice.shown for choice in choices)
+    assert all(choice.reason and str(choice) for choice in choices)
     [length] = [choice for choice in choices if choice.key == "training.max_epochs"]
-    assert length.shown == f"{experiment.training.length.count} epochs"
+    assert length.value == experiment.training.max_epochs
 
 
 @pytest.mark.parametrize(
     "assignment",
     ["model.num_heads=32", "model.positions.join=concatenate", "model.attention.encoder.pattern.kind=linformer"],
 )
-def test_positions_turn_where_the_network_can(tree, assignment):
+def test_rotary_positions_are_chosen_where_valid(tree, assignment):
     plain, _ = auto_configure(tree, device=CPU)
     assert plain.model.positions.kind == "rotary"
     experiment, _ = auto_configure(override(tree, [assignment]), device=CPU)
     assert experiment.model.positions.kind == "sinusoidal"
 
 
-def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
+def test_recurrent_model_gets_neither_positions_nor_muon(tree):
     experiment, choices = auto_configure(override(tree, ["preset=lstm"]), device=CPU)
     assert experiment.training.optimizer.kind == "adam"
     assert keys(choices).isdisjoint({"model.positions", "training.optimizer"})
@@ -80,12 +80,10 @@ def test_a_recurrent_network_has_neither_positions_nor_muon(tree):
         ("data.valid_size=13", "data.valid_size"),
     ],
 )
-def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
+def test_given_settings_are_not_chosen(tree, assignment, key):
     plain, all_choices = auto_configure(tree, device=CPU)
     experiment, choices = auto_configure(override(tree, [assignment]), device=CPU)
-    left_out = {key} | (
-        {"training.patience"} if key == "training.max_epochs" else set()
-    )  # of a length that was asked for
+    left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())
     assert keys(choices) == keys(all_choices) - left_out
     expected = override({"preset": "nano", **plain.model_dump(mode="json")}, [assignment])
     said = assignment.partition("=")[2]
@@ -99,14 +97,14 @@ def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
         assert str(node) == said.replace("null", "None")
 
 
-def test_choices_that_hang_on_others_follow_what_was_said(tree):
+def test_dependent_choices_follow_given_settings(tree):
     experiment, _ = auto_configure(override(tree, ["training.max_steps=50"]), device=CPU)
     assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.patience is None
     assert experiment.training.schedule.warmup == 5
     experiment, _ = auto_configure(override(tree, ["training.schedule.kind=cosine"]), device=CPU)
     assert experiment.training.schedule.kind == "cosine"
-    assert experiment.training.schedule.warmup < 1000  # the schedule's own default would outlast this training
+    assert experiment.training.schedule.warmup < 1000  # less than the default of the schedule
     experiment, choices = auto_configure(override(tree, ["tokenizer.shared=false"]), device=CPU)
     assert experiment.model.tie_embeddings == "target"
     assert "model.tie_embeddings" in keys(choices)
@@ -114,20 +112,20 @@ def test_choices_that_hang_on_others_follow_what_was_said(tree):
     assert "tokenizer.vocab_size" not in keys(choices)
 
 
-def test_the_recurrent_preset_gets_dropout_where_it_has_any(tree):
+def test_recurrent_model_gets_output_dropout(tree):
     experiment, choices = auto_configure(override(tree, ["preset=lstm"]), device=CPU)
     assert experiment.model.dropout.output == 0.3
     assert "model.dropout.residual" not in keys(choices)
 
 
-def test_a_recurrent_network_is_given_its_preset(tree):
+def test_recurrent_model_gets_its_preset(tree):
     experiment, choices = auto_configure(override(tree, ["model.kind=recurrent", "model.d_model=16"]), device=CPU)
     preset = next(choice for choice in choices if choice.key == "preset")
     assert (preset.value, preset.reason) == ("lstm", "model.kind is recurrent")
     assert (experiment.model.attention.kind, experiment.model.d_model) == ("additive", 16)
 
 
-def test_a_validation_set_is_not_held_out(tree, tmp_path):
+def test_given_validation_set_is_not_split(tree, tmp_path):
     source, target = write_corpus(tmp_path, pairs=23, seed=5, name="valid")
     tree["data"]["valid"] = {"kind": "files", "source": str(source), "target": str(target)}
     _, choices = auto_configure(tree, device=CPU)
@@ -147,11 +145,11 @@ def test_a_validation_set_is_not_held_out(tree, tmp_path):
         ("preset=null", None),
     ],
 )
-def test_what_is_wrong_is_said_before_the_corpus_is_read(tree, assignment, message, monkeypatch):
+def test_errors_are_raised_before_the_corpus_is_read(tree, assignment, message, monkeypatch):
     def reading(*_, **__):
         raise DataError("the corpus is read")
 
-    monkeypatch.setattr(auto_config, "prepare", reading)
+    monkeypatch.setattr(auto_config, "prepare_data", reading)
     with pytest.raises(ConfigError if message else DataError, match=message):
         auto_configure(override(tree, [assignment]), device=CPU)
 
@@ -167,11 +165,11 @@ def test_what_is_wrong_is_said_before_the_corpus_is_read(tree, assignment, messa
         (5_000_000, "cuda", "base"),
     ],
 )
-def test_the_preset_grows_with_the_corpus(pairs, device, preset):
+def test_preset_grows_with_the_corpus(pairs, device, preset):
     size = CorpusSize(pairs, tokens=pairs * 20)
     asked = parse_experiment({"data": {"train": {"kind": "tsv", "path": "x"}}})
-    choices = {choice.key: choice.value for choice in auto_config._choices({}, asked, size, torch.device(device))}
+    choices = {choice.key: choice.value for choice in translation_choices({}, asked, size, torch.device(device))}
     assert choices["preset"] == preset
     assert choices["training.batch_tokens"] == (4096 if device == "cpu" else 16_384)
-    assert 3 <= choices["training.max_epochs"]["count"] <= 60
+    assert 3 <= choices["training.max_epochs"] <= 60
     assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

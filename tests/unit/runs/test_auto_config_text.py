@@ -1,12 +1,12 @@
-"""A language model from a text and nothing else: what is chosen, and that what was said stays."""
+"""Automatic configuration of language modeling: choices, and given settings that they do not change."""
 
 import pytest
 import torch
 
 from dragoman.config import override
 from dragoman.errors import ConfigError, DataError
-from dragoman.runs import auto_config as auto_config_text
-from dragoman.runs.auto_config import auto_configure_text
+from dragoman.runs import auto_config
+from dragoman.runs.auto_config import auto_configure_text, text_choices
 from dragoman.runs.config import parse_experiment
 
 CPU = torch.device("cpu")
@@ -23,7 +23,7 @@ def keys(choices):
     return {choice.key for choice in choices}
 
 
-def test_a_small_text_gets_a_small_model_and_reasons(tree):
+def test_small_text_gets_a_small_model(tree):
     experiment, choices = auto_configure_text(tree, device=CPU)
     assert (experiment.task, experiment.model.d_model, experiment.data.context_length) == (
         "language_modeling",
@@ -44,7 +44,7 @@ def test_a_small_text_gets_a_small_model_and_reasons(tree):
         "training.patience",
         "training.schedule.warmup",
     }
-    assert all(choice.reason and choice.shown for choice in choices)
+    assert all(choice.reason and str(choice) for choice in choices)
     assert parse_experiment(experiment.model_dump(mode="json")) == experiment
 
 
@@ -60,14 +60,14 @@ def test_a_small_text_gets_a_small_model_and_reasons(tree):
         ("data.valid_size=0.3", "data.valid_size"),
     ],
 )
-def test_what_was_said_is_obeyed_and_not_shown_as_chosen(tree, assignment, key):
+def test_given_settings_are_not_chosen(tree, assignment, key):
     _, all_choices = auto_configure_text(tree, device=CPU)
     _, choices = auto_configure_text(override(tree, [assignment]), device=CPU)
     left_out = {key} | ({"training.patience"} if key == "training.max_epochs" else set())
     assert keys(choices) == keys(all_choices) - left_out
 
 
-def test_the_warmup_follows_the_length(tree):
+def test_warmup_follows_the_number_of_steps(tree):
     experiment, _ = auto_configure_text(override(tree, ["training.max_steps=50"]), device=CPU)
     assert (experiment.training.max_steps, experiment.training.max_epochs) == (50, None)
     assert experiment.training.schedule.warmup == 5
@@ -82,11 +82,11 @@ def test_the_warmup_follows_the_length(tree):
         ("metrics=[]", "metrics: no such key. It belongs to task translation"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_text_is_read(tree, assignment, message, monkeypatch):
+def test_errors_are_raised_before_the_text_is_read(tree, assignment, message, monkeypatch):
     def reading(*_):
         raise DataError("the text is read")
 
-    monkeypatch.setattr(auto_config_text, "prepare_text", reading)
+    monkeypatch.setattr(auto_config, "prepare_text", reading)
     with pytest.raises(ConfigError, match=message):
         auto_configure_text(override(tree, [assignment]), device=CPU)
 
@@ -102,11 +102,9 @@ def test_what_is_wrong_is_said_before_the_text_is_read(tree, assignment, message
         (900_000_000, "cuda", "gpt-small"),
     ],
 )
-def test_the_preset_grows_with_the_text(tree, characters, device, preset):
+def test_preset_grows_with_the_text(tree, characters, device, preset):
     asked = parse_experiment({"task": "language_modeling", **tree})
-    choices = {
-        choice.key: choice.value for choice in auto_config_text._choices({}, asked, characters, torch.device(device))
-    }
+    choices = {choice.key: choice.value for choice in text_choices({}, asked, characters, torch.device(device))}
     assert choices["preset"] == preset
-    assert 3 <= choices["training.max_epochs"]["count"] <= 60
+    assert 3 <= choices["training.max_epochs"] <= 60
     assert 1000 <= choices["tokenizer.vocab_size"] <= 32_000

@@ -1,7 +1,8 @@
-"""Runs beside each other."""
+"""Comparison of runs."""
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,25 +14,25 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "run-1"
 
 
 def facts(name: str, *scores: RunScore) -> RunSummary:
-    return RunSummary(name, "translation", "transformer", 7, 0.5, "last", 1.0, 9, 99, "tokens", 12.0, scores)
+    return RunSummary(name, "translation", "encoder_decoder", 7, 0.5, "last", 1.0, 9, 99, "tokens", 12.0, scores)
 
 
-def score(value: float, signature: str = "a", metric: str = "BLEU", on: str = "valid") -> RunScore:
-    return RunScore(on, metric, value, signature, higher_is_better=metric != "TER")
+def score(value: float, signature: str = "a", metric: str = "BLEU", name: str = "valid") -> RunScore:
+    return RunScore(name, metric, value, signature, higher_is_better=metric != "TER")
 
 
-def test_the_facts_of_a_run_are_those_in_its_folder():
+def test_summary_has_the_facts_of_the_folder():
     found = summarize_run(GOLDEN)
     scores = json.loads((GOLDEN / "scores.json").read_text(encoding="utf-8"))
-    assert (found.task, found.model, found.updates) == ("translation", "encoder_decoder", scores["steps"])
+    assert (found.task, found.model, found.steps) == ("translation", "encoder_decoder", scores["steps"])
     assert found.minutes == pytest.approx(scores["seconds"] / 60)
     assert [one.metric for one in found.scores] == [one["metric"] for one in scores["scores"]["valid"]]
     assert found.tokens_per_second is None  # its metrics were not kept
-    assert json.loads(json.dumps(found.to_json()))["parameters"] == found.parameters > 0
+    assert json.loads(json.dumps(asdict(found)))["parameters"] == found.parameters > 0
 
 
-def test_scores_stand_beside_each_other_only_with_one_signature():
-    one = facts("one", score(1.0), score(2.0, on="test"), score(3.0, "b"))
+def test_scores_are_compared_by_signature():
+    one = facts("one", score(1.0), score(2.0, name="test"), score(3.0, "b"))
     other = facts("other", score(4.0), score(5.0, metric="TER"))
     keys = comparable_scores([one, other])
     assert keys == [
@@ -49,7 +50,7 @@ def test_scores_stand_beside_each_other_only_with_one_signature():
     ]
 
 
-def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, monkeypatch):
+def test_scores_on_other_texts_are_not_compared(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for name, digest in (("one", "a"), ("same", "a"), ("other", "b")):
         shutil.copytree(GOLDEN, tmp_path / name)
@@ -59,13 +60,13 @@ def test_scores_of_other_texts_do_not_stand_beside_each_other(tmp_path, capsys, 
     assert of["one"] == of["same"] != of["other"]
     twice = json.dumps({"corpora": 2 * corpora})
     (tmp_path / "same" / "environment.json").write_text(twice, encoding="utf-8")
-    assert {one.texts for one in summarize_run(tmp_path / "same").scores} == {""}, "which file is which is not known"
+    assert {one.texts for one in summarize_run(tmp_path / "same").scores} == {""}, "files of one name are ambiguous"
     assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
     rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
     assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]
 
 
-def test_the_best_is_mark_best():
+def test_best_score_is_bold():
     from dragoman.cli.compare import _mark_best
 
     assert _mark_best([score(1.0), None, score(4.0)]) == ["1.00", "", "[bold]4.00[/bold]"]
@@ -73,7 +74,7 @@ def test_the_best_is_mark_best():
     assert _mark_best([score(1.0), None]) == ["1.00", ""]
 
 
-def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
+def test_compare_prints_one_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "again").symlink_to(GOLDEN)
     assert main.run(["compare", str(GOLDEN), str(tmp_path / "again")], debug=False) == 0
@@ -96,6 +97,6 @@ def test_the_command_prints_one_table(tmp_path, capsys, monkeypatch):
         ),
     ],
 )
-def test_what_cannot_be_compared_is_one_message(systems, message, capsys):
+def test_compare_errors(systems, message, capsys):
     assert main.run(["compare", *systems], debug=False) == 2
     assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Where the tensors live."""
+"""Choice of the device."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from dragoman.device import choose_device, describe_device
 from dragoman.errors import ConfigError
 
 
-def test_one_is_chosen_where_none_is_named(monkeypatch):
+def test_best_available_device_is_chosen(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device() == torch.device("cpu")
@@ -18,11 +18,11 @@ def test_one_is_chosen_where_none_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "gpu", "", "meta", "cpu:x"])
-def test_what_is_not_there_is_refused(name):
-    with pytest.raises(ConfigError, match=f"--device {name}: not .*leave it out"):
+def test_unavailable_device_is_refused(name):
+    with pytest.raises(ConfigError, match=f"--device {name}: not .*Leave it out"):
         choose_device(name)
 
 
-def test_the_cpu_is_named_with_its_threads():
+def test_cpu_is_described_with_its_threads():
     assert choose_device("cpu") == torch.device("cpu")
     assert describe_device(torch.device("cpu")) == f"cpu ({torch.get_num_threads()} threads)"

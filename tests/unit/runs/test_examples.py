@@ -1,4 +1,4 @@
-"""The recipes under examples/ are configurations that can be obeyed."""
+"""Recipes under examples/: valid configurations with expected scores."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ FOLDER = Path(__file__).parents[3] / "examples"
 RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 
-def test_there_are_recipes():
+def test_recipes_exist():
     assert RECIPES
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_is_obeyed_and_says_how_it_is_used(recipe):
+def test_recipe_is_valid_and_shows_its_command(recipe):
     experiment = parse_experiment(read_settings(recipe, []), where=recipe.name)
     assert experiment.task
     assert f"dragoman train examples/{recipe.name}" in recipe.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_says_what_it_should_reach(recipe):
+def test_recipe_has_expected_scores(recipe):
     experiment = parse_experiment(read_settings(recipe, []), where=recipe.name)
-    for expectation in read_expected_scores(recipe):
-        assert expectation.set == "valid" or experiment.data.test is not None
+    for expected in read_expected_scores(recipe):
+        assert expected.set == "valid" or experiment.data.test is not None

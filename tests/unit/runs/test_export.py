@@ -1,4 +1,4 @@
-"""Exported models: what the folder holds, what it leaves out, what is refused, and that it is used as a run is."""
+"""Exported models: files, errors, and loading them like a run."""
 
 import json
 import warnings
@@ -24,13 +24,13 @@ TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
 
 
 @pytest.fixture
-def without_core(monkeypatch):
+def no_cpu_library(monkeypatch):
     monkeypatch.setattr("dragoman.cpu_library.is_installed", lambda: False)
 
 
 @pytest.fixture
 def stub(monkeypatch):
-    """A core that copies its source, in place of the compiled one."""
+    """Stub of the CPU library that copies its source."""
     monkeypatch.setattr("dragoman.cpu_library.MODULE", "tests.stubs.dragoman_cpu")
 
 
@@ -39,35 +39,40 @@ def run(tmp_path):
     return finished_run(tmp_path / "run")
 
 
+def texts(translator, **options) -> list[str]:
+    return [result.text for result in translator.translate(TEXTS, **options)]
+
+
 def translations(path, **options) -> list[str]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TranslationWarning)  # a random network may ramble
-        return dragoman.load(path, device="cpu", **options).translate(TEXTS, beam=2)
+        warnings.simplefilter("ignore", TranslationWarning)  # the model is untrained
+        results = dragoman.load(path, device="cpu", **options).translate(TEXTS, beam_size=2)
+        return [result.text for result in results]
 
 
-def test_a_folder_in_full_precision_translates_as_the_run(run, tmp_path, without_core):
+def test_float32_export_equals_the_run(run, tmp_path, no_cpu_library):
     export_run(run.path, tmp_path / "model", compute_type="float32")
     assert translations(tmp_path / "model") == translations(run.path)
 
 
-@pytest.mark.parametrize("computed", ["core", "PyTorch"])
-def test_what_is_loaded_searches_as_the_configuration_has_it(tmp_path, computed, request):
-    request.getfixturevalue("stub" if computed == "core" else "without_core")
+@pytest.mark.parametrize("computed", ["cpu_library", "torch"])
+def test_loaded_model_has_the_configured_decoding(tmp_path, computed, request):
+    request.getfixturevalue("stub" if computed == "cpu_library" else "no_cpu_library")
     run = finished_run(tmp_path / "run", {"decoding": {"beam_size": 3, "length_penalty": 1.4}})
     export_run(run.path, tmp_path / "model", compute_type="float32")
     for path in (run.path, tmp_path / "model"):
-        assert dragoman.load(path, device="cpu").settings == DecodingConfig(beam_size=3, length_penalty=1.4)
+        assert dragoman.load(path, device="cpu").config == DecodingConfig(beam_size=3, length_penalty=1.4)
 
 
-def test_a_search_that_makes_no_sense_is_told_with_its_file(run, stub):
+def test_invalid_decoding_config_names_its_file(run, stub):
     text = run.config.read_text(encoding="utf-8")
-    run.config.write_text(text.replace("beam: 5", "beam: 0"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"config\.yaml: decoding: beam = 0"):
+    run.config.write_text(text.replace("beam_size: 5", "beam_size: 0"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config\.yaml: decoding: beam_size = 0"):
         dragoman.load(run.path, device="cpu")
 
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
-def test_the_folder_holds_the_rounded_weights_and_pytorch_takes_them(run, tmp_path, without_core, compute):
+def test_rounded_weights_are_loaded_by_pytorch(run, tmp_path, no_cpu_library, compute):
     sizes = export_run(run.path, tmp_path / "model", compute_type=compute)
     assert sizes.after < sizes.before
     whole, less = (load_arrays(path / "model.safetensors") for path in (run.path, tmp_path / "model"))
@@ -77,16 +82,16 @@ def test_the_folder_holds_the_rounded_weights_and_pytorch_takes_them(run, tmp_pa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ComputeTypeWarning)
         assert len(translations(tmp_path / "model")) == 3
-    assert json.loads((tmp_path / "model" / "export.json").read_text())["compute"] == compute
+    assert json.loads((tmp_path / "model" / "export.json").read_text())["compute_type"] == compute
 
 
-def test_pytorch_says_that_it_does_not_compute_in_int8(run, tmp_path, without_core):
+def test_int8_export_on_pytorch_gives_a_warning(run, tmp_path, no_cpu_library):
     export_run(run.path, tmp_path / "model", compute_type="int8")
-    with pytest.warns(ComputeTypeWarning, match=r"holds int8 weights.*float32.*pip install dragoman-cpu"):
+    with pytest.warns(ComputeTypeWarning, match=r"has int8 weights.*float32.*pip install dragoman-cpu"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
-def test_nothing_of_the_machine_it_was_trained_on_is_handed_on(run, tmp_path):
+def test_export_contains_no_paths(run, tmp_path):
     export_run(run.path, tmp_path / "model", compute_type="int8")
     files = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert files == ["README.md", "config.yaml", "export.json", "model.safetensors", "tokenizer.json"]
@@ -95,7 +100,7 @@ def test_nothing_of_the_machine_it_was_trained_on_is_handed_on(run, tmp_path):
     assert "source: train.en" in (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
 
 
-def test_nor_are_the_runs_it_began_with_or_learnt_from(tmp_path):
+def test_export_contains_no_paths_of_other_runs(tmp_path):
     prepared = {"train": {"kind": "prepared", "folder": "/home/somebody/prepared"}}
     taught = {"kind": "distillation", "teacher": "/home/somebody/one", "extra_teachers": ["/home/somebody/two"]}
     changed = {"init_from": "/home/somebody/begun", "training": {"loss": taught}, "data": prepared}
@@ -111,29 +116,29 @@ def test_nor_are_the_runs_it_began_with_or_learnt_from(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "told"),
     [({"model": {"positions": "sinusoidal"}}, "model.positions"), ({"decoding": 5}, "decoding")],
-    ids=["read by the core", "read by the search"],
+    ids=["model", "decoding"],
 )
-def test_a_configuration_that_is_damaged_is_told_with_its_file(run, stub, damage, told):
+def test_damaged_config_names_its_file(run, stub, damage, told):
     tree = yaml.safe_load(run.config.read_text(encoding="utf-8"))
     run.config.write_text(yaml.safe_dump(merge(tree, damage)), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"config.yaml: {told}"):
         dragoman.load(run.path, device="cpu")
 
 
-def test_an_export_of_no_known_precision_is_told_with_its_file(run, tmp_path, stub):
+def test_unknown_stored_compute_type_names_its_file(run, tmp_path, stub):
     export_run(run.path, tmp_path / "model", compute_type="float32")
-    (tmp_path / "model" / "export.json").write_text('{"compute": null}', encoding="utf-8")
-    with pytest.raises(RunError, match=r"export\.json: compute = None: no such precision"):
+    (tmp_path / "model" / "export.json").write_text('{"compute_type": null}', encoding="utf-8")
+    with pytest.raises(RunError, match=r"export\.json: compute_type = None does not exist"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
-def test_what_cannot_be_exported_is_refused_and_nothing_is_left(run, tmp_path):
+def test_refused_export_leaves_no_files(run, tmp_path):
     export_run(run.path, tmp_path / "model", compute_type="int8")
     with pytest.raises(RunError, match="never overwritten"):
         export_run(run.path, tmp_path / "model", compute_type="float32")
-    with pytest.raises(RunError, match="exported model already"):
+    with pytest.raises(RunError, match="is an exported model"):
         export_run(tmp_path / "model", tmp_path / "other", compute_type="float32")
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="is not a run folder"):
         export_run(tmp_path, tmp_path / "other", compute_type="float32")
     run.weights.unlink()
     with pytest.raises(RunError, match="--resume"):
@@ -141,23 +146,23 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_left(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "run"]
 
 
-def test_a_network_that_is_computed_in_float32_is_stored_so(tmp_path, stub):
+def test_unsupported_model_is_exported_as_float32(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.raises(ConfigError, match="does not support this norm; int8 would only lose precision"):
+    with pytest.raises(ConfigError, match="does not support this norm. int8 would only lose precision"):
         export_run(run.path, tmp_path / "model", compute_type="int8")
     export_run(run.path, tmp_path / "model", compute_type="float32")
 
 
-def test_where_the_core_is_not_there_to_be_asked_any_transformer_may_be_stored_in_less(tmp_path, without_core):
+def test_any_transformer_is_exported_without_the_cpu_library(tmp_path, no_cpu_library):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
     export_run(run.path, tmp_path / "model", compute_type="int8")
-    with pytest.warns(ComputeTypeWarning, match="holds int8 weights"):
+    with pytest.warns(ComputeTypeWarning, match="has int8 weights"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
 @pytest.fixture
 def broken(tmp_path, monkeypatch):
-    """A core whose binary is none for this system."""
+    """CPU library with a binary for another system."""
     package = tmp_path / "packages" / "broken_core"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('_core.so: wrong\\n ELF class')", encoding="utf-8")
@@ -165,30 +170,30 @@ def broken(tmp_path, monkeypatch):
     monkeypatch.setattr("dragoman.cpu_library.MODULE", "broken_core")
 
 
-def test_a_core_that_cannot_be_loaded_is_left_aside_with_one_line(run, tmp_path, broken):
+def test_broken_cpu_library_gives_one_warning(run, tmp_path, broken):
     with pytest.warns(
-        ComputeTypeWarning, match=r"computed by PyTorch: .*cannot be loaded \(_core\.so: wrong ELF class\)"
+        ComputeTypeWarning, match=r"PyTorch runs .*cannot be loaded \(_core\.so: wrong ELF class\)"
     ) as told:
         loaded = dragoman.load(run.path, device="cpu")
     assert len(told) == 1
     assert isinstance(loaded.model, torch.nn.Module)
-    with pytest.raises(ConfigError, match=r"compute = int8: .*cannot be loaded.*pip install dragoman-cpu"):
+    with pytest.raises(ConfigError, match=r"compute_type = int8: .*cannot be loaded.*pip install dragoman-cpu"):
         dragoman.load(run.path, device="cpu", compute_type="int8")
     export_run(run.path, tmp_path / "model", compute_type="int8")
 
 
-def test_the_core_is_taken_where_it_is_there_and_in_the_precision_of_the_weights(run, tmp_path, stub):
+def test_cpu_library_runs_every_compute_type(run, tmp_path, stub):
     loaded = dragoman.load(run.path, device="cpu")
     assert isinstance(loaded.model, CpuBackend)
-    assert loaded.translate(TEXTS) == TEXTS  # they are copied
+    assert texts(loaded) == TEXTS
     for compute in ("bfloat16", "int8"):
         assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, CpuBackend)
         export_run(run.path, tmp_path / compute, compute_type=compute)
-        assert dragoman.load(tmp_path / compute, device="cpu").translate(TEXTS, beam=3) == TEXTS
+        assert texts(dragoman.load(tmp_path / compute, device="cpu"), beam_size=3) == TEXTS
         assert isinstance(dragoman.load(tmp_path / compute, device="cpu", compute_type="float32").model, CpuBackend)
 
 
-def test_the_score_that_the_core_gives_is_that_of_its_translation(run, stub):
+def test_score_equals_the_score_of_the_translation(run, stub):
     translator = dragoman.load(run.path, device="cpu")
     found = [best[0].hypothesis for best in translator.translate_n_best([TEXTS[0], TEXTS[2]])]
     scored = translator.score([TEXTS[0], TEXTS[2]], [TEXTS[0], TEXTS[2]])
@@ -198,37 +203,37 @@ def test_the_score_that_the_core_gives_is_that_of_its_translation(run, stub):
         assert again.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-5)
 
 
-def test_where_the_core_is_there_and_not_taken_one_line_says_why(tmp_path, stub):
+def test_unsupported_model_gives_one_warning(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.warns(
-        ComputeTypeWarning, match="computed by PyTorch: the CPU library does not support this norm"
-    ) as told:
+    with pytest.warns(ComputeTypeWarning, match="the CPU library does not support this norm") as told:
         loaded = dragoman.load(run.path, device="cpu")
     assert len(told) == 1
     assert not isinstance(loaded.model, CpuBackend)
 
 
-def test_a_precision_that_cannot_be_computed_in_is_refused(run, tmp_path, without_core):
+def test_unavailable_compute_type_is_refused(run, tmp_path, no_cpu_library):
     for compute in ("bfloat16", "int8"):
-        with pytest.raises(ConfigError, match=rf"compute = {compute}: .*pip install dragoman-cpu.*leave compute out"):
+        with pytest.raises(
+            ConfigError, match=rf"compute_type = {compute}: .*pip install dragoman-cpu.*Leave compute_type out"
+        ):
             dragoman.load(run.path, device="cpu", compute_type=compute)
-    with pytest.raises(ConfigError, match="compute = int4: no such precision; choose one of auto"):
+    with pytest.raises(ConfigError, match="compute_type = 'int4' does not exist. Choose one of auto"):
         dragoman.load(run.path, device="cpu", compute_type="int4")
 
 
-def test_a_configuration_of_an_older_version_is_filled_in(run, stub):
+def test_missing_defaults_are_filled_in(run, stub):
     lines = run.config.read_text(encoding="utf-8").splitlines(keepends=True)
     run.config.write_text("".join(line for line in lines if "norm_embedding" not in line), encoding="utf-8")
-    assert dragoman.load(run.path, device="cpu").translate(TEXTS) == TEXTS
+    assert texts(dragoman.load(run.path, device="cpu")) == TEXTS
 
 
-def test_weights_of_another_configuration_are_named(run, stub):
+def test_weights_of_another_configuration_are_refused(run, stub):
     text = run.config.read_text(encoding="utf-8")
-    run.config.write_text(text.replace("  size: 12\n", "  size: 14\n"), encoding="utf-8")
+    run.config.write_text(text.replace("  d_model: 12\n", "  d_model: 14\n"), encoding="utf-8")
     message = r"model\.safetensors: the weights belong to another configuration \(weights: decoder_norm\.weight"
     with pytest.raises(RunError, match=message):
         dragoman.load(run.path, device="cpu")
 
 
-def test_the_keys_of_a_whole_configuration_are_those_of_its_type():
+def test_model_keys_equal_the_config_fields():
     assert set(EncoderDecoderConfig.model_fields) == MODEL_KEYS

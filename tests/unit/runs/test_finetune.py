@@ -1,4 +1,4 @@
-"""A translator that begins with another: its tokenizer and weights, a longer vocabulary, a teacher."""
+"""Fine-tuning: tokenizer and weights of the initial run, vocabulary extension, teachers."""
 
 from pathlib import Path
 
@@ -24,13 +24,13 @@ NEW = [("two dolphins play .", "zwei Delfine spielen ."), ("a dolphin", "ein Del
 
 
 @pytest.fixture
-def begun(tmp_path) -> RunFolder:
-    return finished_run(tmp_path / "begun")
+def initial(tmp_path) -> RunFolder:
+    return finished_run(tmp_path / "initial")
 
 
-def tree_from(begun: RunFolder, **changed: object) -> dict:
+def tree_from(initial: RunFolder, **changed: object) -> dict:
     corpus = {"kind": "files", "source": "new.en", "target": "new.de"}
-    return apply_init_from(merge({"init_from": str(begun.path), "data": {"train": corpus}}, changed))
+    return apply_init_from(merge({"init_from": str(initial.path), "data": {"train": corpus}}, changed))
 
 
 def texts(tmp_path: Path) -> Pairs:
@@ -38,30 +38,30 @@ def texts(tmp_path: Path) -> Pairs:
     return store.pairs
 
 
-def test_tokenizer_network_and_weights_are_those_of_the_run(begun, tmp_path):
-    experiment = parse_experiment(tree_from(begun))
-    assert experiment.model == begun.read_config().model
+def test_tokenizer_model_and_weights_are_inherited(initial, tmp_path):
+    experiment = parse_experiment(tree_from(initial))
+    assert experiment.model == initial.read_config().model
     tokenizer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
-    assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
+    assert tokenizer.fingerprint == initial.read_tokenizer().fingerprint
     found = initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new"))
     model = build_initial_model(experiment, tokenizer, found, device=CPU)
-    torch.testing.assert_close(get_weights(model), load_tensors(begun.weights), atol=0, rtol=0)
+    torch.testing.assert_close(get_weights(model), load_tensors(initial.weights), atol=0, rtol=0)
 
 
-def test_a_run_with_checkpoints_has_weights_of_its_own(begun, tmp_path):
-    experiment = parse_experiment(tree_from(begun))
+def test_run_with_checkpoints_inherits_no_weights(initial, tmp_path):
+    experiment = parse_experiment(tree_from(initial))
     (tmp_path / "new" / "checkpoints" / "000000003").mkdir(parents=True)
-    assert initial_weights(experiment, begun.read_tokenizer(), RunFolder(tmp_path / "new")) is None
+    assert initial_weights(experiment, initial.read_tokenizer(), RunFolder(tmp_path / "new")) is None
 
 
-def test_new_entries_get_rows_and_old_ones_keep_theirs(begun, tmp_path):
-    experiment = parse_experiment(tree_from(begun, extend_vocabulary=3))
-    tokenizer, before = initial_tokenizer(experiment, texts(tmp_path), RunFolder), begun.read_tokenizer()
+def test_new_vocabulary_entries_get_mean_rows(initial, tmp_path):
+    experiment = parse_experiment(tree_from(initial, extend_vocabulary=3))
+    tokenizer, before = initial_tokenizer(experiment, texts(tmp_path), RunFolder), initial.read_tokenizer()
     new = tokenizer.source.model.vocab[len(before.source) :]
     assert len(new) == 3
     found = initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new"))
     build_initial_model(experiment, tokenizer, found, device=CPU)  # everything fits
-    old = load_tensors(begun.weights)
+    old = load_tensors(initial.weights)
     grown = {name for name in old if found[name].shape != old[name].shape}
     assert grown == {"source_embedding.tokens.weight", "unembedding.bias"}  # the one table is tied to all others
     for name in grown:
@@ -77,15 +77,15 @@ def test_new_entries_get_rows_and_old_ones_keep_theirs(begun, tmp_path):
         ({"tokenizer": {"casing": "lower"}}, "tokenizer: differs from the tokenizer of"),
     ],
 )
-def test_another_tokenizer_is_refused(begun, tmp_path, changed, message):
+def test_another_tokenizer_is_refused(initial, tmp_path, changed, message):
     with pytest.raises(ConfigError, match=message):
-        initial_tokenizer(parse_experiment(tree_from(begun, **changed)), texts(tmp_path), RunFolder)
+        initial_tokenizer(parse_experiment(tree_from(initial, **changed)), texts(tmp_path), RunFolder)
 
 
-def test_another_network_is_refused(begun, tmp_path):
-    experiment = parse_experiment(tree_from(begun, model={"d_model": 24}))
+def test_another_model_is_refused(initial, tmp_path):
+    experiment = parse_experiment(tree_from(initial, model={"d_model": 24}))
     with pytest.raises(ConfigError, match=r"model.d_model = 24, but the run in .* has 12"):
-        initial_weights(experiment, begun.read_tokenizer(), RunFolder(tmp_path / "new"))
+        initial_weights(experiment, initial.read_tokenizer(), RunFolder(tmp_path / "new"))
 
 
 @pytest.mark.parametrize(
@@ -95,59 +95,63 @@ def test_another_network_is_refused(begun, tmp_path):
         ({"extend_vocabulary": 7}, "extend_vocabulary = 7 extends the model of another run"),
     ],
 )
-def test_what_needs_a_start_says_so(changed, message):
+def test_settings_that_need_an_initial_run_are_refused(changed, message):
     corpus = {"kind": "files", "source": "new.en", "target": "new.de"}
     with pytest.raises(ConfigError, match=message):
         parse_experiment(merge({"data": {"train": corpus}}, changed))
 
 
-def test_new_entries_would_learn_nothing_beside_adapters(begun):
+def test_vocabulary_extension_with_lora_is_refused(initial):
     with pytest.raises(ConfigError, match=r"new entries need a trained embedding"):
-        parse_experiment(tree_from(begun, extend_vocabulary=7, training={"lora": {}}))
+        parse_experiment(tree_from(initial, extend_vocabulary=7, training={"lora": {}}))
 
 
-def test_a_run_of_another_task_or_without_an_end_is_refused(begun, tmp_path):
-    begun.weights.unlink()
+def test_unsuitable_initial_run_is_refused(initial, tmp_path):
+    initial.weights.unlink()
     with pytest.raises(RunError, match="the training has not ended"):
-        tree_from(begun)
+        tree_from(initial)
     story = RunFolder(tmp_path / "story")
     story.create()
     data = {"train": {"kind": "text", "path": "story.txt"}}
     story.write_config(parse_experiment({"task": "language_modeling", "preset": "gpt-nano", "data": data}))
-    with pytest.raises(RunError, match="is a run of task language_modeling. Initialize from a run of task translation"):
+    with pytest.raises(RunError, match="is a run of task language_modeling"):
         tree_from(story)
 
 
 def taught_by(teacher: RunFolder, **changed: object) -> dict:
-    objective = {"kind": "distillation", "teacher": str(teacher.path)}
+    loss = {"kind": "distillation", "teacher": str(teacher.path)}
     corpus = {"kind": "files", "source": "new.en", "target": "new.de"}
-    return apply_init_from(merge({"training": {"loss": objective}, "data": {"train": corpus}}, changed))
+    return apply_init_from(merge({"training": {"loss": loss}, "data": {"train": corpus}}, changed))
 
 
-def test_a_student_takes_the_teacher_s_tokenizer_and_not_its_network(begun, tmp_path):
-    experiment = parse_experiment(taught_by(begun, model={"d_model": 24, "num_heads": 2}))
+def test_student_inherits_only_the_tokenizer(initial, tmp_path):
+    experiment = parse_experiment(taught_by(initial, model={"d_model": 24, "num_heads": 2}))
     assert experiment.tokenizer == WordConfig()
     tokenizer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
-    assert tokenizer.fingerprint == begun.read_tokenizer().fingerprint
+    assert tokenizer.fingerprint == initial.read_tokenizer().fingerprint
     [teacher] = load_teachers(experiment, tokenizer, RunFolder, device=CPU)
     assert not teacher.training
-    torch.testing.assert_close(get_weights(teacher), load_tensors(begun.weights), atol=0, rtol=0)
+    torch.testing.assert_close(get_weights(teacher), load_tensors(initial.weights), atol=0, rtol=0)
     assert initial_weights(experiment, tokenizer, RunFolder(tmp_path / "new")) is None
 
 
-def test_a_teacher_of_other_words_is_refused(begun, tmp_path):
-    experiment = parse_experiment(tree_from(begun, extend_vocabulary=3))
+def test_teacher_with_another_tokenizer_is_refused(initial, tmp_path):
+    experiment = parse_experiment(tree_from(initial, extend_vocabulary=3))
     longer = initial_tokenizer(experiment, texts(tmp_path), RunFolder)
     with pytest.raises(ConfigError, match="has another tokenizer than this run"):
-        load_teachers(parse_experiment(taught_by(begun)), longer, RunFolder, device=CPU)
-    beside = {"training": {"loss": {"extra_teachers": [str(begun.path)]}}}
+        load_teachers(parse_experiment(taught_by(initial)), longer, RunFolder, device=CPU)
+    extra = {"training": {"loss": {"extra_teachers": [str(initial.path)]}}}
     assert (
-        len(load_teachers(parse_experiment(taught_by(begun, **beside)), begun.read_tokenizer(), RunFolder, device=CPU))
+        len(
+            load_teachers(
+                parse_experiment(taught_by(initial, **extra)), initial.read_tokenizer(), RunFolder, device=CPU
+            )
+        )
         == 2
     )
 
 
-def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_anything_is_learnt(tmp_path):
+def test_teacher_with_too_few_positions_is_refused(tmp_path):
     few = {"positions": {"kind": "learned", "max_length": 40}}
     limits = {"max_source_length": 39, "max_target_length": 39}
     teacher = finished_run(tmp_path / "short", {"model": few, "data": limits})
@@ -158,13 +162,13 @@ def test_a_teacher_of_fewer_places_than_the_longest_example_is_refused_before_an
         load_teachers(longer, teacher.read_tokenizer(), RunFolder, device=CPU)
 
 
-def test_what_is_not_said_is_chosen_or_as_in_the_run(begun, tmp_path, monkeypatch):
+def test_settings_are_inherited_or_chosen(initial, tmp_path, monkeypatch):
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     source, target = write_corpus(tmp_path)
     data = {"train": {"kind": "files", "source": str(source), "target": str(target)}}
-    tree = {"init_from": str(begun.path), "data": data, "training": {"seed": 7}}
+    tree = {"init_from": str(initial.path), "data": data, "training": {"seed": 7}}
     experiment, choices = auto_configure_finetuning(tree)
-    before = begun.read_config()
+    before = initial.read_config()
     assert experiment.training.seed == 7
     assert experiment.model == before.model
     assert experiment.metrics == before.metrics

@@ -1,4 +1,4 @@
-"""The folder of a run: never overwritten, used by one process at a time, and what it says when its files do not fit."""
+"""Run folder: protection of existing files, locking and errors."""
 
 import json
 import subprocess
@@ -27,24 +27,24 @@ def tokenizer_of(text: str) -> Tokenizer:
     return Tokenizer.train(lambda: [(text, text)], CharacterConfig())
 
 
-def test_a_folder_is_made_with_those_above_it(folder):
+def test_folder_is_created_with_its_parents(folder):
     folder.create()
     assert folder.path.is_dir()
-    folder.create()  # an empty one is as good as none
+    folder.create()  # an empty folder is accepted
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "letter.txt"])
-def test_what_is_there_is_never_overwritten(folder, name):
+def test_existing_files_are_never_overwritten(folder, name):
     folder.path.mkdir(parents=True)
     (folder.path / name).write_text("dear\n", encoding="utf-8")
     before = hashes(folder.path)
-    with pytest.raises(RunError, match="exists already and is never overwritten") as raised:
+    with pytest.raises(RunError, match="runs are never overwritten") as raised:
         folder.create()
     assert ("--resume" in str(raised.value)) == (name == "config.yaml")
     assert hashes(folder.path) == before
 
 
-def test_what_a_killed_process_half_wrote_is_nothing(folder):
+def test_temporary_files_count_as_nothing(folder):
     folder.path.mkdir(parents=True)
     (folder.path / ".config.yaml.77.tmp").write_text("da", encoding="utf-8")
     folder.create()
@@ -52,15 +52,15 @@ def test_what_a_killed_process_half_wrote_is_nothing(folder):
     assert not folder.config.exists()
 
 
-def test_a_file_is_in_the_way(folder, tmp_path):
+def test_file_in_place_of_the_folder_is_refused(folder, tmp_path):
     (tmp_path / "runs").write_text("", encoding="utf-8")
-    with pytest.raises(RunError, match="cannot be made"):
+    with pytest.raises(RunError, match="cannot be created"):
         folder.create()
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(RunError, match="runs are never overwritten"):
         RunFolder(tmp_path / "runs").create()
 
 
-def test_a_folder_that_came_to_nothing_vanishes(folder):
+def test_folder_is_removed_on_error(folder):
     folder.create()
     folder.write_config(EXPERIMENT)
     with pytest.raises(DataError, match="no corpus"), folder.remove_on_error():
@@ -69,7 +69,7 @@ def test_a_folder_that_came_to_nothing_vanishes(folder):
 
 
 @pytest.mark.parametrize("kept", ["checkpoints/000000000/progress.json", "model.safetensors"])
-def test_a_folder_worth_going_on_with_stays(folder, kept):
+def test_folder_with_progress_stays_on_error(folder, kept):
     folder.create()
     (folder.path / kept).parent.mkdir(parents=True, exist_ok=True)
     (folder.path / kept).touch()
@@ -78,7 +78,7 @@ def test_a_folder_worth_going_on_with_stays(folder, kept):
     assert (folder.path / kept).exists()
 
 
-def test_a_claim_clears_what_a_killed_process_half_wrote(folder):
+def test_lock_removes_temporary_files(folder):
     (folder.checkpoints / ".000000007.99.tmp").mkdir(parents=True)
     (folder.checkpoints / ".000000007.99.tmp" / "model.safetensors").touch()
     (folder.checkpoints / "000000005").mkdir()
@@ -89,7 +89,7 @@ def test_a_claim_clears_what_a_killed_process_half_wrote(folder):
     assert left == {"checkpoints", "checkpoints/000000005", ".gitignore"}
 
 
-def test_a_claimed_folder_is_nobody_else_s(folder):
+def test_locked_folder_refuses_other_processes(folder):
     folder.create()
     program = (
         "import sys; from pathlib import Path; from dragoman.runs.folder import RunFolder\n"
@@ -105,45 +105,45 @@ def test_a_claimed_folder_is_nobody_else_s(folder):
         pass
 
 
-def test_what_is_no_run_folder_says_so(folder):
-    with pytest.raises(RunError, match="no run folder"):
+def test_folder_without_a_run_is_refused(folder):
+    with pytest.raises(RunError, match="is not a run folder"):
         folder.read_config()
     folder.create()
     folder.write_config(EXPERIMENT)
     assert folder.read_config() == EXPERIMENT
 
 
-def test_the_tokenizer_of_another_run_is_refused(folder):
+def test_tokenizer_of_another_run_is_refused(folder):
     folder.create()
     own, other = tokenizer_of("two dogs"), tokenizer_of("a cat")
     own.save(folder.tokenizer)
     folder.environment.write_text(json.dumps({"tokenizer": own.fingerprint}), encoding="utf-8")
     assert folder.read_tokenizer().fingerprint == own.fingerprint
     other.save(folder.tokenizer)
-    with pytest.raises(RunError, match="is not the tokenizer this run was trained with"):
+    with pytest.raises(RunError, match="is not the tokenizer that the run was trained with"):
         folder.read_tokenizer()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
-def test_a_damaged_file_of_facts_is_named(folder, content):
+def test_damaged_file_is_named(folder, content):
     folder.create()
     folder.environment.write_text(content, encoding="utf-8")
-    with pytest.raises(RunError, match=r"environment\.json: damaged"):
+    with pytest.raises(RunError, match=r"environment\.json: is damaged"):
         folder.read_environment()
     assert folder.read_scores() == {}
 
 
-def test_the_environment_names_files_without_folders(tmp_path):
+def test_environment_names_files_without_folders(tmp_path):
     corpora = {f"{tmp_path}/train/text.en": "1a", f"{tmp_path}/valid/text.en": "2b"}
     facts = collect_environment(device=torch.device("cpu"), seed=7, tokenizer=tokenizer_of("a"), corpora=corpora)
     assert facts["corpora"] == [{"file": "text.en", "sha256": "1a"}, {"file": "text.en", "sha256": "2b"}]
     assert facts["seed"] == 7
     assert facts["torch"] == torch.__version__
-    known = "dragoman torch python platform device threads core workers seed git tokenizer corpora"
+    known = "dragoman torch python platform device threads cpu_ops num_workers seed git tokenizer corpora"
     assert list(facts) == known.split()  # no name of a machine or a person
 
 
-def test_another_machine_is_noticed():
+def test_environment_changes():
     here = {"torch": torch.__version__, "device": "cpu", "threads": torch.get_num_threads()}
     cpu = torch.device("cpu")
     assert environment_changes(here, device=cpu) == []
@@ -152,14 +152,14 @@ def test_another_machine_is_noticed():
         f"torch 1.0 then, {torch.__version__} now",
         "device cuda then, cpu now",
     ]
-    assert environment_changes(here | {"workers": 2}, device=cpu, num_workers=3) == ["workers 2 then, 3 now"]
+    assert environment_changes(here | {"num_workers": 2}, device=cpu, num_workers=3) == ["num_workers 2 then, 3 now"]
     with without_cpu_ops():
-        assert environment_changes(here | {"core": "avx2"}, device=cpu) == ["core avx2 then, none now"]
+        assert environment_changes(here | {"cpu_ops": "avx2"}, device=cpu) == ["cpu_ops avx2 then, none now"]
 
 
-def test_what_another_process_trains_in_does_not_vanish(folder):
+def test_locked_folder_stays_on_error(folder):
     folder.create()
-    with folder.locked():  # by another descriptor, as another process has one
+    with folder.locked():  # with another descriptor, like another process
         with pytest.raises(RunError, match="another process is training"), folder.remove_on_error(), folder.locked():
             pass
         assert folder.path.exists()

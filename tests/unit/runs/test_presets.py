@@ -1,4 +1,4 @@
-"""Models by name: the sizes that were promised, and the tasks that they are for."""
+"""Presets: their sizes and their tasks."""
 
 import pytest
 
@@ -16,45 +16,45 @@ SIZES = {  # layers of encoder and decoder, width, feed-forward width, heads
     "big": (6, 6, 1024, 4096, 16),
     "deep-shallow": (12, 2, 512, 2048, 8),
 }
-HALVES = {  # kind, layers, width, feed-forward width, heads
-    "gpt-nano": ("causal", 4, 128, 512, 4),
-    "gpt-tiny": ("causal", 6, 384, 1536, 6),
-    "gpt-small": ("causal", 12, 768, 3072, 12),
-    "llama-tiny": ("causal", 6, 384, 1024, 6),
-    "bert-tiny": ("encoder", 2, 128, 512, 2),
-    "bert-mini": ("encoder", 4, 256, 1024, 4),
-    "bert-small": ("encoder", 4, 512, 2048, 8),
+SINGLE_STACKS = {  # kind, layers, width, feed-forward width, heads
+    "gpt-nano": ("decoder_only", 4, 128, 512, 4),
+    "gpt-tiny": ("decoder_only", 6, 384, 1536, 6),
+    "gpt-small": ("decoder_only", 12, 768, 3072, 12),
+    "llama-tiny": ("decoder_only", 6, 384, 1024, 6),
+    "bert-tiny": ("encoder_only", 2, 128, 512, 2),
+    "bert-mini": ("encoder_only", 4, 256, 1024, 4),
+    "bert-small": ("encoder_only", 4, 512, 2048, 8),
 }
 
 
-def test_every_preset_has_the_sizes_of_its_name():
-    assert PRESETS.keys() == {*SIZES, *HALVES, "lstm"}
+def test_sizes_of_every_preset():
+    assert PRESETS.keys() == {*SIZES, *SINGLE_STACKS, "lstm"}
     for name, sizes in SIZES.items():
         model = parse_experiment({"preset": name, "data": DATA}).model
         found = (model.encoder_layers, model.decoder_layers, model.d_model, model.d_ff, model.num_heads)
         assert found == sizes, name
-    for name, sizes in HALVES.items():
+    for name, sizes in SINGLE_STACKS.items():
         model = preset_tree(name)["model"]
-        found = tuple(model[key] for key in ("kind", "layers", "size", "feed_forward", "heads"))
+        found = tuple(model[key] for key in ("kind", "num_layers", "d_model", "d_ff", "num_heads"))
         assert found == sizes, name
 
 
-def test_the_recurrent_one_attends():
+def test_recurrent_preset_has_attention():
     model = parse_experiment({"preset": "lstm", "data": DATA}).model
     assert (model.kind, model.cell, model.attention.kind) == ("recurrent", "lstm", "additive")
 
 
-def test_what_is_said_for_itself_lies_over_the_preset():
+def test_settings_override_the_preset():
     experiment = parse_experiment({"preset": "tiny", "data": DATA, "model": {"d_model": 64}})
     assert (experiment.model.d_model, experiment.model.encoder_layers) == (64, 4)
 
 
-def test_smaller_models_learn_faster():
+def test_smaller_models_have_higher_learning_rates():
     rates = [PRESETS[name].tree["training"]["optimizer"]["learning_rate"] for name in ("base", "small", "tiny")]
     assert rates == sorted(rates)
 
 
-def test_a_preset_says_what_it_is_for():
+def test_preset_settings_by_task():
     assert preset_tree("tiny") == preset_tree("tiny", task="translation")
     assert "task" not in preset_tree("tiny")
     assert preset_tree("gpt-nano")["task"] == "language_modeling"
@@ -64,12 +64,11 @@ def test_a_preset_says_what_it_is_for():
     assert {task for preset in PRESETS.values() for task in preset.tasks} == TASK_CONFIGS.keys()
 
 
-def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
+def test_preset_of_another_task_is_refused():
     with pytest.raises(ConfigError) as raised:
         preset_tree("tiny", task="tagging")
     assert str(raised.value) == (
-        "preset: tiny is for task translation, and this is task tagging, for which there are bert-tiny, bert-mini, "
-        "bert-small"
+        "preset: tiny is for task translation, and this is task tagging. Choose bert-tiny or bert-mini or bert-small."
     )
 
 
@@ -78,13 +77,13 @@ def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
     [
         (
             {"preset": "tiny", "model": {"kind": "recurrent"}},
-            "preset: tiny is a model of kind transformer, and model.kind is recurrent; leave one of them out, or "
-            "choose lstm",
+            "preset: tiny is a model of kind encoder_decoder, and model.kind is recurrent. Leave one of them out, or "
+            "choose lstm.",
         ),
         (
             {"preset": "gpt-nano", "task": "classification", "model": {"kind": "encoder_only"}},
-            "preset: gpt-nano is a model of kind causal, and model.kind is encoder; leave one of them out, or choose "
-            "bert-tiny or bert-mini or bert-small",
+            "preset: gpt-nano is a model of kind decoder_only, and model.kind is encoder_only. Leave one of them out, or "
+            "choose bert-tiny or bert-mini or bert-small.",
         ),
         (
             {"preset": "tiny", "model": {"kind": "recurent"}},
@@ -92,7 +91,7 @@ def test_a_preset_of_another_task_is_refused_with_those_of_this_one():
         ),
     ],
 )
-def test_a_model_of_another_kind_than_the_preset_is_refused(tree, message):
+def test_model_of_another_kind_than_the_preset_is_refused(tree, message):
     with pytest.raises(ConfigError) as raised:
         parse_experiment({**tree, "data": DATA})
     assert message in str(raised.value).splitlines()
@@ -102,7 +101,7 @@ def test_a_model_of_another_kind_than_the_preset_is_refused(tree, message):
     ("name", "hint"),
     [("tinny", "Did you mean tiny?"), ("deepshallow", "Did you mean deep-shallow?"), (3, "Known: nano, tiny")],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
+def test_unknown_preset_names_the_nearest(name, hint):
     with pytest.raises(ConfigError) as raised:
         preset_tree(name)
     assert hint in str(raised.value)

@@ -1,7 +1,6 @@
-"""The demo: a small model that learns to write dates, times, numbers and amounts in another language.
+"""Run of the demo: a small model that learns to write dates, times, numbers and amounts in another language.
 
-Its corpus is made on the spot from the CLDR. Held-out phrases never occur in training, whole; what the model must have
-learnt are the rules.
+Held-out phrases do not occur in the training data, so the model must learn the rules.
 """
 
 from collections.abc import Sequence
@@ -17,10 +16,10 @@ from dragoman.inference.translator import Translator
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import Experiment
-from dragoman_demo import CorpusFiles, known_locale, split, write_corpus
+from dragoman_demo.corpus import CorpusFiles, known_locale, split, write_corpus
 
 TRAIN_PHRASES = 150_000
-"""Phrases to learn from: a little more than the training sees, so that hardly any is seen twice."""
+"""A little more than the training uses, so that hardly any phrase is seen twice."""
 
 DEMO_SETTINGS: Tree = {
     "preset": "nano",
@@ -39,13 +38,13 @@ DEMO_SETTINGS: Tree = {
     "decoding": {"beam_size": 1},
     "metrics": [{"kind": "exact"}, {"kind": "bleu"}],
 }
-"""Found on the validation part of the English to French corpus: of equal numbers of tokens, more updates on smaller
-batches learnt more. Phrases are clean, and numbers are often the same in both languages, so nothing is removed."""
+"""Tuned on the validation set of English to French: with as many tokens, more steps on smaller batches learn more.
+Nothing is cleaned: the phrases contain no errors, and numbers are often equal in both languages."""
 
 
 @dataclass(frozen=True)
 class DemoExample:
-    """A held-out phrase, what the model made of it, and what the CLDR has."""
+    """Held-out phrase with its translation and the expected one."""
 
     family: str
     source: str
@@ -53,62 +52,65 @@ class DemoExample:
     expected: str
 
     @property
-    def right(self) -> bool:
+    def is_correct(self) -> bool:
         return self.output == self.expected
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The held-out phrases, translated and scored."""
+    """Translations of the held-out phrases, and their scores."""
 
     examples: list[DemoExample]
     exact: Score
     bleu: Score
 
     def by_family(self) -> dict[str, tuple[int, int]]:
-        """Of each family, how many are right and how many there are."""
+        """Return the number of correct and of all phrases per family."""
         counts: dict[str, tuple[int, int]] = {}
         for example in self.examples:
-            right, total = counts.get(example.family, (0, 0))
-            counts[example.family] = right + example.right, total + 1
+            correct, total = counts.get(example.family, (0, 0))
+            counts[example.family] = correct + example.is_correct, total + 1
         return counts
 
 
+def demo_dir(source_locale: str, target_locale: str) -> Path:
+    """Return the default run folder for two locales."""
+    return Path("runs") / f"demo-{source_locale}-{target_locale}"
+
+
 def corpus_dir(folder: RunFolder) -> Path:
-    """Where the corpus of a demo lies."""
+    """Return the folder of the corpus inside a run folder."""
     return folder.path / "corpus"
 
 
 def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: str) -> CorpusFiles:
-    """Write the corpus into the run folder, or find it there; the same locales give the same files."""
+    """Write the corpus into the run folder; the same locales give the same files."""
     parts = split(train=TRAIN_PHRASES, source_locale=source_locale, target_locale=target_locale)
     return write_corpus(corpus_dir(folder), parts, source_locale=source_locale, target_locale=target_locale)
 
 
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
-    """The configuration of the demo on these files, with `KEY=VALUE` assignments laid over it."""
+    """Return the experiment of the demo on a corpus, with `KEY=VALUE` assignments applied."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
     return parse_experiment(override(merge(DEMO_SETTINGS, {"data": corpora}), assignments))
 
 
 def has_target_locale(folder: RunFolder, target_locale: str) -> bool:
-    """Whether the demo of a folder translates to a locale, however spelt; raises DataError on an unknown one."""
+    """Return whether the demo in a folder translates to a locale. Raises DataError if the locale is unknown."""
     test = folder.read_config().data.test
     ending = Path(str(test.target)).suffix.removeprefix(".") if isinstance(test, ParallelFiles) else ""
     return ending in (target_locale, str(known_locale(target_locale)))
 
 
 def translate_held_out(translator: Translator, folder: RunFolder) -> DemoResult:
-    """Translate the held-out phrases of a demo's folder; raises RunError where it holds none."""
+    """Translate and score the held-out phrases of a demo. Raises RunError if the folder contains no demo."""
     test = folder.read_config().data.test
     families = corpus_dir(folder) / "test.family"
     if not isinstance(test, ParallelFiles) or not families.exists():
-        raise RunError(f"{folder.path}: is not the folder of a demo; choose another by --out")
+        raise RunError(f"{folder.path}: is not the folder of a demo. Choose another --output-dir.")
     phrases = list(read_corpus(test))
-    results = translator.translate([phrase.source for phrase in phrases], beam_size=1)
-    outputs = [result.text for result in results]
-    normalise = translator.tokenizer.target.normalize
-    expected = [normalise(phrase.target) for phrase in phrases]
+    outputs = [result.text for result in translator.translate([phrase.source for phrase in phrases], beam_size=1)]
+    expected = [translator.tokenizer.target.normalize(phrase.target) for phrase in phrases]
     names = families.read_text(encoding="utf-8").splitlines()
     rows = zip(names, (phrase.source for phrase in phrases), outputs, expected, strict=True)
     return DemoResult(
@@ -116,8 +118,3 @@ def translate_held_out(translator: Translator, folder: RunFolder) -> DemoResult:
         exact=corpus_score(outputs, [expected], ExactMatch()),
         bleu=corpus_score(outputs, [expected], Bleu()),
     )
-
-
-def demo_dir(source_locale: str, target_locale: str) -> Path:
-    """Where the demo of two locales lives unless told otherwise."""
-    return Path("runs") / f"demo-{source_locale}-{target_locale}"
