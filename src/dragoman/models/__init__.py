@@ -1,1 +1,1 @@
-"""Whole networks, and the protocols by which the rest of the house knows them."""
+"""Whole models, and the protocols that other packages rely on."""

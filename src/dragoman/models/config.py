@@ -1,7 +1,7 @@
 """Configuration of Transformers: encoder-decoder, decoder-only and encoder-only."""
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -11,7 +11,7 @@ from dragoman.nn.blocks import NormPosition
 from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName
 from dragoman.nn.scores import ScaledDotConfig, ScoreConfig
-from dragoman.nn.sparse import PatternConfig
+from dragoman.nn.sparse import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 CombineMode = Literal["add", "concatenate"]
@@ -90,7 +90,7 @@ class TreeConfig(Config):
     def _check_options(self) -> Self:
         if not self.absolute and not self.relative:
             raise ValueError(
-                "model.positions.absolute = false and model.positions.relative = false leave nothing of the trees; set "
+                "model.positions.absolute = false and model.positions.relative = false leave no tree positions; set "
                 "one of them to true, or choose sinusoidal positions"
             )
         if not self.relative and self.max_distance != TREE_MAX_DISTANCE:
@@ -167,11 +167,20 @@ class EncoderDecoderAttentionConfig(Config):
     """Attention of the decoder to the encoder output."""
 
 
+class AttentionRole(NamedTuple):
+    """One attention of a model: its key below `model`, its configuration and the number of its layers."""
+
+    key: str
+    config: SelfAttentionConfig | CrossAttentionConfig
+    causal: bool
+    layers: int
+
+
 class TransformerConfig(Config):
     """Options of every Transformer."""
 
     supports_tree_positions: ClassVar[bool] = False
-    """Whether the encoder may use dependency trees."""
+    """Whether the encoder may have tree positions."""
 
     d_model: PositiveInt = Field(512, description="hidden size of the model")
     num_heads: PositiveInt = Field(8, description="attention heads; divides d_model")
@@ -193,6 +202,7 @@ class TransformerConfig(Config):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
+        head_size = self.d_model // self.num_heads
         if self.d_model % self.num_heads:
             raise ValueError(
                 f"model.num_heads = {self.num_heads} does not divide model.d_model = {self.d_model}; "
@@ -203,33 +213,25 @@ class TransformerConfig(Config):
                 f"model.num_kv_heads = {self.num_kv_heads} does not divide model.num_heads = {self.num_heads}; "
                 f"choose one of {_divisors(self.num_heads)}"
             )
-        if self.positions.kind == "rotary" and self.d_model // self.num_heads % 2:
+        if self.positions.kind == "rotary" and head_size % 2:
             raise ValueError(
-                f"model.positions.kind = rotary rotates pairs of features, and a head has "
-                f"{self.d_model // self.num_heads}; choose model.d_model and model.num_heads so that this number is even"
+                f"model.positions.kind = rotary rotates pairs of features, but a head has {head_size}; choose "
+                "model.d_model and model.num_heads so that this number is even"
             )
         return self
 
     @model_validator(mode="after")
-    def _check_attention(self) -> Self:
-        if isinstance(self.positions, TreeConfig) and not self.supports_tree_positions:
+    def _check_attentions(self) -> Self:
+        if self.positions.kind == "tree" and not self.supports_tree_positions:
             raise ValueError(
-                "model.positions.kind = tree needs the encoder of an encoder-decoder Transformer, whose sources come "
-                "with dependency trees; choose other positions"
+                "model.positions.kind = tree requires the encoder of an encoder-decoder Transformer, whose sources "
+                "have dependency trees; choose other positions"
             )
-        for role, attention, masked in self.self_attentions():
-            if masked:
-                _refuse_causal(role, attention.pattern.kind)
-            _refuse_score(role, attention.score.kind, self.positions.kind)
-            _refuse_pattern(role, attention.pattern.kind, self.positions.kind)
-            if isinstance(self.positions, TreeConfig) and self.positions.relative and not masked:
-                _refuse_relations(role, attention)
-        return self
-
-    @model_validator(mode="after")
-    def _check_kept_heads(self) -> Self:
-        for role, kept, layers in self.pruned_attentions():
-            _check_kept(role, kept, layers=layers, heads=self.num_heads, group=self.heads_per_group)
+        for role in self.attentions():
+            if isinstance(role.config, SelfAttentionConfig):
+                _check_self_attention(role.key, role.config, self.positions, causal=role.causal)
+            if role.config.kept_heads is not None:
+                _check_kept_heads(role, role.config.kept_heads, heads=self.num_heads, group=self.heads_per_group)
         return self
 
     @property
@@ -237,12 +239,8 @@ class TransformerConfig(Config):
         """Number of query heads that share one key-value head."""
         return self.num_heads // (self.num_kv_heads or self.num_heads)
 
-    def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
-        """Yield key, configuration and whether it is causal, for each self-attention."""
-        raise NotImplementedError
-
-    def pruned_attentions(self) -> Iterator[tuple[str, KeptHeads, int]]:
-        """Yield key, remaining heads and number of layers, for each pruned attention."""
+    def attentions(self) -> Iterator[AttentionRole]:
+        """Yield the attentions of the model."""
         raise NotImplementedError
 
 
@@ -258,18 +256,10 @@ class EncoderDecoderConfig(TransformerConfig):
         "all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
 
-    def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
-        yield "attention.encoder", self.attention.encoder, False
-        yield "attention.decoder", self.attention.decoder, True
-
-    def pruned_attentions(self) -> Iterator[tuple[str, KeptHeads, int]]:
-        encoder, decoder, cross = self.attention.encoder, self.attention.decoder, self.attention.cross
-        if encoder.kept_heads is not None:
-            yield "attention.encoder", encoder.kept_heads, self.encoder_layers
-        if decoder.kept_heads is not None:
-            yield "attention.decoder", decoder.kept_heads, self.decoder_layers
-        if cross.kept_heads is not None:
-            yield "attention.cross", cross.kept_heads, self.decoder_layers
+    def attentions(self) -> Iterator[AttentionRole]:
+        yield AttentionRole("attention.encoder", self.attention.encoder, causal=False, layers=self.encoder_layers)
+        yield AttentionRole("attention.decoder", self.attention.decoder, causal=True, layers=self.decoder_layers)
+        yield AttentionRole("attention.cross", self.attention.cross, causal=False, layers=self.decoder_layers)
 
 
 class DecoderOnlyConfig(TransformerConfig):
@@ -280,12 +270,8 @@ class DecoderOnlyConfig(TransformerConfig):
     attention: SelfAttentionConfig = SelfAttentionConfig()
     tie_embeddings: bool = Field(True, description="tie the output projection to the embedding")
 
-    def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
-        yield "attention", self.attention, True
-
-    def pruned_attentions(self) -> Iterator[tuple[str, KeptHeads, int]]:
-        if self.attention.kept_heads is not None:
-            yield "attention", self.attention.kept_heads, self.num_layers
+    def attentions(self) -> Iterator[AttentionRole]:
+        yield AttentionRole("attention", self.attention, causal=True, layers=self.num_layers)
 
 
 class EncoderOnlyConfig(TransformerConfig):
@@ -299,89 +285,88 @@ class EncoderOnlyConfig(TransformerConfig):
     )
     mlm_transform: bool = Field(True, description="dense layer and norm before masked tokens are predicted, as in BERT")
 
-    def self_attentions(self) -> Iterator[tuple[str, SelfAttentionConfig, bool]]:
-        yield "attention", self.attention, False
-
-    def pruned_attentions(self) -> Iterator[tuple[str, KeptHeads, int]]:
-        if self.attention.kept_heads is not None:
-            yield "attention", self.attention.kept_heads, self.num_layers
+    def attentions(self) -> Iterator[AttentionRole]:
+        yield AttentionRole("attention", self.attention, causal=False, layers=self.num_layers)
 
 
-_NOT_CAUSAL = {
-    "bigbird": "its global blocks attend to the whole text, including the future",
-    "linformer": "its keys mix all positions, including the future, and cannot grow step by step",
+_KEY_VECTOR_SCORES = ("dot", "scaled_dot", "multiplicative")
+_SUPPORTED_SCORES = {
+    "rotary": (
+        ("dot", "scaled_dot", "cosine"),
+        "rotary positions, which need an inner product of queries and keys",
+        "other positions",
+    ),
+    "shaw": (
+        _KEY_VECTOR_SCORES,
+        "shaw positions, which add vectors to the keys of an inner product",
+        "other positions",
+    ),
+    "tree": (
+        _KEY_VECTOR_SCORES,
+        "tree positions, whose relations are vectors added to the keys of an inner product",
+        "set model.positions.relative=false",
+    ),
 }
-_INNER_PRODUCTS = {"dot", "scaled_dot"}
+"""Scores that go with a kind of positions, the reason, and an alternative."""
+_UNSUPPORTED_POSITIONS = {
+    "linformer": (
+        ("shaw", "t5_bias", "alibi", "rotary"),
+        "its keys mix positions and have no distance; choose sinusoidal, learned or none",
+    ),
+    "bigbird": (
+        ("shaw", "t5_bias", "alibi"),
+        "its gathered blocks have no common distance; choose sinusoidal, learned, rotary or none",
+    ),
+}
+"""Kinds of positions that do not go with a pattern, and the reason."""
 
 
-def _refuse_score(role: str, score: str, positions: str) -> None:
-    if positions == "rotary" and score not in _INNER_PRODUCTS | {"cosine"}:
+def _check_self_attention(key: str, config: SelfAttentionConfig, positions: PositionsConfig, *, causal: bool) -> None:
+    """Raise ValueError if score, pattern and positions of a self-attention do not go together."""
+    score, pattern, kind = config.score.kind, config.pattern.kind, positions.kind
+    has_relations = isinstance(positions, TreeConfig) and positions.relative and not causal
+    if causal and pattern in NOT_CAUSAL:
         raise ValueError(
-            f"model.{role}.score.kind = {score} does not go with rotary positions, which need an inner product of "
-            "queries and keys; choose dot, scaled_dot or cosine, or other positions"
+            f"model.{key}.pattern.kind = {pattern} works in encoders only: {NOT_CAUSAL[pattern]}; choose full or "
+            "sliding_window"
         )
-    if positions == "shaw" and score not in _INNER_PRODUCTS | {"multiplicative"}:
+    if kind in _SUPPORTED_SCORES and (kind != "tree" or has_relations):
+        scores, reason, alternative = _SUPPORTED_SCORES[kind]
+        if score not in scores:
+            raise ValueError(
+                f"model.{key}.score.kind = {score} does not go with {reason}; choose {scores[0]}, {scores[1]} or "
+                f"{scores[2]}, or {alternative}"
+            )
+    if pattern in _UNSUPPORTED_POSITIONS and kind in _UNSUPPORTED_POSITIONS[pattern][0]:
         raise ValueError(
-            f"model.{role}.score.kind = {score} does not go with shaw positions, which add vectors to the keys of "
-            "an inner product; choose dot, scaled_dot or multiplicative, or other positions"
+            f"model.{key}.pattern.kind = {pattern} does not go with {kind} positions: "
+            f"{_UNSUPPORTED_POSITIONS[pattern][1]}"
         )
-
-
-def _refuse_relations(role: str, attention: SelfAttentionConfig) -> None:
-    """Raise ValueError if tree relations cannot act in a self-attention."""
-    if attention.score.kind not in _INNER_PRODUCTS | {"multiplicative"}:
+    if has_relations and pattern != "full":
         raise ValueError(
-            f"model.{role}.score.kind = {attention.score.kind} does not go with tree positions, whose relations "
-            "are vectors added to the keys of an inner product; choose dot, scaled_dot or multiplicative, or set "
-            "model.positions.relative=false"
-        )
-    if attention.pattern.kind != "full":
-        raise ValueError(
-            f"model.{role}.pattern.kind = {attention.pattern.kind} does not go with tree positions, whose "
-            "relations connect words at any distance; choose full, or set model.positions.relative=false"
-        )
-
-
-def _refuse_pattern(role: str, pattern: str, positions: str) -> None:
-    relative = positions in ("shaw", "t5_bias", "alibi")
-    if pattern == "linformer" and (relative or positions == "rotary"):
-        raise ValueError(
-            f"model.{role}.pattern.kind = linformer does not go with {positions} positions: its keys mix "
-            "positions and have no distance; choose sinusoidal, learned or none"
-        )
-    if pattern == "bigbird" and relative:
-        raise ValueError(
-            f"model.{role}.pattern.kind = bigbird does not go with {positions} positions: its gathered "
-            "blocks have no common distance; choose sinusoidal, learned, rotary or none"
+            f"model.{key}.pattern.kind = {pattern} does not go with tree positions, whose relations connect words at "
+            "any distance; choose full, or set model.positions.relative=false"
         )
 
 
-def _check_kept(role: str, kept: KeptHeads, *, layers: int, heads: int, group: int) -> None:
+def _check_kept_heads(role: AttentionRole, kept: KeptHeads, *, heads: int, group: int) -> None:
     """Raise ValueError if `kept` cannot result from pruning."""
-    if len(kept) != layers:
+    key = f"model.{role.key}.kept_heads"
+    if len(kept) != role.layers:
         raise ValueError(
-            f"model.{role}.kept_heads lists the heads of {len(kept)} layers, but there are {layers}; give one list per layer"
+            f"{key} lists the heads of {len(kept)} layers, but there are {role.layers}; give one list per layer"
         )
     for layer, left in enumerate(kept):
         if not left or list(left) != sorted(set(left)) or left[0] < 0 or left[-1] >= heads:
             raise ValueError(
-                f"model.{role}.kept_heads[{layer}] = {list(left)} are not heads of {heads}; give at least one, in ascending "
-                f"order, from 0 to {heads - 1}"
+                f"{key}[{layer}] = {list(left)} are not heads of {heads}; give at least one, in ascending order, from "
+                f"0 to {heads - 1}"
             )
-        whole = [head for head in range(heads) if head // group * group in left]
-        if whole != list(left):
+        if [head for head in range(heads) if head // group * group in left] != list(left):
             raise ValueError(
-                f"model.{role}.kept_heads[{layer}] = {list(left)} splits groups: every {group} heads share their keys "
-                "and values; list all heads of a group or none"
+                f"{key}[{layer}] = {list(left)} splits groups: every {group} heads share their keys and values; list "
+                "all heads of a group or none"
             )
-
-
-def _refuse_causal(role: str, pattern: str) -> None:
-    if pattern in _NOT_CAUSAL:
-        raise ValueError(
-            f"model.{role}.pattern.kind = {pattern} works in encoders only: {_NOT_CAUSAL[pattern]}; choose full or "
-            "sliding_window"
-        )
 
 
 def _divisors(number: int) -> list[int]:

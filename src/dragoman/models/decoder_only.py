@@ -1,8 +1,8 @@
-"""The decoder-only Transformer (Radford et al., 2018): it predicts the next token of a text.
+"""Decoder-only Transformer (Radford et al., 2018), a language model.
 
-It is the decoder without a source: one pass for training and inference, over all places in parallel under the causal
-mask or over one more place of every hypothesis. For a search the prompt takes the part of the source: `encode` reads it
-in parallel, all but its last token, which is the first that `step` is given.
+Training and inference share one pass: all positions in parallel with a causal mask, or one position of every hypothesis
+with a key-value cache. In a search the prompt takes the role of the source: `encode` processes all of its tokens but
+the last, which is the first token given to `step`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Tokens = Int[Tensor, "batch places"]
 
 @dataclass(frozen=True)
 class PromptMemory:
-    """The prompts, read: the state after all but their last tokens. `lengths` are those of the prompts."""
+    """State after all tokens of the prompts but the last; `lengths` are those of the prompts."""
 
     state: DecoderState
     lengths: Lengths
@@ -38,20 +38,20 @@ class PromptMemory:
 
 @final
 class DecoderOnlyTransformer(nn.Module):
-    """Implements `DecoderOnly`."""
+    """Decoder-only Transformer; implements `DecoderOnly`."""
 
     def __init__(
         self, *, embedding: TokenEmbedding, blocks: list[DecoderOnlyBlock], norm: nn.Module, unembedding: Unembedding
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.blocks: Sequence[DecoderOnlyBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # it is one, untyped
+        self.blocks: Sequence[DecoderOnlyBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # typed as a sequence
         self.norm = norm
         self.unembedding = unembedding
 
     @property
     def max_length(self) -> int | None:
-        """The longest sequence that the positions know, or None where they have no end."""
+        """Maximum sequence length, or None if unlimited."""
         return self.embedding.max_length
 
     @property
@@ -59,20 +59,20 @@ class DecoderOnlyTransformer(nn.Module):
         return self.unembedding.weight.device
 
     def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]:
-        """The last hidden states of all places in parallel.
+        """Return the last hidden states of all positions.
 
-        `documents` numbers the document that each token is part of: no token looks at another document, and places
-        begin anew with each. Without it a row is one document, padded after its end.
+        `documents` numbers the document of each token: tokens do not attend to other documents, and positions restart
+        in each. Without it, a row is one document, padded at the end.
         """
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = None
         if documents is not None:
-            places, mask = _places_within(documents), document_mask(documents)
+            places, mask = _positions_in_documents(documents), document_mask(documents)
         x, _ = self._decode(self.embedding(tokens, places), None, mask=mask, places=places)
         return x
 
     def forward(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places vocabulary"]:
-        """Logits of what follows each token."""
+        """Return the logits of the token after each position."""
         return self.unembed(self.hidden(tokens, documents))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
@@ -80,22 +80,21 @@ class DecoderOnlyTransformer(nn.Module):
         return logits
 
     def encode(self, prompt: SourceIds, lengths: Lengths) -> PromptMemory:
-        """Read prompts of at least one token, all but their last in parallel."""
-        read = lengths - 1
-        width = int(read.max())
+        """Encode all but the last token of prompts that have at least one."""
+        encoded = lengths - 1
+        width = int(encoded.max())
         places = torch.arange(width, device=prompt.device)[None]
         _, layers = self._decode(self.embedding(prompt[:, :width], places), None, mask=None, places=places)
-        aligned = tuple(layer.shift(width - read) for layer in layers)
-        return PromptMemory(DecoderState(aligned, read, 1), lengths)
+        aligned = tuple(layer.shift(width - encoded) for layer in layers)
+        return PromptMemory(DecoderState(aligned, encoded, 1), lengths)
 
     def start(self, memory: PromptMemory, *, beam_size: int) -> DecoderState:
-        same = torch.zeros(len(memory.lengths), beam_size, dtype=torch.long, device=memory.lengths.device)
-        return memory.state.reorder(same)
+        return memory.state.reorder(memory.lengths.new_zeros(len(memory.lengths), beam_size))
 
     def step(
         self,
         tokens: BeamTokens,
-        memory: PromptMemory,  # noqa: ARG002  # the state began from it
+        memory: PromptMemory,  # noqa: ARG002  # the state contains the prompt
         state: DecoderState,
     ) -> tuple[StepLogits, DecoderState]:
         places, mask = state.next_positions(), state.next_mask()
@@ -118,9 +117,9 @@ class DecoderOnlyTransformer(nn.Module):
         return self.norm(x), tuple(present)
 
 
-def _places_within(documents: Tokens) -> Tokens:
-    """The place of each token in its document, from 0; documents are runs of equal numbers."""
+def _positions_in_documents(documents: Tokens) -> Tokens:
+    """Return the position of each token in its document, a run of equal numbers."""
     index = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
-    begins = torch.ones_like(documents, dtype=torch.bool)
-    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    return index - torch.where(begins, index, 0).cummax(dim=1).values
+    starts = torch.ones_like(documents, dtype=torch.bool)
+    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return index - torch.where(starts, index, 0).cummax(dim=1).values

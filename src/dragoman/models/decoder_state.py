@@ -1,4 +1,4 @@
-"""What a decoder keeps of the positions so far: keys and values of every layer."""
+"""State of Transformer decoders: the key-value cache of every layer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Layers = tuple[KVCache, ...]
 
 @dataclass(frozen=True)
 class DecoderState:
-    """Keys and values of the target so far, `beam` rows a sentence; younger sentences are padded before their first."""
+    """Key-value caches, `beam_size` rows per sentence; shorter sentences are padded at the start."""
 
     layers: Layers
     lengths: Int[Tensor, " batch"]
@@ -35,32 +35,30 @@ class DecoderState:
         return type(self)(tuple(layer.select(flat) for layer in self.layers), self.lengths[rows], self.beam_size)
 
     def concat(self, other: Self) -> Self:
-        assert self.beam_size == other.beam_size, "the beams of joined states are of one width"
-        width = int(
-            torch.cat([self.lengths, other.lengths]).max()
-        )  # further back there is nothing that anyone may look at
+        assert self.beam_size == other.beam_size, "states of different beam sizes cannot be joined"
+        width = int(torch.cat([self.lengths, other.lengths]).max())  # no row has more positions
         pairs = zip(self._padded(width), other._padded(width), strict=True)
         layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
         return type(self)(layers, torch.cat([self.lengths, other.lengths]), self.beam_size)
 
     @classmethod
     def empty(
-        cls, attentions: Iterable[MultiHeadAttention], *, size: int, ages: Int[Tensor, " batch"], beam: int
+        cls, attentions: Iterable[MultiHeadAttention], *, size: int, lengths: Int[Tensor, " batch"], beam_size: int
     ) -> Self:
-        """Before the first position, for attentions to inputs of `size` numbers."""
-        nowhere = ages.new_zeros(len(ages) * beam, 0)
+        """Return the state before the first position, for inputs of `size` features."""
+        places = lengths.new_zeros(len(lengths) * beam_size, 0)
         layers = []
         for attention in attentions:
-            nothing = attention.query.weight.new_zeros(*nowhere.shape, size)
-            layers.append(attention.project_keys_values(nothing, nowhere))
-        return cls(tuple(layers), ages, beam)
+            inputs = attention.query.weight.new_zeros(*places.shape, size)
+            layers.append(attention.project_keys_values(inputs, places))
+        return cls(tuple(layers), lengths, beam_size)
 
     def next_positions(self) -> Int[Tensor, "rows 1"]:
-        """Where the next token of each row stands."""
+        """Return the position of the next token of each row."""
         return self.lengths.repeat_interleave(self.beam_size)[:, None]
 
     def next_mask(self) -> Bool[Tensor, "rows 1 1 keys"]:
-        """What the next token of each row may look at, itself included."""
+        """Return the keys that the next token of each row may attend to, including its own."""
         return left_padding_mask((self.lengths + 1).repeat_interleave(self.beam_size), self._width + 1)
 
     @property

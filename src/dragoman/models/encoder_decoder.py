@@ -1,7 +1,7 @@
-"""The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
+"""Encoder-decoder Transformer (Vaswani et al., 2017).
 
-The decoder has one pass for training and inference: all target positions in parallel under the causal mask, or one
-more position of every hypothesis with the keys and values of the layers kept in a `DecoderState`.
+Training and decoding share one decoder pass: all target positions in parallel with a causal mask, or one position of
+every hypothesis with the key-value cache of its prefix.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceFeature
 
 @dataclass(frozen=True)
 class SourceMemory:
-    """Keys and values of the source for each decoder layer, one row a sentence, padded after its length."""
+    """Keys and values of the source for each decoder layer, one row per sentence, padded at the end."""
 
     layers: Layers
     lengths: Lengths
@@ -32,7 +32,7 @@ class SourceMemory:
         return type(self)(tuple(layer.select(rows) for layer in self.layers), self.lengths[rows])
 
     def concat(self, other: Self) -> Self:
-        width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
+        width = int(torch.cat([self.lengths, other.lengths]).max())  # a longer sentence may have left
         pairs = zip(self._padded(width), other._padded(width), strict=True)
         layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
         return type(self)(layers, torch.cat([self.lengths, other.lengths]))
@@ -66,7 +66,7 @@ class EncoderDecoderTransformer(nn.Module):
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
-        self.encoder: Sequence[EncoderBlock] = nn.ModuleList(encoder)  # type: ignore[assignment]  # it is one, untyped
+        self.encoder: Sequence[EncoderBlock] = nn.ModuleList(encoder)  # type: ignore[assignment]  # typed as a sequence
         self.decoder: Sequence[DecoderBlock] = nn.ModuleList(decoder)  # type: ignore[assignment]
         self.encoder_norm = encoder_norm
         self.decoder_norm = decoder_norm
@@ -74,7 +74,7 @@ class EncoderDecoderTransformer(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The longest sequence, of sources and of targets, that positions and patterns know; None without an end."""
+        """Maximum length of sources and targets, or None if unlimited."""
         return max_sequence_length(self.target_embedding, self.encoder)
 
     @property
@@ -107,7 +107,7 @@ class EncoderDecoderTransformer(nn.Module):
     ) -> Float[Tensor, "batch target size"]:
         memory = self.encode(source, source_lengths, source_features)
         places = torch.arange(target.shape[1], device=target.device)[None]
-        # Padding stands after the target, where the causal mask already hides it from every real position.
+        # The causal mask already hides padding at the end of the target.
         x, _ = self._decode(self.target_embedding(target, places), memory, None, mask=None, places=places)
         return x
 
@@ -118,7 +118,7 @@ class EncoderDecoderTransformer(nn.Module):
         target: TargetIds,
         source_features: SourceFeatures | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits of what follows each position of `target`, which begins with the begin symbol."""
+        """Return the logits of the token after each position of `target`, which starts with BOS."""
         return self.unembed(self.hidden(source, source_lengths, target, source_features))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
@@ -128,7 +128,10 @@ class EncoderDecoderTransformer(nn.Module):
     def start(self, memory: SourceMemory, *, beam_size: int) -> DecoderState:
         attentions = (block.attention for block in self.decoder)
         return DecoderState.empty(
-            attentions, size=self.unembedding.weight.shape[1], ages=torch.zeros_like(memory.lengths), beam=beam_size
+            attentions,
+            size=self.unembedding.weight.shape[1],
+            lengths=torch.zeros_like(memory.lengths),
+            beam_size=beam_size,
         )
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:

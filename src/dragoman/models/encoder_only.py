@@ -1,7 +1,4 @@
-"""The encoder-only Transformer (Devlin et al., 2019): it reads a text from both sides.
-
-It learns by predicting masked words; heads for classification and question answering then stand on its hidden states.
-"""
+"""Encoder-only Transformer (Devlin et al., 2019), trained by predicting masked tokens."""
 
 from collections.abc import Sequence
 from typing import final
@@ -20,7 +17,7 @@ Tokens = Int[Tensor, "batch places"]
 
 @final
 class MaskedLMTransform(nn.Module):
-    r"""$\mathrm{norm}(f(W h))$ before masked words are predicted (Devlin et al., 2019)."""
+    r"""$\mathrm{norm}(f(W h))$ before masked tokens are predicted (Devlin et al., 2019)."""
 
     def __init__(self, *, linear: nn.Linear, activation: ActivationName, norm: nn.Module) -> None:
         super().__init__()
@@ -34,7 +31,7 @@ class MaskedLMTransform(nn.Module):
 
 @final
 class EncoderOnlyTransformer(nn.Module):
-    """Texts to hidden states, and hidden states to the words that may stand there."""
+    """Encoder-only Transformer with a masked-language-model head."""
 
     def __init__(
         self,
@@ -47,14 +44,14 @@ class EncoderOnlyTransformer(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.blocks: Sequence[EncoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # it is one, untyped
+        self.blocks: Sequence[EncoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # typed as a sequence
         self.norm = norm
         self.head = head
         self.unembedding = unembedding
 
     @property
     def max_length(self) -> int | None:
-        """The longest sequence that positions and patterns know, or None where there is no end."""
+        """Maximum sequence length, or None if unlimited."""
         return max_sequence_length(self.embedding, self.blocks)
 
     @property
@@ -64,7 +61,7 @@ class EncoderOnlyTransformer(nn.Module):
     def hidden(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch places size"]:
-        """The last hidden states; rows are padded after their `lengths`."""
+        """Return the last hidden states; rows are padded at the end."""
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = padding_mask(lengths, tokens.shape[1])
         x = self.embedding(tokens, places, segments)
@@ -73,16 +70,16 @@ class EncoderOnlyTransformer(nn.Module):
         return self.norm(x)
 
     def mlm_hidden(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
-        """What the unembedding is given for the places whose words are to be predicted."""
+        """Transform hidden states for the prediction of masked tokens."""
         return hidden if self.head is None else self.head(hidden)
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        """Logits of the words at places with these hidden states."""
+        """Return the logits of the tokens at these positions."""
         logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(self.mlm_hidden(hidden))
         return logits
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch places vocabulary"]:
-        """Logits of the words at all places."""
+        """Return the logits of the tokens at all positions."""
         return self.unembed(self.hidden(tokens, lengths, segments))

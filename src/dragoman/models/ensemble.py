@@ -1,7 +1,6 @@
-r"""Several networks that answer as one: at every step a symbol is as probable as they find it in the mean.
+r"""Ensemble of sequence-to-sequence models with one target vocabulary, which averages their token probabilities.
 
-$p(y) = \frac{1}{M} \sum_m p_m(y)$, an opinion pool of equal weights (Stone, 1961). What they were trained on, how, and
-of what kind they are makes no difference, as long as they know the same symbols.
+$p(y) = \frac{1}{M} \sum_m p_m(y)$, an opinion pool with equal weights (Stone, 1961). Members may differ in kind.
 """
 
 import math
@@ -18,25 +17,22 @@ from dragoman.typing import BeamTokens, Float, Lengths, SourceIds, StepLogits, T
 def log_mean_probability(
     logits: Sequence[Float[Tensor, "*positions vocabulary"]],
 ) -> Float[Tensor, "*positions vocabulary"]:
-    """The logarithm of the mean of the distributions that these are the logits of: the equation above."""
+    """Return the logarithm of the mean probability, from the logits of each member."""
     log_probs = torch.stack([one.log_softmax(dim=-1) for one in logits])
     return log_probs.logsumexp(dim=0) - math.log(len(logits))
 
 
 @final
 class Ensemble(nn.Module):
-    """Implements `EncoderDecoder`; what it gives for logits are log-probabilities.
-
-    Its hidden states are those of its networks side by side.
-    """
+    """Ensemble; implements `EncoderDecoder`, with log-probabilities as logits and concatenated hidden states."""
 
     def __init__(self, models: Sequence[EncoderDecoder[Any, Any]]) -> None:
         super().__init__()
-        self.networks: Sequence[Any] = nn.ModuleList(models)  # type: ignore[arg-type,assignment]  # they are modules
+        self.networks: Sequence[Any] = nn.ModuleList(models)  # type: ignore[arg-type,assignment]  # members are modules
 
     @property
     def max_length(self) -> int | None:
-        """The longest sequence that all of them know; None without an end."""
+        """Maximum length of all members, or None if unlimited."""
         known = [network.max_length for network in self.networks if network.max_length is not None]
         return min(known, default=None)
 

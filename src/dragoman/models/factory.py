@@ -1,17 +1,15 @@
-"""From settings to a Transformer: the parts list."""
+"""Factory of Transformers: builds each part of a model from its configuration."""
 
-import math
 from typing import assert_never
 
-import torch
 from torch import nn
 
 from dragoman.models.config import (
     AlibiConfig,
+    CrossAttentionConfig,
     DecoderOnlyConfig,
     EncoderDecoderConfig,
     EncoderOnlyConfig,
-    KeptHeads,
     LearnedConfig,
     NoPositionsConfig,
     RotaryConfig,
@@ -25,7 +23,7 @@ from dragoman.models.config import (
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
-from dragoman.models.weights import build_tied_embeddings
+from dragoman.models.weights import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
 from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
@@ -38,140 +36,79 @@ from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.positions.tree import DepthEmbedding, TreeBias
-from dragoman.nn.scores import Score, ScoreConfig, build_score
-from dragoman.nn.sparse import KeyHeads, build_pattern
+from dragoman.nn.scores import Score, build_score
+from dragoman.nn.sparse import build_pattern
 
 
 def build_encoder_decoder(
     config: EncoderDecoderConfig, *, source_vocabulary: int, target_vocabulary: int
 ) -> EncoderDecoderTransformer:
-    """A network with fresh weights, drawn from the ambient generator; raises ConfigError where sizes cannot be tied."""
-    source, target, last = build_tied_embeddings(
+    """Build a model with new weights from the ambient generator; raises ConfigError if embeddings cannot be tied."""
+    source, target, output = build_tied_embeddings(
         config.tie_embeddings,
         source_vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
         embedding_size=config.d_model,
         size=config.d_model,
     )
-    around_source, around_target = _shared_bias(config, past_only=False), _shared_bias(config, past_only=True)
+    source_bias, target_bias = _shared_bias(config, causal=False), _shared_bias(config, causal=True)
     model = EncoderDecoderTransformer(
-        source_embedding=build_embedding(config, source, needs_trees=True),
-        target_embedding=build_embedding(config, target),
+        source_embedding=_embedding(config, source, is_source=True),
+        target_embedding=_embedding(config, target),
         encoder=[
-            build_encoder_block(config, config.attention.encoder, around_source, layer=layer)
+            _encoder_block(config, config.attention.encoder, source_bias, layer=layer)
             for layer in range(config.encoder_layers)
         ],
-        decoder=[build_decoder_block(config, around_target, layer=layer) for layer in range(config.decoder_layers)],
-        encoder_norm=_last_norm(config),
-        decoder_norm=_last_norm(config),
-        unembedding=Unembedding(weight=last.weight, bias=config.bias),
+        decoder=[_decoder_block(config, target_bias, layer=layer) for layer in range(config.decoder_layers)],
+        encoder_norm=_final_norm(config),
+        decoder_norm=_final_norm(config),
+        unembedding=Unembedding(weight=output.weight, bias=config.bias),
     )
-    _initialise(model, model.unembedding)
+    initialize_weights(model, model.unembedding.weight)
     return model
 
 
 def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> DecoderOnlyTransformer:
-    """A decoder-only network with fresh weights, drawn from the ambient generator."""
+    """Build a model with new weights from the ambient generator."""
     tokens = nn.Embedding(vocabulary, config.d_model)
-    last = tokens if config.tie_embeddings else nn.Embedding(vocabulary, config.d_model)
-    shared = _shared_bias(config, past_only=True)
+    output = tokens if config.tie_embeddings else nn.Embedding(vocabulary, config.d_model)
+    shared = _shared_bias(config, causal=True)
     model = DecoderOnlyTransformer(
-        embedding=build_embedding(config, tokens),
-        blocks=[build_decoder_only_block(config, shared, layer=layer) for layer in range(config.num_layers)],
-        norm=_last_norm(config),
-        unembedding=Unembedding(weight=last.weight, bias=config.bias),
+        embedding=_embedding(config, tokens),
+        blocks=[_decoder_only_block(config, shared, layer=layer) for layer in range(config.num_layers)],
+        norm=_final_norm(config),
+        unembedding=Unembedding(weight=output.weight, bias=config.bias),
     )
-    _initialise(model, model.unembedding)
+    initialize_weights(model, model.unembedding.weight)
     return model
 
 
 def build_encoder_only(config: EncoderOnlyConfig, *, vocabulary: int) -> EncoderOnlyTransformer:
-    """An encoder-only network with fresh weights; `vocabulary` counts the mask symbol too."""
+    """Build a model with new weights from the ambient generator; `vocabulary` includes the mask symbol."""
     tokens = nn.Embedding(vocabulary, config.d_model)
-    shared = _shared_bias(config, past_only=False)
+    shared = _shared_bias(config, causal=False)
     model = EncoderOnlyTransformer(
-        embedding=build_embedding(config, tokens, segments=config.num_segments),
-        blocks=[
-            build_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.num_layers)
-        ],
-        norm=_last_norm(config),
-        head=_masked_word_head(config),
+        embedding=_embedding(config, tokens, segments=config.num_segments),
+        blocks=[_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.num_layers)],
+        norm=_final_norm(config),
+        head=_mlm_transform(config),
         unembedding=Unembedding(weight=tokens.weight, bias=config.bias),
     )
-    _initialise(model, model.unembedding)
+    initialize_weights(model, model.unembedding.weight)
     return model
 
 
-def build_embedding(
-    config: TransformerConfig, tokens: nn.Embedding, *, segments: int = 1, needs_trees: bool = False
-) -> TokenEmbedding:
-    concatenated = isinstance(config.positions, SinusoidalConfig | LearnedConfig) and (
-        config.positions.join == "concatenate"
-    )
-    return TokenEmbedding(
-        tokens=tokens,
-        positions=build_positions(config),
-        dropout=config.dropout.embedding,
-        scaled=config.scale_embedding,
-        project=nn.Linear(2 * config.d_model, config.d_model, bias=config.bias) if concatenated else None,
-        depth=_depth_positions(config) if needs_trees else None,
-        segments=nn.Embedding(segments, config.d_model) if segments > 1 else None,
-        norm=build_norm(config.norm, config.d_model) if config.norm_embedding else None,
-    )
-
-
 def build_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
-    """Absolute positions, or None where they are relative or there are none."""
+    """Build absolute positions; return None for relative ones and without positions."""
     match config.positions:
         case SinusoidalConfig() | TreeConfig():
             return SinusoidalPositions(size=config.d_model)
-        case LearnedConfig(max_length=length):
-            return LearnedPositions(max_length=length, size=config.d_model)
+        case LearnedConfig(max_length=max_length):
+            return LearnedPositions(max_length=max_length, size=config.d_model)
         case ShawConfig() | T5BiasConfig() | RotaryConfig() | AlibiConfig() | NoPositionsConfig():
             return None
         case _:
             assert_never(config.positions)
-
-
-def build_encoder_block(
-    config: TransformerConfig, attention: SelfAttentionConfig, shared: PositionBias | None, *, layer: int
-) -> EncoderBlock:
-    return EncoderBlock(
-        attention=build_self_attention(
-            config,
-            attention,
-            shared,
-            build_pattern(
-                attention.pattern, causal=False, layer=layer, kept=_kept_keys(config, attention.kept_heads, layer)
-            ),
-            layer=layer,
-            needs_trees=True,
-        ),
-        feed_forward=build_feed_forward(config),
-        build_residual=lambda: build_residual(config),
-    )
-
-
-def build_decoder_only_block(config: DecoderOnlyConfig, shared: PositionBias | None, *, layer: int) -> DecoderOnlyBlock:
-    return DecoderOnlyBlock(
-        attention=build_self_attention(
-            config, config.attention, shared, build_pattern(config.attention.pattern, causal=True), layer=layer
-        ),
-        feed_forward=build_feed_forward(config),
-        build_residual=lambda: build_residual(config),
-    )
-
-
-def build_decoder_block(config: EncoderDecoderConfig, shared: PositionBias | None, *, layer: int) -> DecoderBlock:
-    attention = config.attention.decoder
-    return DecoderBlock(
-        attention=build_self_attention(
-            config, attention, shared, build_pattern(attention.pattern, causal=True), layer=layer
-        ),
-        cross_attention=build_cross_attention(config, layer=layer),
-        feed_forward=build_feed_forward(config),
-        build_residual=lambda: build_residual(config),
-    )
 
 
 def build_self_attention(
@@ -181,11 +118,33 @@ def build_self_attention(
     pattern: AttentionPattern,
     *,
     layer: int = 0,
-    needs_trees: bool = False,
+    is_source: bool = False,
 ) -> MultiHeadAttention:
-    """Attention of a sequence to itself; `shared` are the positions that all layers have in common."""
-    kept = _kept(attention.kept_heads, layer)
-    score = _score(config, attention.score, kept)
+    """Build self-attention; `shared` is the position bias of all layers."""
+    score = _score(config, attention, layer)
+    return _attention(
+        config,
+        attention,
+        layer,
+        score=score,
+        pattern=pattern,
+        rotary=RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
+        position_bias=_own_bias(config, score) if shared is None else shared,
+        tree=_tree_bias(config, score) if is_source else None,
+    )
+
+
+def _attention(
+    config: TransformerConfig,
+    attention: SelfAttentionConfig | CrossAttentionConfig,
+    layer: int,
+    *,
+    score: Score,
+    pattern: AttentionPattern,
+    rotary: RotaryPositions | None = None,
+    position_bias: PositionBias | None = None,
+    tree: TreeBias | None = None,
+) -> MultiHeadAttention:
     return MultiHeadAttention(
         d_model=config.d_model,
         num_heads=config.num_heads,
@@ -194,28 +153,70 @@ def build_self_attention(
         dropout=config.dropout.attention,
         score=score,
         pattern=pattern,
-        rotary=RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
-        position_bias=_own_bias(config, score) if shared is None else shared,
-        tree=_tree_relations(config, score) if needs_trees else None,
-        kept_heads=kept,
+        rotary=rotary,
+        position_bias=position_bias,
+        tree=tree,
+        kept_heads=None if attention.kept_heads is None else attention.kept_heads[layer],
     )
 
 
-def build_cross_attention(config: EncoderDecoderConfig, *, layer: int) -> MultiHeadAttention:
-    kept = _kept(config.attention.cross.kept_heads, layer)
-    return MultiHeadAttention(
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        num_kv_heads=config.num_kv_heads or config.num_heads,
-        bias=config.bias,
-        dropout=config.dropout.attention,
-        score=_score(config, config.attention.cross.score, kept),
-        pattern=FullAttention(causal=False),
-        kept_heads=kept,
+def _embedding(
+    config: TransformerConfig, tokens: nn.Embedding, *, segments: int = 1, is_source: bool = False
+) -> TokenEmbedding:
+    concatenates = (
+        isinstance(config.positions, SinusoidalConfig | LearnedConfig) and config.positions.join == "concatenate"
+    )
+    has_depth = is_source and isinstance(config.positions, TreeConfig) and config.positions.absolute
+    return TokenEmbedding(
+        tokens=tokens,
+        positions=build_positions(config),
+        dropout=config.dropout.embedding,
+        scaled=config.scale_embedding,
+        project=nn.Linear(2 * config.d_model, config.d_model, bias=config.bias) if concatenates else None,
+        depth=DepthEmbedding(size=config.d_model, bias=config.bias) if has_depth else None,
+        segments=nn.Embedding(segments, config.d_model) if segments > 1 else None,
+        norm=build_norm(config.norm, config.d_model) if config.norm_embedding else None,
     )
 
 
-def build_feed_forward(config: TransformerConfig) -> FeedForward:
+def _encoder_block(
+    config: TransformerConfig, attention: SelfAttentionConfig, shared: PositionBias | None, *, layer: int
+) -> EncoderBlock:
+    kept = None
+    if attention.kept_heads is not None:
+        group = config.heads_per_group
+        kept = sorted({head // group for head in attention.kept_heads[layer]}), config.num_heads // group
+    pattern = build_pattern(attention.pattern, causal=False, layer=layer, kept=kept)
+    return EncoderBlock(
+        attention=build_self_attention(config, attention, shared, pattern, layer=layer, is_source=True),
+        feed_forward=_feed_forward(config),
+        build_residual=lambda: _residual(config),
+    )
+
+
+def _decoder_only_block(config: DecoderOnlyConfig, shared: PositionBias | None, *, layer: int) -> DecoderOnlyBlock:
+    pattern = build_pattern(config.attention.pattern, causal=True)
+    return DecoderOnlyBlock(
+        attention=build_self_attention(config, config.attention, shared, pattern, layer=layer),
+        feed_forward=_feed_forward(config),
+        build_residual=lambda: _residual(config),
+    )
+
+
+def _decoder_block(config: EncoderDecoderConfig, shared: PositionBias | None, *, layer: int) -> DecoderBlock:
+    attention, cross = config.attention.decoder, config.attention.cross
+    pattern = build_pattern(attention.pattern, causal=True)
+    return DecoderBlock(
+        attention=build_self_attention(config, attention, shared, pattern, layer=layer),
+        cross_attention=_attention(
+            config, cross, layer, score=_score(config, cross, layer), pattern=FullAttention(causal=False)
+        ),
+        feed_forward=_feed_forward(config),
+        build_residual=lambda: _residual(config),
+    )
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(
         d_model=config.d_model,
         d_ff=config.d_ff,
@@ -226,36 +227,23 @@ def build_feed_forward(config: TransformerConfig) -> FeedForward:
     )
 
 
-def build_residual(config: TransformerConfig) -> Residual:
+def _residual(config: TransformerConfig) -> Residual:
     norm = build_norm(config.norm, config.d_model)
     return Residual(norm, position=config.norm_position, dropout=config.dropout.residual)
 
 
-def _kept(heads: KeptHeads | None, layer: int) -> tuple[int, ...] | None:
-    """What pruning left of a layer; none where nothing was pruned."""
-    return None if heads is None else heads[layer]
-
-
-def _kept_keys(config: TransformerConfig, heads: KeptHeads | None, layer: int) -> KeyHeads | None:
-    """The heads of keys that pruning left of a layer, and how many there were."""
-    if heads is None:
-        return None
-    group = config.heads_per_group
-    return sorted({head // group for head in heads[layer]}), config.num_heads // group
-
-
-def _score(config: TransformerConfig, score: ScoreConfig, kept: tuple[int, ...] | None) -> Score:
+def _score(config: TransformerConfig, attention: SelfAttentionConfig | CrossAttentionConfig, layer: int) -> Score:
     head_size = config.d_model // config.num_heads
-    heads = config.num_heads if kept is None else len(kept)
+    heads = config.num_heads if attention.kept_heads is None else len(attention.kept_heads[layer])
     key_heads = heads * (config.num_kv_heads or config.num_heads) // config.num_heads
-    return build_score(score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
+    return build_score(attention.score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
 
 
-def _shared_bias(config: TransformerConfig, *, past_only: bool) -> PositionBias | None:
-    """Positions that all layers of a stack share, if they are of such a kind."""
+def _shared_bias(config: TransformerConfig, *, causal: bool) -> PositionBias | None:
+    """Build the position bias that all layers of a stack share, or None."""
     match config.positions:
-        case T5BiasConfig(num_buckets=buckets, max_distance=furthest):
-            return T5Bias(num_buckets=buckets, max_distance=furthest, num_heads=config.num_heads, causal=past_only)
+        case T5BiasConfig(num_buckets=num_buckets, max_distance=max_distance):
+            return T5Bias(num_buckets=num_buckets, max_distance=max_distance, num_heads=config.num_heads, causal=causal)
         case AlibiConfig():
             return AlibiBias(num_heads=config.num_heads)
         case _:
@@ -263,39 +251,33 @@ def _shared_bias(config: TransformerConfig, *, past_only: bool) -> PositionBias 
 
 
 def _own_bias(config: TransformerConfig, score: Score) -> PositionBias | None:
-    """Positions that each layer has for itself, if they are of such a kind."""
+    """Build the relative positions of one layer, or None."""
     if not isinstance(config.positions, ShawConfig):
         return None
-    assert score.scale is not None, "relative positions are refused beside scores that are no inner product"
-    reach, values = config.positions.max_distance, config.positions.values
+    assert score.scale is not None, "validation rejects other scores"
     return ShawPositions(
-        max_distance=reach, head_size=config.d_model // config.num_heads, scale=score.scale, adds_values=values
+        max_distance=config.positions.max_distance,
+        head_size=config.d_model // config.num_heads,
+        scale=score.scale,
+        adds_values=config.positions.values,
     )
 
 
-def _depth_positions(config: TransformerConfig) -> DepthEmbedding | None:
-    """What joins the depth of a word to its place, if positions are of such a kind."""
-    if not isinstance(config.positions, TreeConfig) or not config.positions.absolute:
-        return None
-    return DepthEmbedding(size=config.d_model, bias=config.bias)
-
-
-def _tree_relations(config: TransformerConfig, score: Score) -> TreeBias | None:
-    """What tells a layer how words stand to each other in a tree, if positions are of such a kind."""
+def _tree_bias(config: TransformerConfig, score: Score) -> TreeBias | None:
     if not isinstance(config.positions, TreeConfig) or not config.positions.relative:
         return None
-    assert score.scale is not None, "relations in a tree are refused beside scores that are no inner product"
+    assert score.scale is not None, "validation rejects other scores"
     return TreeBias(
         max_distance=config.positions.max_distance, head_size=config.d_model // config.num_heads, scale=score.scale
     )
 
 
-def _last_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm leaves the residual stream itself unnormalised; post-norm already ends in a norm."""
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    """Build the norm after the last block; post-norm blocks already end in a norm."""
     return build_norm(config.norm, config.d_model) if config.norm_position == "pre" else nn.Identity()
 
 
-def _masked_word_head(config: EncoderOnlyConfig) -> MaskedLMTransform | None:
+def _mlm_transform(config: EncoderOnlyConfig) -> MaskedLMTransform | None:
     if not config.mlm_transform:
         return None
     return MaskedLMTransform(
@@ -303,23 +285,3 @@ def _masked_word_head(config: EncoderOnlyConfig) -> MaskedLMTransform | None:
         activation=config.activation,
         norm=build_norm(config.norm, config.d_model),
     )
-
-
-@torch.no_grad()
-def _initialise(model: nn.Module, unembedding: Unembedding) -> None:
-    r"""Embeddings from $N(0, 1/d)$, so that times $\sqrt d$ they have unit variance; maps by Glorot and Bengio (2010).
-
-    Queries, keys and values are drawn as the one wide map that they stand for, which makes them smaller by $\sqrt 2$.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=1 / math.sqrt(module.embedding_dim))
-        elif isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            for projection in (module.query, module.key, module.value):
-                nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
-    nn.init.normal_(unembedding.weight, std=1 / math.sqrt(unembedding.weight.shape[1]))

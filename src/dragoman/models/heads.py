@@ -1,8 +1,8 @@
-r"""What stands on the hidden states of a text to say something about it: of the whole, of its tokens, of a part.
+r"""Task heads: sequence classification, token classification and extractive question answering.
 
-A head is a linear map $W h + b$ of the states it looks at. For a whole text these are pooled into one: that of the
-first token, as BERT has it (Devlin et al., 2019, with a layer $\tanh(W h + b)$ between, its pooler), the mean of all,
-or that of the last token, the only one that has seen the whole text where a decoder read it (Radford et al., 2018).
+A head is a linear map $W h + b$ of hidden states. Sequence classification pools them first: the state of the first
+token (BERT; Devlin et al., 2019, optionally with its pooler $\tanh(W h + b)$), the mean, or the state of the last
+token, the only one that has attended to the whole text in a decoder (Radford et al., 2018).
 """
 
 from typing import Any, Literal, NamedTuple, Protocol, assert_never, final, runtime_checkable
@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from dragoman.config import Config
+from dragoman.models.protocols import DecoderOnly
 from dragoman.nn.dropout import Dropout
 from dragoman.typing import Bool, Float, Int, Lengths
 
@@ -20,33 +21,31 @@ Tokens = Int[Tensor, "batch places"]
 Hidden = Float[Tensor, "batch places size"]
 
 STANDARD_DEVIATION = 0.02
-"""Of the first weights, as in BERT."""
+"""Standard deviation of initial weights, as in BERT."""
 
 
 class SequenceHeadConfig(Config):
-    """A label for a whole text."""
+    """Sequence classification head."""
 
-    pooling: Pooling = Field(
-        "first", description="which state is classified: of the first token, the mean, of the last"
-    )
-    dense: bool = Field(False, description="a layer with tanh before the labels, BERT's pooler")
+    pooling: Pooling = Field("first", description="pooled state: of the first token, the mean, or of the last token")
+    dense: bool = Field(False, description="add a layer with tanh before the labels, as in BERT")
     dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the pooled state")
 
 
 class TokenHeadConfig(Config):
-    """A label for every word."""
+    """Token classification head."""
 
     dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the states")
 
 
 class SpanHeadConfig(Config):
-    """The begin and the end of an answer."""
+    """Extractive question answering head."""
 
     dropout: float = Field(0.0, ge=0.0, lt=1.0, description="on the states")
 
 
 def pool_hidden(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
-    """One state a row; padding, which follows the `lengths` first places, has no part in it."""
+    """Pool the hidden states of each row, without padding at the end."""
     match pooling:
         case "first":
             return hidden[:, 0]
@@ -60,9 +59,9 @@ def pool_hidden(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Ten
 
 
 def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool[Tensor, "batch places"]:
-    """Where an answer may begin or end: at the tokens of the context, which is segment 1 without its end symbol.
+    """Return the positions where an answer may start or end: the tokens of the context, segment 1 without EOS.
 
-    Place 0 is allowed too: it stands for no answer.
+    Position 0 is allowed too and means that there is no answer.
     """
     places = torch.arange(segments.shape[1], device=segments.device)
     return ((segments == 1) & (places < lengths[:, None] - 1)) | (places == 0)
@@ -70,7 +69,7 @@ def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool
 
 @final
 class SequenceHead(nn.Module):
-    """Logits of the labels of a text."""
+    """Label logits of a text."""
 
     def __init__(self, *, d_model: int, num_labels: int, pooling: Pooling, dense: bool, dropout: float) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ class SequenceHead(nn.Module):
 
 @final
 class TokenHead(nn.Module):
-    """Logits of the labels of every token."""
+    """Label logits of every token."""
 
     def __init__(self, *, d_model: int, num_labels: int, dropout: float) -> None:
         super().__init__()
@@ -100,7 +99,7 @@ class TokenHead(nn.Module):
 
 
 class SpanLogits(NamedTuple):
-    """How much every place looks like the first and like the last token of the answer; the lowest number elsewhere."""
+    """Logits of the start and end of an answer; the lowest finite number where none is allowed."""
 
     starts: Float[Tensor, "batch places"]
     ends: Float[Tensor, "batch places"]
@@ -108,7 +107,7 @@ class SpanLogits(NamedTuple):
 
 @final
 class SpanHead(nn.Module):
-    """Logits of begin and end of the answer (Devlin et al., 2019, section 4.2), over `answer_places`."""
+    """Logits of the start and end of an answer (Devlin et al., 2019, section 4.2), within `answer_mask`."""
 
     def __init__(self, *, d_model: int, dropout: float) -> None:
         super().__init__()
@@ -126,19 +125,19 @@ Head = SequenceHead | TokenHead | SpanHead
 
 
 def build_sequence_head(config: SequenceHeadConfig, *, d_model: int, num_labels: int) -> SequenceHead:
-    """A head with fresh weights, drawn from the ambient generator."""
+    """Build a head with new weights from the ambient generator."""
     return SequenceHead(
         d_model=d_model, num_labels=num_labels, pooling=config.pooling, dense=config.dense, dropout=config.dropout
     )
 
 
 def build_token_head(config: TokenHeadConfig, *, d_model: int, num_labels: int) -> TokenHead:
-    """A head with fresh weights, drawn from the ambient generator."""
+    """Build a head with new weights from the ambient generator."""
     return TokenHead(d_model=d_model, num_labels=num_labels, dropout=config.dropout)
 
 
 def build_span_head(config: SpanHeadConfig, *, d_model: int) -> SpanHead:
-    """A head with fresh weights, drawn from the ambient generator."""
+    """Build a head with new weights from the ambient generator."""
     return SpanHead(d_model=d_model, dropout=config.dropout)
 
 
@@ -151,11 +150,11 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 
 @runtime_checkable
 class Backbone(Protocol):
-    """What a head stands on: hidden states of texts that are padded after their `lengths`."""
+    """Model that computes hidden states of texts, padded at the end."""
 
     @property
     def max_length(self) -> int | None:
-        """The longest text that the positions know, or None where they have no end."""
+        """Maximum text length, or None if unlimited."""
         ...
 
     def hidden(
@@ -163,21 +162,11 @@ class Backbone(Protocol):
     ) -> Float[Tensor, "batch places size"]: ...
 
 
-@runtime_checkable
-class CausalReader(Protocol):
-    """A network that reads from the left to the right, such as `CausalTransformer`."""
-
-    @property
-    def max_length(self) -> int | None: ...
-
-    def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]: ...
-
-
 @final
 class DecoderOnlyBackbone(nn.Module):
-    """A causal network as a backbone: no token sees the padding after it. It knows no segments, and passes over them."""
+    """Decoder-only model as a backbone: causal attention ignores padding, and segments have no embeddings."""
 
-    def __init__(self, model: CausalReader) -> None:
+    def __init__(self, model: DecoderOnly[Any, Any]) -> None:
         super().__init__()
         self.model = model
 
@@ -186,17 +175,15 @@ class DecoderOnlyBackbone(nn.Module):
         return self.model.max_length
 
     def hidden(
-        self,
-        tokens: Tokens,
-        lengths: Lengths,  # noqa: ARG002  # what is padding matters to no token before it
-        segments: Tokens | None = None,  # noqa: ARG002  # the tokens in their order say the same
+        self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch places size"]:
+        del lengths, segments
         return self.model.hidden(tokens)
 
 
 @final
 class ModelWithHead(nn.Module):
-    """A backbone and a head, trained together."""
+    """Backbone with a task head, trained together."""
 
     def __init__(self, backbone: Backbone, head: Head) -> None:
         super().__init__()
@@ -205,13 +192,13 @@ class ModelWithHead(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The longest text, symbols included, or None where there is no end."""
+        """Maximum text length, special symbols included, or None if unlimited."""
         return self.backbone.max_length
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch labels"] | Float[Tensor, "batch places labels"] | SpanLogits:
-        """The logits of the head: of labels, of labels of every token, or of begin and end of an answer."""
+        """Return the logits of the head."""
         hidden = self.backbone.hidden(tokens, lengths, segments)
         head: Any = self.head
         match self.head:
@@ -220,7 +207,7 @@ class ModelWithHead(nn.Module):
             case TokenHead():
                 return head(hidden)
             case SpanHead():
-                assert segments is not None, "an answer is looked for in segment 1"
+                assert segments is not None, "an answer lies in segment 1"
                 return head(hidden, lengths, segments)
             case _:
                 assert_never(self.head)

@@ -1,8 +1,8 @@
 """Protocols of models that training, decoding and interpretation rely on.
 
-A search sees a `Backend`, whose arrays are NumPy's and small; `Decoder` and its extensions compute tensors. Decoding uses
-the layout `(batch, beam)`: greedy search is a beam of one, and the beams of a sentence share its memory. State is passed:
-`step` returns the next state and leaves the given one unchanged. The module does not import torch.
+A search uses a `Backend`, whose arrays are small and NumPy's; `Decoder` and its extensions compute tensors. Decoding
+has the layout `(batch, beam)`: greedy search is a beam of one, and the beams of a sentence share its memory. State is
+passed: `step` returns the next state and leaves the given one unchanged. This module does not import torch.
 """
 
 from collections.abc import Sequence
@@ -72,9 +72,9 @@ class Backend(Protocol[M_contra, S]):
     ) -> TopK[S]:
         """Return the `k` most probable tokens after `tokens`, the last token of each hypothesis, best first.
 
-        Ties break by lower id; a smaller vocabulary is returned whole. Suppressed tokens have a log-probability of minus
-        infinity but keep their probability mass, so that other log-probabilities equal those of forced decoding. Raises
-        RunError when logits are not finite.
+        Ties break by lower id; a smaller vocabulary is returned whole. Suppressed tokens have a log-probability of
+        minus infinity but keep their probability mass, so that other log-probabilities equal those of forced decoding.
+        Raises RunError if logits are not finite.
         """
         ...
 
@@ -107,7 +107,7 @@ class EncoderDecoder(Decoder[M, S], Protocol[M, S]):
         ...
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        """Return logits over the target vocabulary; separate from `hidden`, so that a loss need not hold all of them."""
+        """Return logits over the target vocabulary; a loss may call it for some positions at a time."""
         ...
 
 

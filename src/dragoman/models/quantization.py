@@ -1,7 +1,7 @@
-"""The weights of a network as named arrays of numpy on disk (safetensors), in full precision or less.
+"""Weights as named NumPy arrays on disk (safetensors), in float32 or quantized.
 
-In less, the matrices that make a network large are stored as bfloat16, or as int8 with a factor for each row; all else
-stays float32. Numpy knows no bfloat16: here it is its bits, in 16-bit integers.
+The large matrices of a model are stored as bfloat16, or as int8 with a scale per row; all other weights stay float32.
+NumPy has no bfloat16, so its bits are kept in 16-bit integers.
 """
 
 import json
@@ -18,17 +18,17 @@ from dragoman.errors import RunError
 from dragoman.typing import Float32, Int8, UInt16
 
 ComputeType = Literal["float32", "bfloat16", "int8"]
-"""The numbers that a network's products are made of."""
+"""Number format of the matrix products of a model."""
 
 Arrays = dict[str, np.ndarray]
 SCALE_SUFFIX = "_scale"
-"""What the name of an array of int8 is followed by in that of its factors."""
-_KINDS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
-"""What safetensors calls the numbers of each array that is stored."""
+"""Suffix of the name of the scales of an int8 array."""
+_FORMATS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
+"""Number formats of safetensors by that of the array."""
 
 
 def quantize_weights(arrays: Mapping[str, np.ndarray], compute: ComputeType) -> Arrays:
-    """Arrays of float32 as they are stored in some precision."""
+    """Quantize float32 arrays."""
     if compute == "float32":
         return dict(arrays)
     result: Arrays = {}
@@ -43,7 +43,7 @@ def quantize_weights(arrays: Mapping[str, np.ndarray], compute: ComputeType) -> 
 
 
 def dequantize_weights(arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Stored arrays as arrays of float32."""
+    """Return stored arrays as float32."""
     result: Arrays = {}
     for name, array in arrays.items():
         if array.dtype == np.int8:
@@ -58,38 +58,38 @@ def dequantize_weights(arrays: Mapping[str, np.ndarray]) -> Arrays:
 def quantize_int8(
     weight: Float32[np.ndarray, "rows columns"],
 ) -> tuple[Int8[np.ndarray, "rows columns"], Float32[np.ndarray, " rows"]]:
-    r"""Each row $w$ as $q = \mathrm{round}(w / s)$ with $s = \max|w| / 127$, ties to even; $s$ is 1 for zeros."""
+    r"""Quantize each row $w$: $q = \mathrm{round}(w / s)$ with $s = \max|w| / 127$, ties to even; $s = 1$ for zeros."""
     scale = np.abs(weight).max(axis=1) / np.float32(127)
     scale = np.where(scale > 0, scale, np.float32(1))
     return np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8), scale
 
 
 def to_bfloat16(array: Float32[np.ndarray, "*sizes"]) -> UInt16[np.ndarray, "*sizes"]:
-    """The upper halves of the nearest numbers that have nothing in the lower, ties to even."""
+    """Round to bfloat16, ties to even."""
     bits = np.ascontiguousarray(array).view(np.uint32)
     return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
 
 
 def from_bfloat16(array: UInt16[np.ndarray, "*sizes"]) -> Float32[np.ndarray, "*sizes"]:
-    """The numbers that have these upper halves."""
+    """Convert bfloat16 to float32."""
     return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays atomically; those of 16-bit integers are bfloat16."""
+    """Write arrays atomically; 16-bit integers hold bfloat16."""
     header, end = {}, 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        header[name] = {"dtype": _KINDS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
+        header[name] = {"dtype": _FORMATS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
     words = json.dumps(header).encode()
-    words += b" " * (-len(words) % 8)  # so that the numbers begin where a processor likes to read them
+    words += b" " * (-len(words) % 8)  # align the data to 8 bytes
     write_atomically(
         path, b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
     )
 
 
 def load_arrays(path: Path) -> Arrays:
-    """What `write_arrays` wrote, or PyTorch. Raises RunError where the file is missing or no safetensors."""
+    """Read a safetensors file. Raises RunError if it is missing or damaged."""
     try:
         with safe_open(path, framework="numpy") as file:
             names = list(file.keys())
@@ -103,10 +103,10 @@ def load_arrays(path: Path) -> Arrays:
 
 
 def _array(part: Mapping[str, Any]) -> np.ndarray:
-    [kind] = [kind for kind, name in _KINDS.items() if name == part["dtype"]]
-    return np.frombuffer(part["data"], dtype=kind).reshape(part["shape"])
+    [dtype] = [dtype for dtype, name in _FORMATS.items() if name == part["dtype"]]
+    return np.frombuffer(part["data"], dtype=dtype).reshape(part["shape"])
 
 
 def _is_large(name: str, array: np.ndarray) -> bool:
-    """Whether an array is a matrix of a linear map or an embedding of tokens; places are embedded as they are."""
+    """Return whether an array is a matrix of a linear map or a token embedding; position embeddings stay float32."""
     return array.ndim == 2 and name.endswith(".weight") and ".positions." not in name

@@ -1,4 +1,4 @@
-"""The ids that have a meaning for every network."""
+"""Ids of the special symbols."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class SpecialSymbols:
-    """The ids that have a meaning for a network: padding, unknown word, begin and end of a sequence."""
+    """Ids of padding, unknown token, beginning and end of a sequence."""
 
     pad: int = PAD
     unk: int = UNK

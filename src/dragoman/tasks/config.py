@@ -19,7 +19,7 @@ from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.inference.chat import ChatTemplate
 from dragoman.inference.question_answerer import AnswerConfig
-from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.sparse import LinformerConfig
@@ -34,9 +34,9 @@ def max_positions(model: ModelConfig) -> tuple[int, str] | None:
     if isinstance(model, RecurrentConfig):
         return None
     limits = [
-        (attention.pattern.max_length, f"model.{role}.pattern.max_length")
-        for role, attention, _ in model.self_attentions()
-        if isinstance(attention.pattern, LinformerConfig)
+        (role.config.pattern.max_length, f"model.{role.key}.pattern.max_length")
+        for role in model.attentions()
+        if isinstance(role.config, SelfAttentionConfig) and isinstance(role.config.pattern, LinformerConfig)
     ]
     if (length := getattr(model.positions, "max_length", None)) is not None:
         limits.insert(0, (length, "model.positions.max_length"))

@@ -54,16 +54,12 @@ def test_input_feeding_goes_with_attention_unless_it_is_chosen(tree, expected):
 
 def test_input_feeding_without_attention_is_refused():
     assert parse(RecurrentConfig, {"attention": NONE, "input_feeding": False}).use_input_feeding is False
-    assert refusal(attention=NONE, input_feeding=True) == (
-        "recipe.yaml: model.input_feeding = true has no effect without attention: the state that would be fed is in "
-        "the cell already; leave it out, or choose a model.attention"
-    )
+    message = refusal(attention=NONE, input_feeding=True)
+    assert "recipe.yaml: model.input_feeding = true has no effect without attention" in message
 
 
 def test_an_encoder_that_cannot_be_halved_is_refused():
-    assert "model.d_model = 7 cannot be halved between the encoder's two directions; choose an even" in refusal(
-        d_model=7
-    )
+    assert "model.d_model = 7 cannot be halved between the two directions" in refusal(d_model=7)
     assert "model.encoder_size = 9 cannot be halved" in refusal(d_model=14, encoder_size=9)
     assert parse(RecurrentConfig, {"d_model": 7, "encoder_size": 10}).resolved_encoder_size == 10
 
@@ -85,7 +81,7 @@ def test_the_others_take_two_sizes(kind):
 
 @pytest.mark.parametrize("tie", ["all", "target"])
 def test_words_of_another_width_cannot_be_tied(tie):
-    assert f"model.tie_embeddings = {tie} needs words as wide as the decoder's states" in refusal(
+    assert f"model.tie_embeddings = {tie} needs embeddings of the hidden size" in refusal(
         d_model=14, embedding_size=10, tie_embeddings=tie
     )
     assert parse(RecurrentConfig, {"d_model": 14, "embedding_size": 14, "tie_embeddings": tie}).tie_embeddings == tie

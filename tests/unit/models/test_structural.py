@@ -34,13 +34,13 @@ def refusal(kind=EncoderDecoderConfig, **tree) -> str:
 @pytest.mark.parametrize("kind", [DecoderOnlyConfig, EncoderOnlyConfig])
 def test_only_an_encoder_beside_a_decoder_reads_trees(kind):
     message = refusal(kind)
-    assert "needs the encoder of an encoder-decoder Transformer" in message
+    assert "requires the encoder of an encoder-decoder Transformer" in message
     assert "choose other positions" in message
 
 
 def test_something_of_the_trees_must_be_left():
     message = refusal(positions={"kind": "tree", "absolute": False, "relative": False})
-    assert "leave nothing of the trees; set one of them to true, or choose sinusoidal positions" in message
+    assert "leave no tree positions; set one of them to true, or choose sinusoidal positions" in message
 
 
 def test_a_reach_without_relations_has_no_effect():

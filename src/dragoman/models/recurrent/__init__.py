@@ -1,2 +1,1 @@
-"""Recurrent sequence-to-sequence networks: with attention (Bahdanau et al., 2015; Luong et al., 2015) or without
-(Sutskever et al., 2014)."""
+"""Recurrent sequence-to-sequence models, with attention or without."""

@@ -1,4 +1,4 @@
-"""What may be chosen about a recurrent network."""
+"""Configuration of recurrent sequence-to-sequence models."""
 
 from typing import Annotated, Literal, Self
 
@@ -12,7 +12,7 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class NoAttentionConfig(Config):
-    """None: all that the decoder gets of a source is the state in which the encoder ended, however long the source."""
+    """No attention: the decoder gets the final encoder state only."""
 
     kind: Literal["none"] = "none"
 
@@ -21,39 +21,38 @@ AttentionConfig = Annotated[NoAttentionConfig | ScoreConfig, Field(discriminator
 
 
 class RecurrentDropoutConfig(Config):
-    """How much is dropped in training, place by place."""
+    """Dropout probabilities during training."""
 
-    embedding: Probability = Field(0.2, description="on the embedded words of both sides")
+    embedding: Probability = Field(0.2, description="on the token embeddings of both sides")
     layers: Probability = Field(0.0, description="between the layers of encoder and decoder")
-    output: Probability = Field(0.2, description="on what the decoder unembeds, and with input feeding reads again")
+    output: Probability = Field(0.2, description="on the decoder output, which input feeding reads too")
 
 
 class RecurrentConfig(Config):
     """A bidirectional recurrent encoder and a recurrent decoder, with attention or without."""
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: CellName = Field("lstm", description="long short-term memory, or the gated recurrent unit")
-    d_model: PositiveInt = Field(512, description="width of the decoder's states")
+    cell: CellName = Field("lstm", description="LSTM or GRU")
+    d_model: PositiveInt = Field(512, description="hidden size of the decoder")
     encoder_size: PositiveInt | None = Field(
-        None, description="width of the encoder's states, half of it for each direction; none: as size"
+        None, description="hidden size of the encoder, half for each direction; null: d_model"
     )
-    embedding_size: PositiveInt | None = Field(None, description="width of the embedded words; none: as size")
-    encoder_layers: PositiveInt = Field(1, description="layers of the encoder, each of which reads both ways")
-    decoder_layers: PositiveInt = Field(1, description="layers of the decoder")
+    embedding_size: PositiveInt | None = Field(None, description="size of the token embeddings; null: d_model")
+    encoder_layers: PositiveInt = Field(1, description="number of bidirectional encoder layers")
+    decoder_layers: PositiveInt = Field(1, description="number of decoder layers")
     attention: AttentionConfig = AdditiveConfig()
-    """How the decoder looks at the encoder's states: the score that compares the two, or none."""
+    """Score of the attention of the decoder to the encoder states, or none."""
 
     input_feeding: bool | None = Field(
-        None, description="let the decoder read its last attentional state beside each word; none: where it attends"
+        None, description="let the decoder read its previous attentional state; null: if it has attention"
     )
     dropout: RecurrentDropoutConfig = RecurrentDropoutConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
-        "all", description="what shares the unembedding's weight: both embeddings, the target's, or none"
+        "all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
 
     @property
     def resolved_encoder_size(self) -> int:
-        """Both directions together."""
         return self.d_model if self.encoder_size is None else self.encoder_size
 
     @property
@@ -62,22 +61,21 @@ class RecurrentConfig(Config):
 
     @property
     def use_input_feeding(self) -> bool:
-        """Whether the decoder reads its last attentional state."""
         return self.attention.kind != "none" if self.input_feeding is None else self.input_feeding
 
     @model_validator(mode="after")
-    def _sizes_fit(self) -> Self:
+    def _check_sizes(self) -> Self:
         if self.resolved_encoder_size % 2:
             key = "d_model" if self.encoder_size is None else "encoder_size"
             raise ValueError(
-                f"model.{key} = {self.resolved_encoder_size} cannot be halved between the encoder's two directions; "
-                "choose an even number"
+                f"model.{key} = {self.resolved_encoder_size} cannot be halved between the two directions of the "
+                "encoder; choose an even number"
             )
         if self.tie_embeddings != "none" and self.resolved_embedding_size != self.d_model:
             raise ValueError(
-                f"model.tie_embeddings = {self.tie_embeddings} needs words as wide as the decoder's states, but model.embedding_size = "
-                f"{self.resolved_embedding_size} and model.d_model = {self.d_model}; leave embedding_size out, or choose "
-                "model.tie_embeddings=none"
+                f"model.tie_embeddings = {self.tie_embeddings} needs embeddings of the hidden size, but "
+                f"model.embedding_size = {self.resolved_embedding_size} and model.d_model = {self.d_model}; leave "
+                "embedding_size out, or choose model.tie_embeddings=none"
             )
         one_size = isinstance(self.attention, DotConfig | ScaledDotConfig | CosineConfig)
         if one_size and self.resolved_encoder_size != self.d_model:
@@ -89,11 +87,10 @@ class RecurrentConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _every_choice_has_an_effect(self) -> Self:
+    def _check_effects(self) -> Self:
         if self.input_feeding and self.attention.kind == "none":
             raise ValueError(
-                "model.input_feeding = true has no effect without attention: the state that would be fed is in the "
-                "cell already; leave it out, or choose a model.attention"
+                "model.input_feeding = true has no effect without attention; leave it out, or choose a model.attention"
             )
         if self.dropout.layers and self.encoder_layers == self.decoder_layers == 1:
             raise ValueError(

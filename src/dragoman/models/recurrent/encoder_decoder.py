@@ -1,7 +1,6 @@
-"""The recurrent encoder-decoder, with attention (Luong et al., 2015) or with the bottleneck (Sutskever et al., 2014).
+"""Recurrent encoder-decoder with attention (Luong et al., 2015) or without (Sutskever et al., 2014).
 
-Without attention, all that the decoder gets of a sentence is `RecurrentMemory.first`: as many numbers for a long one as
-for a short one.
+Without attention, the decoder sees a sentence only through `RecurrentMemory.initial_states`, whose size is fixed.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,74 +22,65 @@ from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogi
 
 @dataclass(frozen=True)
 class RecurrentMemory:
-    """What the decoder gets of the source, one row a sentence."""
+    """Encoded sources, one row per sentence."""
 
     encoder_states: KVCache | None
-    """The encoder's states to look at, padded after their lengths; None without attention."""
+    """Encoder states, padded at the end; None without attention."""
     initial_states: LayerStates
-    """The decoder's states before its first step."""
+    """Decoder states before the first step."""
     lengths: Lengths
 
     def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        seen = None if self.encoder_states is None else self.encoder_states.select(rows)
-        return type(self)(seen, map_states(self.initial_states, lambda part: part[rows]), self.lengths[rows])
+        states = None if self.encoder_states is None else self.encoder_states.select(rows)
+        return type(self)(states, map_states(self.initial_states, lambda part: part[rows]), self.lengths[rows])
 
     def concat(self, other: Self) -> Self:
-        seen = None
+        states, lengths = None, torch.cat([self.lengths, other.lengths])
         if self.encoder_states is not None and other.encoder_states is not None:
-            width = int(torch.cat([self.lengths, other.lengths]).max())  # longer ones may have left
+            width = int(lengths.max())  # a longer sentence may have left
             mine, theirs = (one.pad(after=width - one.length) for one in (self.encoder_states, other.encoder_states))
-            seen = mine.concat(theirs)
-        return type(self)(
-            seen, concat_states(self.initial_states, other.initial_states), torch.cat([self.lengths, other.lengths])
-        )
+            states = mine.concat(theirs)
+        return type(self)(states, concat_states(self.initial_states, other.initial_states), lengths)
 
     def attention_memory(self) -> AttentionMemory | None:
-        """What there is to look at."""
-        return (
-            None
-            if self.encoder_states is None
-            else AttentionMemory(self.encoder_states, padding_mask(self.lengths, self.encoder_states.length))
-        )
+        """Return the encoder states with their mask, or None without attention."""
+        if self.encoder_states is None:
+            return None
+        return AttentionMemory(self.encoder_states, padding_mask(self.lengths, self.encoder_states.length))
 
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Where each hypothesis is; as many numbers at every age."""
+    """Decoder state of every hypothesis, whose size does not grow."""
 
     layer_states: LayerStates
-    """Each vector is of shape (batch, beam, size)."""
+    """Vectors of shape (batch, beam, size)."""
     previous_output: Float[Tensor, "batch beam size"] | None
-    """The last output, where it is fed to the next step."""
+    """Output of the last step, for input feeding."""
 
     def reorder(self, parents: BeamTokens) -> Self:
         rows = torch.arange(parents.shape[0], device=parents.device)[:, None]
-        return self._each(lambda part: part[rows, parents])
+        return self._map(lambda part: part[rows, parents])
 
     def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        return self._each(lambda part: part[rows])
+        return self._map(lambda part: part[rows])
 
     def concat(self, other: Self) -> Self:
-        fed = (
-            None
-            if self.previous_output is None or other.previous_output is None
-            else torch.cat([self.previous_output, other.previous_output])
-        )
-        return type(self)(concat_states(self.layer_states, other.layer_states), fed)
+        output = None
+        if self.previous_output is not None and other.previous_output is not None:
+            output = torch.cat([self.previous_output, other.previous_output])
+        return type(self)(concat_states(self.layer_states, other.layer_states), output)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return type(self)(
-            map_states(self.layer_states, change),
-            None if self.previous_output is None else change(self.previous_output),
-        )
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        output = None if self.previous_output is None else change(self.previous_output)
+        return type(self)(map_states(self.layer_states, change), output)
 
 
 @final
 class RecurrentEncoderDecoder(nn.Module):
-    """Implements `EncoderDecoder`."""
+    """Recurrent encoder-decoder; implements `EncoderDecoder`."""
 
     max_length: int | None = None
-    """Sequences have no end: nothing counts places."""
 
     def __init__(
         self,
@@ -106,7 +96,7 @@ class RecurrentEncoderDecoder(nn.Module):
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.encoder = encoder
-        self.bridges: Sequence[DecoderInit] = nn.ModuleList(bridges)  # type: ignore[assignment]  # it is one, untyped
+        self.bridges: Sequence[DecoderInit] = nn.ModuleList(bridges)  # type: ignore[assignment]  # typed as a sequence
         self.decoder = decoder
         self.unembedding = unembedding
 
@@ -115,21 +105,24 @@ class RecurrentEncoderDecoder(nn.Module):
         return self.unembedding.weight.device
 
     def encode(self, source: SourceIds, lengths: Lengths) -> RecurrentMemory:
-        encoded = self.encoder(_embedded(self.source_embedding, source), lengths)
+        encoded = self.encoder(_embed(self.source_embedding, source), lengths)
         attention = self.decoder.attention
-        seen = None if attention is None else attention.keys_values(encoded.states)
-        return RecurrentMemory(seen, self._first(encoded.last), lengths)
+        states = None if attention is None else attention.keys_values(encoded.states)
+        # Layers correspond from the top; the lowest encoder layer initializes all remaining decoder layers.
+        offset = len(encoded.last) - len(self.bridges)
+        initial = tuple(bridge(encoded.last[max(0, number + offset)]) for number, bridge in enumerate(self.bridges))
+        return RecurrentMemory(states, initial, lengths)
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
     ) -> Float[Tensor, "batch target size"]:
         memory = self.encode(source, source_lengths)
-        return self.decoder(_embedded(self.target_embedding, target), memory.initial_states, memory.attention_memory())
+        return self.decoder(_embed(self.target_embedding, target), memory.initial_states, memory.attention_memory())
 
     def forward(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits of what follows each position of `target`, which begins with the begin symbol."""
+        """Return the logits of the token after each position of `target`, which starts with BOS."""
         return self.unembed(self.hidden(source, source_lengths, target))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
@@ -143,7 +136,7 @@ class RecurrentEncoderDecoder(nn.Module):
     def step(
         self, tokens: BeamTokens, memory: RecurrentMemory, state: RecurrentState
     ) -> tuple[StepLogits, RecurrentState]:
-        embedded = _embedded(self.target_embedding, tokens).flatten(0, 1)
+        embedded = _embed(self.target_embedding, tokens).flatten(0, 1)
         output, cells = self.decoder.step(
             self.decoder.project_input(embedded),
             map_states(state.layer_states, lambda part: part.flatten(0, 1)),
@@ -155,19 +148,11 @@ class RecurrentEncoderDecoder(nn.Module):
         return self.unembed(output), RecurrentState(after, None if state.previous_output is None else output)
 
     def alignment(self, memory: RecurrentMemory, state: RecurrentState) -> Float[Tensor, "batch beam source"]:
-        """The weights with which the step that led to a state looked at the source.
-
-        For networks with attention, and states after their first step.
-        """
-        view, attention = memory.attention_memory(), self.decoder.attention
-        assert view is not None and attention is not None, "a network without attention looks at nothing"  # noqa: PT018
-        return attention.weights(state.layer_states[-1][0], view)
-
-    def _first(self, last: tuple[tuple[Float[Tensor, "batch encoder_size"], ...], ...]) -> LayerStates:
-        """Layers correspond from the top; the lowest of the encoder begins all those of the decoder that are left."""
-        above = len(last) - len(self.bridges)
-        return tuple(bridge(last[max(0, number + above)]) for number, bridge in enumerate(self.bridges))
+        """Return the attention weights of the step that led to a state; requires attention."""
+        encoder_states, attention = memory.attention_memory(), self.decoder.attention
+        assert encoder_states is not None and attention is not None, "the model has no attention"  # noqa: PT018
+        return attention.weights(state.layer_states[-1][0], encoder_states)
 
 
-def _embedded(embedding: TokenEmbedding, ids: Int[Tensor, "rows places"]) -> Float[Tensor, "rows places size"]:
+def _embed(embedding: TokenEmbedding, ids: Int[Tensor, "rows places"]) -> Float[Tensor, "rows places size"]:
     return embedding(ids, torch.arange(ids.shape[1], device=ids.device)[None])
