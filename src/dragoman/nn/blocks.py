@@ -47,11 +47,7 @@ class EncoderBlock(nn.Module):
         self.feed_forward_residual = build_residual()
 
     def forward(
-        self,
-        x: Hidden,
-        mask: KeyMask | None,
-        places: PositionIds | None = None,
-        relations: RelationIds | None = None,
+        self, x: Hidden, mask: KeyMask | None, places: PositionIds | None = None, relations: RelationIds | None = None
     ) -> Hidden:
         def self_attention(y: Hidden) -> Hidden:
             return self.attention(y, self.attention.project_keys_values(y, places), mask, places, relations)

@@ -113,11 +113,7 @@ def add_causal_mask(
 
 
 def map_query_chunks(
-    compute: Callable[[MappedQueries, Mask | None, int], Tensor],
-    query: MappedQueries,
-    mask: Mask | None,
-    *,
-    chunk: int,
+    compute: Callable[[MappedQueries, Mask | None, int], Tensor], query: MappedQueries, mask: Mask | None, *, chunk: int
 ) -> AttentionOutput:
     """Concatenate `compute(queries, mask, index of the first query)` over chunks of `chunk` queries.
 

@@ -136,10 +136,7 @@ def multiplicative(query: Queries, key: Keys, W: Float[Tensor, "heads query_size
 
 
 def reduced_rank(
-    query: Queries,
-    key: Keys,
-    U: Float[Tensor, "heads query_size rank"],
-    V: Float[Tensor, "key_heads key_size rank"],
+    query: Queries, key: Keys, U: Float[Tensor, "heads query_size rank"], V: Float[Tensor, "key_heads key_size rank"]
 ) -> Logits:
     r"""$(U^\top q)^\top (V^\top k)$."""
     return dot(per_head_linear(query, U), per_head_linear(key, V))

@@ -50,11 +50,7 @@ def test_the_target_is_tied():
 
 def test_none_is_tied():
     model = build(tie_embeddings="none", source=17)
-    weights = [
-        model.source_embedding.tokens.weight,
-        model.target_embedding.tokens.weight,
-        model.unembedding.weight,
-    ]
+    weights = [model.source_embedding.tokens.weight, model.target_embedding.tokens.weight, model.unembedding.weight]
     assert len({id(weight) for weight in weights}) == 3
     assert len({float(weight.detach().sum()) for weight in weights}) == 3
 

@@ -69,15 +69,7 @@ def test_every_block_that_is_left_is_as_likely():
 
 def test_the_mask_of_seven_blocks_spelt_out():
     plan = torch.tensor([[[4], [5], [1], [2], [NO_BLOCK]]])
-    expected = [
-        "1111111",
-        "1110101",
-        "1111011",
-        "1111101",
-        "1011111",
-        "1000111",
-        "1111111",
-    ]
+    expected = ["1111111", "1110101", "1111011", "1111101", "1011111", "1000111", "1111111"]
     mask = bigbird_mask(7, block_size=1, random_blocks=plan)
     assert ["".join(str(int(one)) for one in row) for row in mask[0].tolist()] == expected
     places = [place // 3 for place in range(20)]  # the last block holds two places

@@ -33,10 +33,7 @@ def test_what_can_hide_the_future_and_what_need_not(causal):
     ("config", "reason"),
     [
         (BigBirdConfig(), "bigbird works in encoders only: its global blocks"),
-        (
-            LinformerConfig(),
-            "linformer works in encoders only: its keys mix all positions",
-        ),
+        (LinformerConfig(), "linformer works in encoders only: its keys mix all positions"),
     ],
 )
 def test_what_cannot_hide_the_future_is_refused_with_the_reason(config, reason):

@@ -28,9 +28,7 @@ class LinformerConfig(Config):
 
 
 def project_length(
-    x: Float[Tensor, "rows heads places width"],
-    mixture: Float[Tensor, "mixtures length"],
-    mask: KeyMask | None,
+    x: Float[Tensor, "rows heads places width"], mixture: Float[Tensor, "mixtures length"], mask: KeyMask | None
 ) -> Float[Tensor, "rows heads mixtures width"]:
     """Compute $E x$ along the positions, with the first columns of $E$ and zeros at masked positions."""
     if mask is not None:
