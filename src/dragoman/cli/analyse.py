@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,22 +13,22 @@ from dragoman.atomic import names_apart, require_writable, write_text
 from dragoman.cli import streams
 from dragoman.cli.inspect import HtmlFile, JsonFile
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import DeviceOption, config_options, flag, refuse
+from dragoman.cli.options import DeviceOption, config_options, refuse
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.runs.evaluate import SystemAnalysis
 
 
 @config_options(DecodingConfig, ("beam_size",), into="decoding")
 def analyse(
-    systems: Annotated[
-        list[Path], typer.Argument(help="Run folders, or files of translations, one per line.", show_default=False)
-    ],
+    systems: Annotated[list[Path], typer.Argument(help="Run folders, or files of translations, one per line.")],
     *,
-    source: Annotated[Path, typer.Option(help="Source side of the test set.", show_default=False)],
-    reference: Annotated[Path, typer.Option("--reference", "-r", help="Reference translations.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source side of the test set.")],
+    reference: Annotated[Path, typer.Option("--reference", "-r", help="Reference translations.")],
     train: Annotated[
-        Path | None,
-        typer.Option(help="Target side of the training corpus, for the word frequencies.", show_default=False),
+        Path | None, typer.Option(help="Target side of the training corpus, for the word frequencies.")
     ] = None,
     decoding: dict[str, int],
     worst: Annotated[int, typer.Option(min=0, help="Number of sentences with the lowest chrF to show.")] = 10,
@@ -42,34 +42,25 @@ def analyse(
     texts first, and show their attention in the worst sentences.
     """
     from dragoman.evaluation import Bleu, Chrf, corpus_score
-    from dragoman.evaluation.error_analysis import analyze_errors, count_words
-    from dragoman.inference import Translator
+    from dragoman.evaluation.error_analysis import count_words
     from dragoman.interpret.report import analysis_page, analysis_tree
-    from dragoman.runs.evaluate import SystemAnalysis, analyse_run, compare_bleu
+    from dragoman.runs.evaluate import compare_bleu
 
     if out is None and json_ is None:
         raise ConfigError("No output is given. Give --out report.html or --json FILE.")
     if not any(path.is_dir() for path in systems):
         options = {**decoding, "device": device}
-        refuse({flag(name): value for name, value in options.items()}, "without a run that translates")
+        refuse(options, "without a run that translates")
     for path in filter(None, (out, json_)):
         require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
     frequencies = None if train is None else count_words(streams.read_all(str(train)))
-    shared: dict[str, Any] = {
-        "sources": sources,
-        "references": references,
-        "frequencies": frequencies,
-        "worst": worst,
-    }
-    names, found = names_apart(systems), list[SystemAnalysis]()
-    for path, name in zip(systems, names, strict=True):
-        if path.is_dir():
-            translator = load_as(Translator, path, torch_only=True, device=device)
-            found.append(analyse_run(name, translator, beam=decoding.get("beam_size"), **shared))
-        else:
-            outputs = streams.read_all(str(path))
-            found.append(SystemAnalysis(analyze_errors(name, outputs, **shared), {}, outputs))
+    names = names_apart(systems)
+    shared: dict[str, Any] = {"sources": sources, "references": references, "frequencies": frequencies, "worst": worst}
+    found = [
+        _analyze(path, name, beam_size=decoding.get("beam_size"), device=device, **shared)
+        for path, name in zip(systems, names, strict=True)
+    ]
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
     tree = partial(
         analysis_tree,
@@ -83,3 +74,16 @@ def analyse(
         streams.say(f"{out}: written. Open it in a browser.")
     if json_ is not None:
         write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
+
+
+def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None, **shared: Any) -> SystemAnalysis:
+    """Analyze a run, which translates first, or a file of translations."""
+    from dragoman.evaluation.error_analysis import analyze_errors
+    from dragoman.inference import Translator
+    from dragoman.runs.evaluate import SystemAnalysis, analyse_run
+
+    if path.is_dir():
+        translator = load_as(Translator, path, torch_only=True, device=device)
+        return analyse_run(name, translator, beam=beam_size, **shared)
+    outputs = streams.read_all(str(path))
+    return SystemAnalysis(analyze_errors(name, outputs, **shared), {}, outputs)

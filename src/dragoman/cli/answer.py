@@ -11,7 +11,7 @@ import typer
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import BatchTokens, DeviceOption, FormatOption, OutputFile, RunArgument, config_options
+from dragoman.cli.options import FormatOption, OutputFile, RunArgument, config_options, shared_options
 from dragoman.config import parse
 from dragoman.data.readers.json_fields import get_text, parse_object
 from dragoman.data.readers.text_lines import ReadWarnings
@@ -31,26 +31,21 @@ QuestionFile = Annotated[
 ]
 Context = Annotated[
     str | None,
-    typer.Option(
-        "--context",
-        "-c",
-        help="Context of the question: a file, the text itself, or - for standard input.",
-        show_default=False,
-    ),
+    typer.Option("--context", "-c", help="Context of the question: a file, the text itself, or - for standard input."),
 ]
 
 
+@shared_options(("device", "batch_tokens"), into="loading")
 @config_options(AnswerConfig, ("n_best", "max_answer_length", "no_answer_threshold"), into="choice")
 def answer(
     run: RunArgument,
     *,
-    question: Annotated[str | None, typer.Option("--question", "-q", help="A question.", show_default=False)] = None,
+    question: Annotated[str | None, typer.Option("--question", "-q", help="A question.")] = None,
     context: Context = None,
     input_: QuestionFile = None,
     output: OutputFile = "-",
     choice: dict[str, Any],
-    batch_tokens: BatchTokens = None,
-    device: DeviceOption = None,
+    loading: dict[str, Any],
     format_: FormatOption = "text",
 ) -> None:
     """Answer questions with a part of the given text.
@@ -60,13 +55,12 @@ def answer(
     """
     warnings = ReadWarnings()
     pairs = _question_pairs(question, context, input_, warnings)
-    answerer = load_as(QuestionAnswerer, run, device=device, batch_tokens=batch_tokens)
+    answerer = load_as(QuestionAnswerer, run, **loading)
     config = parse(AnswerConfig, answerer.config.model_dump() | choice, where="answer")
     options = {"chunk": 1} if streams.is_typed(input_) else {}
     found = answerer.answer_stream(pairs, config, **options)
     lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best=config.n_best)
-    streams.write_lines(lines, output, unit="questions")
-    streams.report_repairs(warnings)
+    streams.write_lines(lines, output, warnings, unit="questions")
 
 
 def _question_pairs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,17 +9,8 @@ import typer
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import (
-    BatchTokens,
-    DeviceOption,
-    EnsembleOption,
-    OutputDir,
-    config_options,
-    flag,
-    refuse,
-)
+from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
 from dragoman.config import parse
-from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 
 if TYPE_CHECKING:
@@ -29,29 +19,23 @@ if TYPE_CHECKING:
 Method = Literal["beam", "sampling"]
 
 
+@shared_options(("device", "batch_tokens", "ensemble"), into="loading")
 @config_options(DecodingConfig, ("beam_size",), into="search")
 @config_options(SamplingConfig, ("temperature", "seed"), into="sampling", default=None)
 def backtranslate(
-    run: Annotated[
-        Path, typer.Argument(help="Run folder of the opposite direction, from target to source.", show_default=False)
-    ],
+    run: Annotated[Path, typer.Argument(help="Run folder of the opposite direction, from target to source.")],
     *,
     monolingual: Annotated[
-        str,
-        typer.Option(
-            help="File of text in the target language, one segment per line; - is standard input.", show_default=False
-        ),
+        str, typer.Option(help="File of text in the target language, one segment per line; - is standard input.")
     ],
     output_dir: OutputDir,
-    ensemble: EnsembleOption = None,
     method: Annotated[
         Method, typer.Option(help="Beam search, or sampling, which gives more diverse sources.")
     ] = "beam",
     search: dict[str, Any],
     sampling: dict[str, Any],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",
-    batch_tokens: BatchTokens = None,
-    device: DeviceOption = None,
+    loading: dict[str, Any],
 ) -> None:
     """Translate monolingual target text back into the source language, as training data.
 
@@ -60,39 +44,32 @@ def backtranslate(
     """
     from dragoman.runs.pseudo_data import SOURCE, TARGET, describe_origin, write_backtranslated
 
-    useless = sampling if method == "beam" else search | {"ensemble": ensemble}
-    refuse({flag(name): value for name, value in useless.items()}, f"with --method {method}")
-    options: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
-    if method == "beam":
-        rewrite, how = _beam_search(run, search, ensemble=ensemble, **options)
-    else:
-        rewrite, how = _sampling(run, sampling, **options)
-    warnings = ReadWarnings()
-    lines, total = streams.read_input(monolingual, warnings), streams.count_lines(monolingual)
-    with closing(streams.with_progress(lines, "lines", output=str(output_dir), total=total)) as texts:
-        origin = describe_origin(run, *(ensemble or ()), method=method, **how)
+    useless = sampling if method == "beam" else search | {"ensemble": loading.get("ensemble")}
+    refuse(useless, f"with --method {method}")
+    rewrite, how = _beam_search(run, search, loading) if method == "beam" else _sampling(run, sampling, loading)
+    origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how)
+    with streams.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
-    streams.report_repairs(warnings)
     streams.say(
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
         f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )
 
 
-def _beam_search(run: Path, search: dict[str, Any], **options: Any) -> tuple[Rewriter, dict[str, Any]]:
+def _beam_search(run: Path, search: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
     from dragoman.runs.pseudo_data import beam_search_rewriter
 
-    translator = load_as(Translator, run, **options)
+    translator = load_as(Translator, run, **loading)
     config = translator.decoding_config(where="backtranslate", **search)
     return beam_search_rewriter(translator, config), {"beam_size": config.beam_size}
 
 
-def _sampling(run: Path, sampling: dict[str, Any], **options: Any) -> tuple[Rewriter, dict[str, Any]]:
+def _sampling(run: Path, sampling: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
     from dragoman.inference.sampled_translations import sample_translations
 
     values = {"temperature": 1.0, "seed": 0} | sampling
     config = parse(SamplingConfig, values, where="backtranslate")
-    translator = load_as(Translator, run, torch_only=True, **options)
+    translator = load_as(Translator, run, torch_only=True, **loading)
     return lambda texts: sample_translations(translator, texts, config), values

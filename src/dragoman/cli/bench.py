@@ -10,24 +10,23 @@ from rich.console import Console
 from rich.markup import escape
 
 from dragoman.cli import streams
-from dragoman.cli.options import ComputeTypeOption, DeviceOption, JsonFlag, RunArgument, given, refuse
+from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 
 SourceFile = Annotated[
-    str | None,
-    typer.Option("--source", "-i", help="File of texts to measure on. Without it, random tokens.", show_default=False),
+    str | None, typer.Option("--source", "-i", help="File of texts to measure on. Without it, random tokens.")
 ]
 BatchSizes = Annotated[
     list[int] | None,
     typer.Option("--batch", min=1, help="Batch size in sentences (repeatable).", show_default="1, 8, 64"),
 ]
 BeamSizes = Annotated[
-    list[int] | None,
-    typer.Option("--beam-size", "--beam", min=1, help="Beam size (repeatable).", show_default="1, 4"),
+    list[int] | None, typer.Option("--beam-size", "--beam", min=1, help="Beam size (repeatable).", show_default="1, 4")
 ]
 SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each random source.", show_default="24")]
 
 
+@shared_options(("device", "compute_type"), into="loading")
 def bench(
     run: RunArgument,
     *,
@@ -37,8 +36,7 @@ def bench(
     tokens: Annotated[int, typer.Option(min=1, help="Output tokens; the maximum with --source.")] = 32,
     source_tokens: SourceTokens = None,
     rounds: Annotated[int, typer.Option(min=1, help="Measurements per setting; the median is reported.")] = 3,
-    device: DeviceOption = None,
-    compute_type: ComputeTypeOption = "auto",
+    loading: dict[str, Any],
     json_: JsonFlag = False,
 ) -> None:
     """Measure the decoding speed of a run on this machine.
@@ -52,7 +50,7 @@ def bench(
     from dragoman.runs.load import load
 
     if source is not None:
-        refuse({"--source-tokens": source_tokens}, "with --source")
+        refuse({"source_tokens": source_tokens}, "with --source")
     options = given(
         batch_sizes=batch_sizes and tuple(batch_sizes),
         beam_sizes=beam_sizes and tuple(beam_sizes),
@@ -60,7 +58,7 @@ def bench(
         texts=None if source is None else [text for text in streams.read_all(source) if text],
     )
     config = BenchConfig(tokens=tokens, rounds=rounds, **options)
-    found = measure(RunFolder(run), config, load=load, device=device, compute_type=compute_type)
+    found = measure(RunFolder(run), config, load=load, **{"device": None, "compute_type": "auto"} | loading)
     if json_:
         print(json.dumps(found, indent=2))
     else:

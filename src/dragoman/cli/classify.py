@@ -10,7 +10,7 @@ import typer
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import BatchTokens, DeviceOption, FormatOption, InputFile, OutputFile, RunArgument, refuse
+from dragoman.cli.options import FormatOption, InputFile, OutputFile, RunArgument, refuse, shared_options
 from dragoman.data.readers.text_lines import ReadWarnings
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.inference import Classification, Tag
 
 
+@shared_options(("device", "batch_tokens"), into="loading")
 def classify(
     run: RunArgument,
     *,
@@ -27,8 +28,7 @@ def classify(
     all_: Annotated[
         bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")
     ] = False,
-    batch_tokens: BatchTokens = None,
-    device: DeviceOption = None,
+    loading: dict[str, Any],
     format_: FormatOption = "text",
 ) -> None:
     """Print the label of each text, or of each word, with its probability.
@@ -38,19 +38,18 @@ def classify(
     """
     from dragoman.inference import Classifier, Tagger
 
-    loaded: Any = load_as((Classifier, Tagger), run, device=device, batch_tokens=batch_tokens)
+    loaded: Any = load_as((Classifier, Tagger), run, **loading)
     warnings = ReadWarnings()
     texts = streams.read_input(input_, warnings)
     options = {"chunk": 1} if streams.is_typed(input_) else {}
     if isinstance(loaded, Tagger):
-        refuse({"--all": all_}, "on a run that labels words")
+        refuse({"all": all_}, "on a run that labels words")
         tagged = loaded.tag_stream((text.split() for text in texts), **options)
         lines = _json_of_words(tagged) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)
         lines = _json_of_texts(found) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
-    streams.write_lines(lines, output, unit="lines", total=streams.count_lines(input_))
-    streams.report_repairs(warnings)
+    streams.write_lines(lines, output, warnings, total=streams.count_lines(input_))
 
 
 def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iterator[str]:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.options import Assignments, ConfigArgument, DataDir, OutputDir, corpus_options, refuse
+from dragoman.cli.options import (
+    PARALLEL_CORPORA,
+    Assignments,
+    ConfigArgument,
+    DataDir,
+    OutputDir,
+    refuse,
+    shared_options,
+)
 from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.config import merge
 from dragoman.errors import ConfigError
@@ -24,7 +32,7 @@ data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is
 
 
 @data.command()
-@corpus_options(("source", "target", "valid_source", "valid_target"), into="corpora")
+@shared_options(PARALLEL_CORPORA, into="corpora")
 def prepare(
     config: ConfigArgument = None,
     *,
@@ -48,7 +56,7 @@ def prepare(
     from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
 
     if engine == "single":
-        refuse({"--workers": workers}, "with --engine single, which uses all cores")
+        refuse({"workers": workers}, "with --engine single, which uses all cores")
     tree = read_settings(config, assignments or [])
     tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(**corpora))
     if "data" not in tree:

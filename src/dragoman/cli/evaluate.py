@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import EnsembleOption, JsonFlag, SourceFeatures, config_options, flag, given, refuse
+from dragoman.cli.options import LOADING, JsonFlag, SourceFeatures, config_options, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig
@@ -40,10 +40,7 @@ class MetricName(StrEnum):
 Perturbation = Literal["capitals", "no-end-marks", "typos"]
 Perturb = Annotated[
     Perturbation | None,
-    typer.Option(
-        help="Perturb each source sentence: all capitals, no final punctuation, or one typing error.",
-        show_default=False,
-    ),
+    typer.Option(help="Perturb each source sentence: all capitals, no final punctuation, or one typing error."),
 ]
 Reference = Annotated[
     list[str],
@@ -60,6 +57,7 @@ Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
+@shared_options(LOADING, into="loading")
 @config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
@@ -68,7 +66,7 @@ def evaluate(
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_features: SourceFeatures = None,
-    ensemble: EnsembleOption = None,
+    loading: dict[str, Any],
     decoding: dict[str, Any],
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
@@ -87,7 +85,7 @@ def evaluate(
     from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
-    options = {"ensemble": ensemble, "source_features": source_features, "perturb": perturb, **decoding}
+    options = {**loading, "source_features": source_features, "perturb": perturb, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
     references = [streams.read_all(one) for one in reference]
     sentences = outputs = streams.read_all(name)
@@ -98,7 +96,7 @@ def evaluate(
             changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
             streams.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
-        translator = load_as(Translator, run, ensemble=ensemble)
+        translator = load_as(Translator, run, **loading)
         config = translator.decoding_config(where="evaluate", **decoding)
         outputs = [best.text for best, *_ in translator.translate_n_best(sentences, config, source_features=features)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
@@ -115,7 +113,7 @@ def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowerca
     from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter
 
     if MetricName.BLEU not in names:
-        refuse({"--tokenize": tokenize}, "without --metric bleu, because only BLEU splits words")
+        refuse({"tokenize": tokenize}, "without --metric bleu, because only BLEU splits words")
     kinds = {"bleu": Bleu, "chrf": Chrf, "chrf++": ChrfPlusPlus, "ter": Ter, "exact": ExactMatch}
     found: list[Metric] = []
     for name in dict.fromkeys(names):
@@ -130,12 +128,12 @@ def _input_name(run: Path | None, source: str | None, hypothesis: str | None, op
     if hypothesis is not None:
         if run is not None or source is not None:
             raise ConfigError("evaluate takes --hypothesis, or a run and --source, not both. Leave one out.")
-        refuse({flag(name): value for name, value in options.items()}, "with --hypothesis, which needs no run")
+        refuse(options, "with --hypothesis, which needs no run")
         return hypothesis
     if run is None or source is None:
         raise ConfigError("evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE.")
     if "source_features" in options:
-        refuse({"--perturb": options.get("perturb")}, "with --source-features, whose words it would change")
+        refuse({"perturb": options.get("perturb")}, "with --source-features, whose words it would change")
     return source
 
 

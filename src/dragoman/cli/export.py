@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli.options import OutputDir, RunArgument, config_options, flag, refuse
+from dragoman.cli.options import OutputDir, RunArgument, config_options, refuse
 from dragoman.config import parse
 from dragoman.data.shortlist import ShortlistConfig
 from dragoman.errors import ConfigError
@@ -45,7 +45,7 @@ def export(
 
     if not shortlist:
         options = {"source": source, "target": target, **sizes}
-        refuse({flag(name): value for name, value in options.items()}, "without --shortlist")
+        refuse(options, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)

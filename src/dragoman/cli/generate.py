@@ -11,16 +11,13 @@ import typer
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
 from dragoman.cli.options import (
-    BatchTokens,
-    ComputeTypeOption,
-    DeviceOption,
     FormatOption,
     OutputFile,
     RunArgument,
     TextFormat,
     config_options,
-    flag,
     refuse,
+    shared_options,
 )
 from dragoman.config import parse
 from dragoman.data.readers.text_lines import ReadWarnings
@@ -38,29 +35,18 @@ PromptText = Annotated[
 ]
 PromptFile = Annotated[
     str | None,
-    typer.Option(
-        "--input", "-i", help="File of prompts, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
-    ),
+    typer.Option("--input", "-i", help="File of prompts, one per line, also compressed; - is standard input."),
 ]
 Stop = Annotated[
     list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable). A line break is $'\\n'.")
 ]
 StreamFlag = Annotated[bool | None, typer.Option(help="Print tokens as they come.", show_default="on a terminal")]
-SAMPLING = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repetition_penalty",
-    "no_repeat_ngram_size",
-    "seed",
-)
+FILTERS = ("top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size")
 SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")
 
 
-@config_options(SamplingConfig, ("min_length",), into="limits", default=None)
-@config_options(SamplingConfig, SAMPLING, into="sampling", default=None)
+@shared_options(("device", "compute_type", "batch_tokens"), into="loading")
+@config_options(SamplingConfig, ("temperature", *FILTERS, "min_length", "seed"), into="sampling", default=None)
 @config_options(DecodingConfig, SEARCH, into="search", default="no search")
 def generate(
     run: RunArgument,
@@ -69,16 +55,13 @@ def generate(
     input_: PromptFile = None,
     output: OutputFile = "-",
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
-    limits: dict[str, int],
     sampling: dict[str, Any],
     search: dict[str, Any],
     stop: Stop = None,
     n_best: Annotated[int, typer.Option(min=1, help="Texts per prompt.")] = 1,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamFlag = None,
-    batch_tokens: BatchTokens = None,
-    device: DeviceOption = None,
-    compute_type: ComputeTypeOption = "auto",
+    loading: dict[str, Any],
     format_: FormatOption = "text",
 ) -> None:
     """Generate text from prompts with a language model.
@@ -87,14 +70,14 @@ def generate(
     """
     from dragoman.inference import Generator
 
-    config = _generation_config(sampling, search, n_best=n_best, limits=limits)
+    config = _generation_config(sampling, search, n_best)
     if input_ is not None:
-        refuse({"--prompt": prompt}, "with --input, which contains the prompts")
+        refuse({"prompt": prompt}, "with --input, which contains the prompts")
     if format_ == "jsonl":
-        refuse({"--echo": echo}, "with --format jsonl, which contains the prompts")
+        refuse({"echo": echo}, "with --format jsonl, which contains the prompts")
     is_single = input_ is None and n_best == 1 and isinstance(config, SamplingConfig)
     is_streamed = _is_streamed(stream, is_single=is_single, output=output, format_=format_)
-    generator = load_as(Generator, run, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+    generator = load_as(Generator, run, **loading)
     options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "stop": stop or []}
     if is_streamed and isinstance(config, SamplingConfig):
         _print_pieces(generator, prompt or "", config, echo=echo, **options)
@@ -103,21 +86,22 @@ def generate(
     prompts = iter([prompt or ""]) if input_ is None else streams.read_input(input_, warnings)
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **options)
-    streams.write_lines(_json_lines(found) if format_ == "jsonl" else _texts(found, echo=echo), output, unit="prompts")
-    streams.report_repairs(warnings)
+    lines = _json_lines(found) if format_ == "jsonl" else _texts(found, echo=echo)
+    streams.write_lines(lines, output, warnings, unit="prompts")
 
 
 def _generation_config(
-    sampling: dict[str, Any], search: dict[str, Any], *, n_best: int, limits: dict[str, int]
+    sampling: dict[str, Any], search: dict[str, Any], n_best: int
 ) -> SamplingConfig | DecodingConfig:
     """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
     if "beam_size" in search:
-        refuse({flag(name): value for name, value in sampling.items()}, "with --beam-size, which searches")
-        return parse(DecodingConfig, {**search, **limits, "n_best": n_best, "allow_unk": False}, where="generate")
-    refuse({flag(name): value for name, value in search.items()}, "without --beam-size")
+        shared = {"min_length": sampling.pop("min_length", 0), "n_best": n_best, "allow_unk": False}
+        refuse(sampling, "with --beam-size, which searches")
+        return parse(DecodingConfig, search | shared, where="generate")
+    refuse(search, "without --beam-size")
     if sampling.get("temperature") == 0:
-        refuse({"--seed": sampling.get("seed")}, "with --temperature 0, which is deterministic")
-    return parse(SamplingConfig, sampling | limits, where="generate")
+        refuse({"seed": sampling.get("seed")}, "with --temperature 0, which is deterministic")
+    return parse(SamplingConfig, sampling, where="generate")
 
 
 def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: TextFormat) -> bool:

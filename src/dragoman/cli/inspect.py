@@ -19,24 +19,18 @@ from dragoman.errors import ConfigError
 if TYPE_CHECKING:
     from dragoman.runs.inspect import InspectedRun
 
-Models = Annotated[
-    list[Path], typer.Argument(help="Run folders or exported models, shown side by side.", show_default=False)
-]
-Texts = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).", show_default=False)]
+Models = Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")]
+Texts = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        help="Output to explain, one per text: translation, continuation, label or answer. Default: the model's own.",
-        show_default=False,
+        help="Output to explain, one per text: translation, continuation, label or answer. Default: the model's own."
     ),
 ]
-Questions = Annotated[
-    list[str] | None,
-    typer.Option(help="Question about each text, for a question answering run.", show_default=False),
-]
-HtmlFile = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.", show_default=False)]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="JSON file for all numbers.", show_default=False)]
-FigureDir = Annotated[Path | None, typer.Option("--png", help="Folder for the figures.", show_default=False)]
+Questions = Annotated[list[str] | None, typer.Option(help="Question about each text, for a question answering run.")]
+HtmlFile = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="JSON file for all numbers.")]
+FigureDir = Annotated[Path | None, typer.Option("--png", help="Folder for the figures.")]
 
 
 @config_options(DecodingConfig, ("beam_size",), into="decoding", default=f"{RUN_DEFAULT}; 5 for a generated text")

@@ -19,62 +19,50 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 RUN_DEFAULT = "the run's"
 """Shown as the default of an option whose default is in the run's configuration."""
 
-RunArgument = Annotated[Path, typer.Argument(help="Run folder or exported model.", show_default=False)]
+RunArgument = Annotated[Path, typer.Argument(help="Run folder or exported model.")]
 InputFile = Annotated[
-    str,
-    typer.Option(
-        "--input", "-i", help="File of segments, one per line (also .gz, .bz2, .xz, .zst); - is standard input."
-    ),
+    str, typer.Option("--input", "-i", help="File of segments, one per line, also compressed; - is standard input.")
 ]
-OutputFile = Annotated[
-    str, typer.Option("--output", "-o", help="Output file, written atomically; - is standard output.")
-]
+OutputFile = Annotated[str, typer.Option("--output", "-o", help="Output file (atomic); - is standard output.")]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ComputeTypeOption = Annotated[
-    Literal["auto", "float32", "bfloat16", "int8"],
-    typer.Option(
-        help="Number format for inference. auto: the format of the weights. Below float32 it needs the CPU library."
-    ),
-]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest available device.", show_default=False),
-]
-BatchTokens = Annotated[
-    int | None, typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic")
-]
-EnsembleOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Average the token probabilities with those of this run of the same tokenizer (repeatable).",
-        show_default=False,
-    ),
-]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest device.")]
 SourceFeatures = Annotated[
     Path | None,
-    typer.Option(
-        help="CoNLL-U file with the dependency trees of the source, for a run with tree positions.", show_default=False
-    ),
+    typer.Option(help="CoNLL-U file with the dependency trees of the source, for a run with tree positions."),
 ]
 ConfigArgument = Annotated[
     Path | None,
     typer.Argument(help="YAML configuration file. Without one, the configuration is chosen from the corpus."),
 ]
-Assignments = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a key, as --set training.seed=2 (repeatable).")
-]
-OutputDir = Annotated[
-    Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.", show_default=False)
-]
-InitFrom = Annotated[
-    Path | None, typer.Option(help="Start from the weights and the tokenizer of this run (fine-tuning).")
-]
-DataDir = Annotated[
-    Path | None, typer.Option("--data", help="Folder that corpus paths in the configuration are relative to.")
-]
-_CORPORA: Mapping[str, Any] = {
-    name: Annotated[Path | None, typer.Option(help=text, show_default=False)]
+Assignments = Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.seed=2 (repeatable).")]
+OutputDir = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")]
+InitFrom = Annotated[Path | None, typer.Option(help="Start from weights and tokenizer of this run (fine-tuning).")]
+DataDir = Annotated[Path | None, typer.Option("--data", help="Folder of relative corpus paths in the configuration.")]
+LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
+"""Options of `dragoman.load`."""
+PARALLEL_CORPORA = ("source", "target", "valid_source", "valid_target")
+CORPORA = (*PARALLEL_CORPORA, "text", "valid_text", "prepared")
+"""Training and validation data."""
+_SHARED: Mapping[str, Any] = {
+    "device": DeviceOption,
+    "compute_type": Annotated[
+        Literal["auto", "float32", "bfloat16", "int8"] | None,
+        typer.Option(
+            help="Number format for inference. auto: that of the weights. Below float32 it needs the CPU library.",
+            show_default="auto",
+        ),
+    ],
+    "batch_tokens": Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic"),
+    ],
+    "ensemble": Annotated[
+        list[Path] | None,
+        typer.Option(help="Average the token probabilities with those of this run of the same tokenizer (repeatable)."),
+    ],
+} | {
+    name: Annotated[Path | None, typer.Option(help=text)]
     for name, text in {
         "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
         "target": "Target side of the training corpus, aligned line by line.",
@@ -102,11 +90,10 @@ def refuse(options: Mapping[str, Any], reason: str) -> None:
     """Raise ConfigError if an option is given, because it has no effect for this reason."""
     for name, value in options.items():
         if value is not None and value is not False and value != []:
-            raise ConfigError(f"{name} has no effect {reason}. Leave it out.")
+            raise ConfigError(f"{_flag(name)} has no effect {reason}. Leave it out.")
 
 
-def flag(name: str) -> str:
-    """Return the option of a configuration key."""
+def _flag(name: str) -> str:
     return _FLAGS.get(name, (f"--{name.replace('_', '-')}",))[0]
 
 
@@ -121,9 +108,9 @@ def config_options(
     return _options([_parameter(name, _config_option(config, name, default)) for name in fields], into=into)
 
 
-def corpus_options(fields: Iterable[str] = _CORPORA.keys(), *, into: str) -> Decorator:
-    """Add the options that name training and validation corpora; the verb receives the given ones in `into`."""
-    return _options([_parameter(name, _CORPORA[name]) for name in fields], into=into)
+def shared_options(names: Iterable[str], *, into: str) -> Decorator:
+    """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
+    return _options([_parameter(name, _SHARED[name]) for name in names], into=into)
 
 
 def _options(added: Sequence[inspect.Parameter], *, into: str) -> Decorator:
@@ -150,7 +137,7 @@ def _parameter(name: str, annotation: Any) -> inspect.Parameter:
 
 def _config_option(config: type[Config], name: str, default: str | None) -> Any:
     """Return the annotation of the option for a field; None means that the option is not given."""
-    field, text, option = config.model_fields[name], descriptions(config)[name], flag(name)
+    field, text, option = config.model_fields[name], descriptions(config)[name], _flag(name)
     (kind,) = alternatives(field.annotation)
     shown = str(field.default) if default is None and field.default is not None else default
     extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": shown or False}

@@ -10,7 +10,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, JsonFlag, corpus_options
+from dragoman.cli.options import (
+    CORPORA,
+    Assignments,
+    ConfigArgument,
+    DataDir,
+    DeviceOption,
+    InitFrom,
+    JsonFlag,
+    shared_options,
+)
 from dragoman.cli.tables import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.config import merge
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman.profiling.plan import Plan
 
 
-@corpus_options(into="corpora")
+@shared_options(CORPORA, into="corpora")
 def plan(
     config: ConfigArgument = None,
     *,
@@ -30,12 +39,9 @@ def plan(
     device: DeviceOption = None,
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[
-        str | None,
-        typer.Option(help="Memory of the device, such as 16GiB. Default: the free memory.", show_default=False),
+        str | None, typer.Option(help="Memory of the device, such as 16GiB. Default: the free memory.")
     ] = None,
-    price: Annotated[
-        float | None, typer.Option(min=0, help="Price of one device hour, in any currency.", show_default=False)
-    ] = None,
+    price: Annotated[float | None, typer.Option(min=0, help="Price of one device hour, in any currency.")] = None,
     json_: JsonFlag = False,
 ) -> None:
     """Estimate the memory, time and cost of a training.

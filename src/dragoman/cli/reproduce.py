@@ -31,9 +31,7 @@ NOT_REPRODUCED = 1
 def reproduce(
     recipe: Annotated[Path, typer.Argument(help="YAML recipe with its expected scores.")],
     *,
-    data: Annotated[
-        Path, typer.Option(help="Folder that corpus paths in the recipe are relative to.", show_default=False)
-    ],
+    data: Annotated[Path, typer.Option(help="Folder that corpus paths in the recipe are relative to.")],
     output_dir: Annotated[
         Path | None,
         typer.Option("--output-dir", "--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE"),

@@ -13,18 +13,15 @@ import typer
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
 from dragoman.cli.options import (
-    BatchTokens,
-    ComputeTypeOption,
-    DeviceOption,
-    EnsembleOption,
+    LOADING,
     FormatOption,
     OutputFile,
     RunArgument,
     SourceFeatures,
     TextFormat,
     config_options,
-    flag,
     refuse,
+    shared_options,
 )
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
@@ -36,19 +33,10 @@ if TYPE_CHECKING:
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Perplexity
 
-SourceFile = Annotated[
-    Path | None,
-    typer.Option(help="File of source segments, one per line (also .gz, .bz2, .xz, .zst).", show_default=False),
-]
-TargetFile = Annotated[
-    Path,
-    typer.Option(help="File of translations, one per line; with --perplexity, a text file.", show_default=False),
-]
+SourceFile = Annotated[Path | None, typer.Option(help="File of source segments, one per line, also compressed.")]
+TargetFile = Annotated[Path, typer.Option(help="File of translations, one per line; with --perplexity, a text file.")]
 PerplexityFlag = Annotated[
-    bool,
-    typer.Option(
-        "--perplexity", help="Print the perplexity of the target under a language model; --source has the prompts."
-    ),
+    bool, typer.Option("--perplexity", help="Print the perplexity of a language model on the target, given the source.")
 ]
 Documents = Literal["file", "blank_line", "line"]
 DocumentsOption = Annotated[
@@ -60,11 +48,11 @@ Overlap = Annotated[
 ]
 
 
+@shared_options(LOADING, into="loading")
 @config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
 def score(
     run: RunArgument,
     *,
-    ensemble: EnsembleOption = None,
     source: SourceFile = None,
     target: TargetFile,
     source_features: SourceFeatures = None,
@@ -73,9 +61,7 @@ def score(
     overlap: Overlap = None,
     output: OutputFile = "-",
     ranking: dict[str, Any],
-    batch_tokens: BatchTokens = None,
-    device: DeviceOption = None,
-    compute_type: ComputeTypeOption = "auto",
+    loading: dict[str, Any],
     format_: FormatOption = "text",
 ) -> None:
     """Print the log-probability of given translations, or the perplexity of a text.
@@ -86,20 +72,20 @@ def score(
     from dragoman.inference import Generator, Translator
 
     warnings, totals = ReadWarnings(), _Totals()
-    options: dict[str, Any] = {"device": device, "compute_type": compute_type, "batch_tokens": batch_tokens}
     if perplexity:
-        _refuse_for_perplexity(ranking, ensemble=ensemble, source_features=source_features)
+        options = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
+        refuse(options, "with --perplexity, which uses a language model")
         if source is not None:
-            refuse({"--documents": documents}, "with --source, whose lines belong to the lines of --target")
-        generator = load_as(Generator, run, **options)
+            refuse({"documents": documents}, "with --source, whose lines belong to the lines of --target")
+        generator = load_as(Generator, run, **loading)
         texts, prompts = _texts_and_prompts(source, target, documents or "file", warnings)
         found = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
         lines = iter([_perplexity_line(found, format_)])
     else:
-        refuse({"--documents": documents, "--overlap": overlap}, "without --perplexity")
+        refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
         if source is None:
             raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
-        translator = load_as(Translator, run, ensemble=ensemble, **options)
+        translator = load_as(Translator, run, **loading)
         pairs, features = streams.with_source_features(
             _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
         )
@@ -107,15 +93,9 @@ def score(
         lines = _score_lines(
             translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
         )
-    streams.write_lines(lines, output, unit="lines")
-    streams.report_repairs(warnings)
+    streams.write_lines(lines, output, warnings)
     if not perplexity:
         streams.say(totals.summary())
-
-
-def _refuse_for_perplexity(ranking: dict[str, Any], **options: Any) -> None:
-    given = {name: ranking.get(name) for name in ("length_penalty", "length_penalty_kind")} | options
-    refuse({flag(name): value for name, value in given.items()}, "with --perplexity, which uses a language model")
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:

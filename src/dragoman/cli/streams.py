@@ -74,11 +74,24 @@ def open_output(name: str) -> Iterator[TextIO]:
     sys.stdout.flush()
 
 
-def write_lines(lines: Iterable[str], output: str, *, unit: str, total: int | None = None) -> None:
-    """Write lines to the output as they come, with the progress on a terminal."""
+def write_lines(
+    lines: Iterable[str], output: str, warnings: ReadWarnings, *, unit: str = "lines", total: int | None = None
+) -> None:
+    """Write lines to the output as they come, with the progress on a terminal; then report the repairs."""
     with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
         for line in shown:
             stream.write(line + "\n")
+    report_repairs(warnings)
+
+
+@contextmanager
+def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
+    """Provide the lines of an input, with the progress on a terminal; then report the repairs."""
+    warnings = ReadWarnings()
+    lines = with_progress(read_input(name, warnings), "lines", output=str(output), total=count_lines(name))
+    with closing(lines):
+        yield lines
+    report_repairs(warnings)
 
 
 def count_lines(name: str) -> int | None:

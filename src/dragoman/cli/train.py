@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, corpus_options
+from dragoman.cli.options import CORPORA, Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, shared_options
 from dragoman.cli.signals import on_signals
 from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.training.launch import WorkerRank
 
 
-@corpus_options(into="corpora")
+@shared_options(CORPORA, into="corpora")
 def train(
     config: ConfigArgument = None,
     *,

@@ -11,10 +11,7 @@ import typer
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
 from dragoman.cli.options import (
-    BatchTokens,
-    ComputeTypeOption,
-    DeviceOption,
-    EnsembleOption,
+    LOADING,
     FormatOption,
     InputFile,
     OutputFile,
@@ -22,6 +19,7 @@ from dragoman.cli.options import (
     SourceFeatures,
     config_options,
     refuse,
+    shared_options,
 )
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
@@ -35,7 +33,7 @@ LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
 SplitOption = Annotated[
     Literal["sentences"] | None,
-    typer.Option(help="Translate each line sentence by sentence; keep the white space between.", show_default=False),
+    typer.Option(help="Translate each line sentence by sentence; keep the white space between."),
 ]
 Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistFlag = Annotated[
@@ -54,12 +52,12 @@ DECODING = (
 )
 
 
+@shared_options(LOADING, into="loading")
 @config_options(DecodingConfig, ("n_best",), into="returned", default="1")
 @config_options(DecodingConfig, DECODING, into="decoding")
 def translate(
     run: RunArgument,
     *,
-    ensemble: EnsembleOption = None,
     input_: InputFile = "-",
     source_features: SourceFeatures = None,
     split: SplitOption = None,
@@ -67,10 +65,8 @@ def translate(
     output: OutputFile = "-",
     decoding: dict[str, Any],
     returned: dict[str, int],
-    batch_tokens: BatchTokens = None,
     shortlist: ShortlistFlag = False,
-    device: DeviceOption = None,
-    compute_type: ComputeTypeOption = "auto",
+    loading: dict[str, Any],
     scores: Scores = False,
     format_: FormatOption = "text",
 ) -> None:
@@ -88,18 +84,10 @@ def translate(
 
     n_best = returned.get("n_best", 1)
     if format_ == "jsonl":
-        refuse({"--scores": scores}, "with --format jsonl, which contains the scores")
+        refuse({"scores": scores}, "with --format jsonl, which contains the scores")
     if n_best > 1:
-        refuse({"--scores": scores}, "with --n-best, which prints the scores")
-    translator = load_as(
-        Translator,
-        run,
-        device=device,
-        compute_type=compute_type,
-        batch_tokens=batch_tokens,
-        ensemble=ensemble,
-        shortlist=shortlist or None,
-    )
+        refuse({"scores": scores}, "with --n-best, which prints the scores")
+    translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
     config = translator.decoding_config(where="translate", **decoding, n_best=n_best)
     warnings = ReadWarnings()
     texts, features = streams.with_source_features(
@@ -110,8 +98,7 @@ def translate(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
     lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
-    streams.write_lines(lines, output, unit="lines", total=streams.count_lines(input_))
-    streams.report_repairs(warnings)
+    streams.write_lines(lines, output, warnings, total=streams.count_lines(input_))
 
 
 def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -> Iterator[str]:
