@@ -2,32 +2,39 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dragoman.decoding import (
     BeamSearch,
-    GreedySearch,
     Hypothesis,
     LengthPenalty,
-    TorchStepper,
+    OutputStart,
     build_search,
+    greedy_search,
     run_search,
 )
+from dragoman.inference.backends.torch_backend import DeviceMemory, TorchBackend
 from dragoman.models.protocols import Decoder
+
+
+def device_memory(memory: Any) -> DeviceMemory:
+    """Return the memory of a model as that of a `TorchBackend`."""
+    return DeviceMemory(memory, torch.device("cpu"))
 
 
 def _on_tensors(build: Any) -> Any:
     def run(
         model: Decoder, memory: Any, *, limits: Tensor, start_tokens: Tensor | None = None, **options: Any
     ) -> list[list[Hypothesis]]:
-        wrapped = TorchStepper.wrap_memory(memory)
-        starts = None if start_tokens is None else start_tokens.numpy()
-        return run_search(build(TorchStepper(model), **options), wrapped, limits=limits.numpy(), start_tokens=starts)
+        starts = None if start_tokens is None else [OutputStart(token) for token in start_tokens.tolist()]
+        search = build(TorchBackend(model), **options)
+        return run_search(search, device_memory(memory), limits=limits.numpy(), starts=starts)
 
     return run
 
 
-search, beam_search, greedy = (_on_tensors(build) for build in (build_search, BeamSearch, GreedySearch))
+search, beam_search, greedy = (_on_tensors(build) for build in (build_search, BeamSearch, greedy_search))
 
 
 def penalty_options(penalty: LengthPenalty) -> dict[str, Any]:

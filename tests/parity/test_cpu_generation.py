@@ -7,7 +7,7 @@ import pytest
 import dragoman
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.inference import Completion, GenerationWarning, Generator
-from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import load_torch_model
 from tests.untrained_runs import PAIRS, finished_language_model
@@ -39,7 +39,7 @@ LONG = 41
 
 def both(run) -> tuple[Generator, Generator]:
     fast, slow = dragoman.load(run, device="cpu", batch_tokens=97), load_torch_model(run, device="cpu")
-    assert isinstance(fast.model, CpuDecoderOnlyBackend)
+    assert isinstance(fast.model, CpuBackend)
     return fast, slow
 
 
@@ -91,7 +91,7 @@ def test_export_equals_run_in_its_compute_type(tmp_path, compute):
         dragoman.load(run, device="cpu", compute_type=compute),
         dragoman.load(tmp_path / "model", device="cpu"),
     )
-    assert exported.model.model.instruction_set == loaded.model.model.instruction_set
+    assert exported.model.instruction_set == loaded.model.instruction_set
     together = loaded.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3)
     assert exported.generate_n_best(PROMPTS, DRAWN[2], max_new_tokens=LONG, num_samples=3) == together
     for number, prompt in enumerate(PROMPTS):

@@ -15,7 +15,9 @@ from transformers.generation.logits_process import (
 )
 
 from dragoman.decoding import SamplingConfig
-from dragoman.decoding.sampling import filter_logits
+from dragoman.decoding.logits_processors import filter_logits
+from dragoman.decoding.numpy_operations import NumpyOperations
+from dragoman.decoding.torch_operations import TorchOperations
 
 ROWS, VOCABULARY = 13, 997
 SETTINGS = {
@@ -47,11 +49,14 @@ def random_logits(seed: int) -> tuple[Tensor, Tensor]:
     return logits, torch.randint(4, 11, (ROWS, 29), generator=generator)
 
 
-def assert_equal_filters(ours: Tensor, theirs: Tensor) -> None:
-    """Assert that the same tokens remain (at least one) with the same logits."""
-    assert torch.equal(ours.isfinite(), theirs.isfinite())
-    assert ours.isfinite().any(dim=1).all()
-    torch.testing.assert_close(ours, theirs)
+def assert_equal_filters(logits: Tensor, said: Tensor, settings: SamplingConfig, theirs: Tensor) -> None:
+    """Assert that the same tokens remain (at least one) with the same logits, with PyTorch and with NumPy."""
+    ours = filter_logits(logits, said, config=settings, ops=TorchOperations)
+    arrays = filter_logits(logits.numpy(), said.numpy(), config=settings, ops=NumpyOperations)
+    for found in (ours, torch.from_numpy(arrays)):
+        assert torch.equal(found.isfinite(), theirs.isfinite())
+        assert found.isfinite().any(dim=1).all()
+        torch.testing.assert_close(found, theirs)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_each_processor_equals_hugging_face(name: str, value: float) -> None:
     for seed in range(3):
         logits, said = random_logits(seed)
         theirs = THEIRS[name](value)(said, logits)
-        assert_equal_filters(filter_logits(logits, said, config=SamplingConfig(**{name: value})), theirs)
+        assert_equal_filters(logits, said, SamplingConfig(**{name: value}), theirs)
         assert value == 2000 or not torch.equal(theirs, logits)
 
 
@@ -78,4 +83,4 @@ def test_each_processor_equals_hugging_face(name: str, value: float) -> None:
 def test_combined_processors_equal_hugging_face(settings: dict[str, float]) -> None:
     logits, said = random_logits(5)
     chain = LogitsProcessorList(THEIRS[name](settings[name]) for name in THEIRS if name in settings)
-    assert_equal_filters(filter_logits(logits, said, config=SamplingConfig(**settings)), chain(said, logits))
+    assert_equal_filters(logits, said, SamplingConfig(**settings), chain(said, logits))

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import BeamSearch, DecodingConfig, SearchStep, TorchStepper, build_search, run_search
+from dragoman.decoding import BeamSearch, DecodingConfig, OutputStart, SearchStep, build_search, run_search
+from dragoman.inference.backends.torch_backend import TorchBackend
 from tests.fake_models import SYMBOLS, PrefixModel, Sources
 from tests.properties.test_beam_search import Problem, assert_same, networks, problems, run_beam, searches
+from tests.tensor_search import device_memory
 
 
 def held(rows: list[list[int]]) -> object:
-    return TorchStepper.wrap_memory(Sources(tuple(map(tuple, rows))))
+    return device_memory(Sources(tuple(map(tuple, rows))))
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches(), st.data())
@@ -21,14 +23,13 @@ def test_admission_and_removal_change_no_result(
     network: PrefixModel, problem: Problem, wanted: DecodingConfig, data: st.DataObject
 ) -> None:
     rows, limits = problem
-    searching = build_search(TorchStepper(network), config=wanted)
+    searching = build_search(TorchBackend(network), config=wanted)
     waiting, inside, found = list(range(len(rows))), {}, {}
     while waiting or len(searching):
         entering = [waiting.pop() for _ in range(data.draw(st.integers(0 if inside else 1, 2))) if waiting]
         if entering:
-            names = searching.add(
-                held([rows[row] for row in entering]), limits=np.array([limits[row] for row in entering])
-            )
+            memory, most = held([rows[row] for row in entering]), np.array([limits[row] for row in entering])
+            names = searching.add(memory, limits=most, starts=[OutputStart()] * len(entering))
             inside |= dict(zip(names, entering, strict=True))
         if len(inside) > 1 and data.draw(st.sampled_from([False, False, True])):
             name = data.draw(st.sampled_from(sorted(inside)))
@@ -77,7 +78,7 @@ class Replay:
 def test_observed_steps_determine_the_tree(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
     rows, limits = problem
     replay = Replay()
-    searching = BeamSearch(TorchStepper(network), config=wanted, observer=replay)
+    searching = BeamSearch(TorchBackend(network), config=wanted, observer=replay)
     found = run_search(searching, held(rows), limits=np.array(limits))
     assert_same(found, run_beam(network, problem, wanted))
     assert replay.over == set(range(len(rows)))

@@ -7,19 +7,24 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig, SamplingStart, SlidingContext, sample
-from dragoman.decoding.sampling import sample_next, uniform_number
+from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart, SamplingConfig
+from dragoman.decoding import search as run_any_search
+from dragoman.decoding.greedy_and_sampling import uniform_number
+from dragoman.decoding.logits_processors import SamplingStep, sample_next
+from dragoman.decoding.torch_operations import TorchOperations
+from dragoman.inference.backends.sliding_context import SlidingContext, tokens_after_slide
+from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
-from tests.fake_models import SYMBOLS, Prefixes, PrefixModel, Sources, TextModel, rectangle
+from tests.fake_models import SYMBOLS, PrefixModel, Sources, TextModel, rectangle
 from tests.random_models import NO_DROPOUT, random_causal
-from tests.tensor_search import beam_search, greedy, search
+from tests.tensor_search import beam_search, device_memory, greedy, search
 
 prompts = st.lists(st.lists(st.integers(4, 8), min_size=1, max_size=7), min_size=1, max_size=5)
 networks = st.builds(
@@ -44,10 +49,8 @@ chances = st.builds(
 )
 
 
-def beginnings(rows: Sequence[Sequence[int]], numbers: Sequence[tuple[int, int]]) -> SamplingStart:
-    """Repeat each prompt the given number of times."""
-    backwards, _ = rectangle([row[::-1] for row in rows])
-    return SamplingStart(torch.tensor([row[-1] for row in rows]), backwards.flip(1), tuple(numbers))
+def sliding_model(model: object, *, context: int) -> SlidingContext:
+    return SlidingContext(TorchBackend(model, decoder_only=True), context=context)
 
 
 def draw_all(
@@ -60,10 +63,10 @@ def draw_all(
     context: int = 100,
 ) -> list[Hypothesis]:
     """Return the samples for prompts."""
-    model = SlidingContext(TextModel(network, max_length=context), context=context)
-    begin = beginnings(rows, numbers or [(row, 0) for row in range(len(rows))])
-    memory = model.encode(*rectangle(rows))
-    found = sample(model, memory, limits=torch.tensor(limits), config=wanted, start=begin)
+    model = sliding_model(TextModel(network, max_length=context), context=context)
+    keys = numbers or [(row, 0) for row in range(len(rows))]
+    starts = [OutputStart(row[-1], tuple(row), key) for row, key in zip(rows, keys, strict=True)]
+    found = run_any_search(model, model.encode(rows), limits=np.array(limits), config=wanted, starts=starts)
     return [one for [one] in found]
 
 
@@ -92,10 +95,14 @@ def test_frequencies_follow_the_distribution(wanted: SamplingConfig) -> None:
     count = 20_000
     logits = torch.tensor([[0.3, -1.1, 2.0, 0.0, 1.4, -0.2, 0.9]])
     numbers = [uniform_number(wanted.seed, (row, 0), 0) for row in range(count)]
-    empty = torch.empty(count, 0, dtype=torch.long)
-    tokens, _ = sample_next(
-        logits.expand(count, -1), context=empty, suppress_tokens=[], uniforms=numbers, config=wanted
+    step = SamplingStep(
+        wanted,
+        suppress_tokens=[],
+        too_short=np.zeros(count, dtype=bool),
+        context=np.zeros((count, 0), dtype=np.int64),
+        uniforms=numbers,
     )
+    tokens, _ = sample_next(logits.expand(count, -1), step, TorchOperations)
     expected = by_definition(logits[0].tolist(), wanted)
     observed = Counter(tokens.tolist())
     assert set(observed) <= set(expected)
@@ -214,33 +221,43 @@ class ContextProbe(PrefixModel):
         return self.inner.logits((), text[len(text) - shown :])
 
 
-@given(networks, prompts, st.sampled_from([1, 2, 3, 4, 5, 8]), st.sampled_from([1, 2, 3]), st.integers(1, 13))
+@given(networks, prompts, chances, st.sampled_from([1, 2, 3, 4, 5, 8]), st.integers(1, 13))
 def test_sliding_context_follows_its_rule(
-    network: PrefixModel, rows: list[list[int]], context: int, beam: int, limit: int
+    network: PrefixModel, rows: list[list[int]], wanted: SamplingConfig, context: int, limit: int
 ) -> None:
-    """In any search: the slow twin cuts the whole text again for every hypothesis and every token."""
-    sliding = SlidingContext(TextModel(network, max_length=context), context=context)
-    twin = ContextProbe(words=network.words, context=context, kept=sliding.kept, inner=network)
-    wanted = DecodingConfig(beam_size=beam, n_best=beam, min_length=limit // 2)
-    arguments = {"limits": torch.full((len(rows),), limit), "config": wanted}
-    last = torch.tensor([row[-1] for row in rows])
-    found = beam_search(sliding, sliding.encode(*rectangle(rows)), start_tokens=last, **arguments)
-    memory = Sources(tuple(tuple(row[:-1]) for row in rows))
-    expected = beam_search(twin, memory, start_tokens=last, **arguments)
-    for mine, theirs in zip(found, expected, strict=True):
-        assert_same(mine, theirs)
-    assert sliding.kept >= 3 * context // 4 or context < 4
+    """The slow twin cuts the whole text again for every token."""
+    kept = tokens_after_slide(context)
+    twin = ContextProbe(words=network.words, context=context, kept=kept, inner=network)
+    starts = [OutputStart(row[-1], tuple(row), (number, 0)) for number, row in enumerate(rows)]
+    memory = device_memory(Sources(tuple(tuple(row[:-1]) for row in rows)))
+    expected = run_any_search(
+        TorchBackend(twin), memory, limits=np.full(len(rows), limit), config=wanted, starts=starts
+    )
+    found = draw_all(network, rows, wanted, limits=[limit] * len(rows), context=context)
+    assert_same(found, [one for [one] in expected])
+    assert kept >= 3 * context // 4 or context < 4
 
 
-def logits_by_steps(model: DecoderOnlyTransformer, text: list[int], *, prompt: int, context: int) -> list[Tensor]:
-    """Return the logits of a sliding model after each token, from the last prompt token on."""
-    sliding = SlidingContext(model, context=context)
-    memory = sliding.encode(torch.tensor([text[:prompt]]), torch.tensor([prompt]))
+def greedy_step(tokens: list[int]) -> SamplingStep:
+    """Return a step that takes the most probable tokens."""
+    return SamplingStep(
+        SamplingConfig(temperature=0),
+        suppress_tokens=[],
+        too_short=np.zeros(len(tokens), dtype=bool),
+        context=np.zeros((len(tokens), 0), dtype=np.int64),
+        uniforms=[0.0] * len(tokens),
+    )
+
+
+def log_probs_by_steps(model: DecoderOnlyTransformer, text: list[int], *, prompt: int, context: int) -> list[float]:
+    """Return the best log-probabilities of a sliding model after each token, from the last prompt token on."""
+    sliding = sliding_model(model, context=context)
+    memory = sliding.encode([text[:prompt]])
     state = sliding.start(memory, beam_size=1)
     found = []
     for token in text[prompt - 1 :]:
-        logits, state = sliding.step(torch.tensor([[token]]), memory, state)
-        found.append(logits[0, 0])
+        _, [log_prob], state = sliding.sample(np.array([[token]]), memory, state, step=greedy_step([token]))
+        found.append(log_prob.item())
     return found
 
 
@@ -252,37 +269,36 @@ def test_sliding_equals_reading_the_window(positions: LearnedConfig | RotaryConf
     context, kept = 11, 9
     text = torch.randint(4, 13, (41,), generator=torch.Generator().manual_seed(3)).tolist()
     with torch.inference_mode():
-        found = logits_by_steps(model, text, prompt=prompt, context=context)
+        found = log_probs_by_steps(model, text, prompt=prompt, context=context)
         shown = prompt if prompt <= context else kept
-        for end, logits in enumerate(found, start=prompt):
-            window = torch.tensor([text[end - shown : end]])
-            torch.testing.assert_close(logits, model(window)[0, -1], atol=1e-4, rtol=1e-4)
+        for end, log_prob in enumerate(found, start=prompt):
+            logits = model(torch.tensor([text[end - shown : end]]))[0, -1].log_softmax(-1)
+            assert log_prob == pytest.approx(logits.max().item(), abs=1e-4)
             shown = kept if shown == context else shown + 1
 
 
 def test_sliding_states_follow_their_rows() -> None:
-    """`reorder`, `select` and `concat` in the middle of texts that have slid a different number of times."""
-    model = SlidingContext(TextModel(PrefixModel(words=5)), context=4)
+    """`select` and `concat` in the middle of texts that have slid a different number of times."""
+    model = sliding_model(TextModel(PrefixModel(words=5)), context=4)
     rows = [[4], [5, 6, 7, 8, 4], [6, 6, 6]]
     state_of, memories = {}, {}
     texts = {0: [4, 5, 6, 7, 8, 4], 1: [5, 6, 7, 8, 4, 5, 6], 2: [6, 6, 6, 7]}
     for number, row in enumerate(rows):
-        memories[number] = model.encode(*rectangle([row]))
+        memories[number] = model.encode([row])
         state = model.start(memories[number], beam_size=1)
         for token in texts[number][len(row) - 1 :]:
-            _, state = model.step(torch.tensor([[token]]), memories[number], state)
+            _, _, state = model.sample(np.array([[token]]), memories[number], state, step=greedy_step([token]))
         state_of[number] = state
     together = state_of[0].concat(state_of[1]).concat(state_of[2])
     memory = memories[0].concat(memories[1]).concat(memories[2])
-    assert memory.lengths.tolist() == [1, 3, 3]
-    order = torch.tensor([2, 0, 1, 0])
-    tokens = torch.tensor([[7], [8], [4], [5]])
-    logits, _ = model.step(tokens, memory.select(order), together.select(order))
-    twice, _ = model.step(
-        tokens.repeat(1, 2), memory.select(order), together.select(order).reorder(torch.zeros(4, 2).long())
-    )
+    assert [len(ids) for ids in memory.visible] == [1, 3, 3]
+    order = np.array([2, 0, 1, 0])
+    latest = [7, 8, 4, 5]
+    tokens = np.array(latest)[:, None]
+    best, log_probs, _ = model.sample(tokens, memory.select(order), together.select(order), step=greedy_step(latest))
     for place, number in enumerate(order.tolist()):
-        alone, _ = model.step(tokens[place : place + 1], memories[number], state_of[number])
-        torch.testing.assert_close(logits[place], alone[0])
-        torch.testing.assert_close(twice[place], alone[0].repeat(2, 1))
-    assert isinstance(together.state, Prefixes)
+        one, alone, _ = model.sample(
+            tokens[place : place + 1], memories[number], state_of[number], step=greedy_step(latest[:1])
+        )
+        assert best[place] == one[0]
+        assert log_probs[place] == pytest.approx(alone[0])

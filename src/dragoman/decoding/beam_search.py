@@ -11,25 +11,28 @@ Complete sentences leave the batch and others may enter at any step: each has it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, Self, final, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from dragoman.decoding.beam_candidates import (
-    NEG_INF,
+from dragoman.decoding.beam_hypotheses import (
     BeamCandidates,
+    BeamHistory,
+    FinishedHypotheses,
     best_candidates,
+    cut_off,
+    empty_finished,
+    finish,
     initial_candidates,
-    next_tokens,
-    start_tokens_or_bos,
     unfinished_indices,
 )
 from dragoman.decoding.config import DecodingConfig
-from dragoman.decoding.finished_hypotheses import BeamHistory, FinishedHypotheses, cut_off, empty_finished, finish
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import best_possible_score
 from dragoman.decoding.mbr import choose_hypotheses
+from dragoman.decoding.next_tokens import NEG_INF, next_tokens
+from dragoman.decoding.row_batch import RowBatch
 from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
 from dragoman.typing import Bool, Int
@@ -65,7 +68,7 @@ class SearchObserver(Protocol):
 
 
 @dataclass(frozen=True)
-class _Sentences(Generic[M, S]):
+class _Sentences(RowBatch, Generic[M, S]):
     """Active sentences; their hypotheses have `lengths` tokens."""
 
     ids: Int[np.ndarray, " kept"]
@@ -75,28 +78,6 @@ class _Sentences(Generic[M, S]):
     state: S
     hypotheses: BeamCandidates
     finished: FinishedHypotheses
-
-    def select(self, rows: Int[np.ndarray, " chosen"]) -> Self:
-        return type(self)(
-            self.ids[rows],
-            self.lengths[rows],
-            self.limits[rows],
-            self.memory.select(rows),
-            self.state.select(rows),
-            self.hypotheses.select(rows),
-            self.finished.select(rows),
-        )
-
-    def concat(self, other: Self) -> Self:
-        return type(self)(
-            np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.lengths, other.lengths]),
-            np.concatenate([self.limits, other.limits]),
-            self.memory.concat(other.memory),
-            self.state.concat(other.state),
-            self.hypotheses.concat(other.hypotheses),
-            self.finished.concat(other.finished),
-        )
 
 
 class _Decisions(NamedTuple):
@@ -121,9 +102,7 @@ class BeamSearch(Generic[M, S]):
     def __len__(self) -> int:
         return 0 if self._active is None else len(self._active.ids)
 
-    def add(
-        self, memory: M, *, limits: Int[np.ndarray, " batch"], start_tokens: Int[np.ndarray, " batch"] | None = None
-    ) -> list[int]:
+    def add(self, memory: M, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart]) -> list[int]:
         beam_size = self._config.beam_size
         ids = self._history.allocate(len(limits))
         added = _Sentences(
@@ -132,7 +111,7 @@ class BeamSearch(Generic[M, S]):
             limits,
             memory,
             self._model.start(memory, beam_size=beam_size),
-            initial_candidates(start_tokens_or_bos(limits, start_tokens), beam_size),
+            initial_candidates(np.array([start.token for start in starts]), beam_size),
             empty_finished(len(limits), beam_size),
         )
         self._active = added if self._active is None else self._active.concat(added)
@@ -165,14 +144,9 @@ class BeamSearch(Generic[M, S]):
 
     def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S]:
         width = 2 * self._config.beam_size
+        tokens, lengths, config = active.hypotheses.tokens, active.lengths, self._config
         log_probs, tokens, state = next_tokens(
-            self._model,
-            active.hypotheses.tokens,
-            active.memory,
-            active.state,
-            k=width,
-            lengths=active.lengths,
-            config=self._config,
+            self._model, tokens, active.memory, active.state, k=width, lengths=lengths, config=config
         )
         return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
 
@@ -226,8 +200,5 @@ class BeamSearch(Generic[M, S]):
                 self._active = None
                 return found
             active = active.select((~complete).nonzero()[0])
-        state = active.state.reorder(active.hypotheses.parents)
-        self._active = _Sentences(
-            active.ids, active.lengths, active.limits, active.memory, state, active.hypotheses, active.finished
-        )
+        self._active = replace(active, state=active.state.reorder(active.hypotheses.parents))
         return found

@@ -1,13 +1,30 @@
-"""Decoded output of one source."""
+"""Decoded output of one source, and what precedes an output."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
-from dragoman.models.special_symbols import EOS
+from dragoman.models.special_symbols import BOS, EOS
+
+TokenObserver = Callable[[int], bool]
+"""Receives each token of an output, end symbol excluded, and returns whether the output is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStart:
+    """Tokens before an output; sampling uses the other fields, too."""
+
+    token: int = BOS
+    """Token before the output, which is not part of it."""
+    context: tuple[int, ...] = ()
+    """Earlier tokens for the filters that look back."""
+    key: tuple[int, int] = (0, 0)
+    """Two numbers that, with the seed, determine the random numbers of the output: those of prompt and sample."""
+    observe: Callable[[], TokenObserver] | None = None
+    """Build the observer of the output; called again where the output is started again."""
 
 
 @dataclass(frozen=True, slots=True)

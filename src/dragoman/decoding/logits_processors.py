@@ -1,56 +1,84 @@
-"""Functions of logits: normalization, exact top-k, and the filters of sampling.
+"""Sampling of the next token from logits: the filters, their order, and the draw.
 
 A filter excludes tokens by a logit of minus infinity. Filters that look at the distribution never exclude its most
-probable token (typical sampling: its most typical one). Ties keep the lower token.
+probable token (typical sampling: its most typical one). Ties keep the lower token. All functions work on NumPy arrays
+and on PyTorch tensors, by the operations `ops`: `NumpyOperations` or `TorchOperations`.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from dragoman.models.protocols import non_finite_logits_error
-from dragoman.typing import Float, Int, StepLogits
+from dragoman.decoding.config import SamplingConfig
+from dragoman.models.special_symbols import EOS, PAD
+from dragoman.typing import Bool, Float, Int
 
-Logits = Float[Tensor, "rows vocabulary"]
-Context = Int[Tensor, "rows places"]
-
-CACHED_ROWS = 64
-"""Rows of logits that a CPU normalizes at a time: intermediate results stay in its cache, which is twice as fast."""
-
-
-def log_normalizer(logits: StepLogits) -> Float[Tensor, "batch beam"]:
-    """Return the log-sum-exp of the logits in 32 bits. Raises RunError when it is not finite."""
-    normalizer = log_sum_exp(logits)
-    if not bool(normalizer.isfinite().all()):
-        raise non_finite_logits_error()
-    return normalizer
+Logits = Float[Any, "rows vocabulary"]
+Context = Int[Any, "rows places"]
 
 
-def log_sum_exp(logits: StepLogits) -> Float[Tensor, "batch beam"]:
-    """Return the log-sum-exp of the logits in 32 bits, unchecked."""
-    rows = logits.flatten(0, 1)
-    blocks = rows.split(CACHED_ROWS) if rows.device.type == "cpu" else (rows,)
-    return torch.cat([block.float().logsumexp(dim=-1) for block in blocks]).view(logits.shape[:2])
+@dataclass(frozen=True)
+class SamplingStep:
+    """Choices of one sampling step, one row per output."""
+
+    config: SamplingConfig
+    suppress_tokens: Sequence[int]
+    """Tokens that no output may have."""
+    too_short: Bool[np.ndarray, " rows"]
+    """Whether the output may not end yet."""
+    context: Int[np.ndarray, "rows places"]
+    """Tokens before and in each output, padded before the first; none where no filter needs them."""
+    uniforms: Sequence[float]
+    """One random number in [0, 1) per row, which temperature 0 ignores."""
 
 
-def exact_top_k(
-    values: Float[Tensor, "batch beam vocabulary"], count: int
-) -> tuple[Float[Tensor, "batch beam count"], Int[Tensor, "batch beam count"]]:
-    """Return the `count` largest values with their indices (all, when there are fewer), in no certain order.
+def sample_next(logits: Logits, step: SamplingStep, ops: Any) -> tuple[Int[Any, " rows"], Float[Any, " rows"]]:
+    """Return the next token of each row and its log-probability before filtering; minus infinity if none is possible.
 
-    Ties at the border keep the lower indices; `torch.topk` leaves that open.
+    Raises RunError when logits are not finite.
     """
-    vocabulary = values.shape[-1]
-    if count >= vocabulary:
-        return values, torch.arange(vocabulary, device=values.device).expand_as(values)
-    one_more, indices = values.topk(count + 1)
-    top, indices = one_more[..., :count], indices[..., :count]
-    tied = (top[..., -1] == one_more[..., -1]) & (top[..., -1] > -math.inf)
-    if bool(tied.any()):
-        exact = values[tied].argsort(dim=-1, descending=True, stable=True)[:, :count]
-        top[tied], indices[tied] = values[tied].gather(1, exact), exact
-    return top, indices
+    logits = ops.float32(logits)
+    normalizer = ops.log_normalizer(logits)
+    tokens = np.tile([*step.suppress_tokens, EOS], (len(logits), 1))
+    forbidden = np.ones(tokens.shape, dtype=np.bool_)
+    forbidden[:, -1] = step.too_short
+    possible = ops.fill(logits, ops.mask(logits, ops.array(tokens, logits), ops.array(forbidden, logits)), -math.inf)
+    possible = filter_logits(possible, ops.array(step.context, logits), config=step.config, ops=ops)
+    chosen = possible.argmax(-1) if step.config.temperature == 0 else invert_cdf(possible, step.uniforms, ops)
+    log_probs = ops.take(logits, chosen[:, None]) - normalizer[:, None]
+    return chosen, ops.fill(log_probs, ops.maximum(possible) == -math.inf, -math.inf)[:, 0]
+
+
+def filter_logits(logits: Logits, context: Context, *, config: SamplingConfig, ops: Any) -> Logits:
+    """Return the logits of the distribution that tokens are sampled from."""
+    if config.repetition_penalty != 1:
+        logits = apply_repetition_penalty(logits, context, config.repetition_penalty, ops)
+    if config.no_repeat_ngram_size is not None:
+        logits = block_repeated_ngrams(logits, context, config.no_repeat_ngram_size, ops)
+    if config.temperature not in (0, 1):
+        logits = apply_temperature(logits, config.temperature)
+    if config.top_k is not None:
+        logits = filter_top_k(logits, config.top_k, ops)
+    if config.top_p is not None:
+        logits = filter_top_p(logits, config.top_p, ops)
+    if config.min_p is not None:
+        logits = filter_min_p(logits, config.min_p, ops)
+    if config.typical_p is not None:
+        logits = filter_typical_p(logits, config.typical_p, ops)
+    return logits
+
+
+def invert_cdf(logits: Logits, uniforms: Sequence[float], ops: Any) -> Int[Any, " rows"]:
+    """Return for each row the token at which the cumulative distribution first exceeds the number in [0, 1)."""
+    cumulative = ops.cumulative_softmax(logits)
+    numbers = ops.array(np.asarray(uniforms, dtype=np.float64), cumulative)[:, None] * cumulative[:, -1:]
+    tokens = (cumulative <= numbers).sum(-1)
+    return ops.array(tokens.clip(0, logits.shape[1] - 1), logits)
 
 
 def apply_temperature(logits: Logits, temperature: float) -> Logits:
@@ -58,66 +86,60 @@ def apply_temperature(logits: Logits, temperature: float) -> Logits:
     return logits / temperature
 
 
-def filter_top_k(logits: Logits, count: int) -> Logits:
+def filter_top_k(logits: Logits, count: int, ops: Any) -> Logits:
     """Keep the `count` most probable tokens (Fan et al., 2018)."""
-    _, indices = exact_top_k(logits[:, None], count)
-    excluded = torch.ones_like(logits, dtype=torch.bool).scatter(1, indices[:, 0], False)
-    return logits.masked_fill(excluded, -math.inf)
+    indices = ops.top_k_indices(logits, count)
+    return ops.fill(logits, ~ops.mask(logits, indices, indices >= 0), -math.inf)
 
 
-def filter_top_p(logits: Logits, mass: float) -> Logits:
+def filter_top_p(logits: Logits, mass: float, ops: Any) -> Logits:
     """Keep the nucleus: the fewest tokens whose probabilities sum to `mass` (Holtzman et al., 2020, equation 2)."""
-    return _keep_mass(logits.argsort(dim=-1, descending=True, stable=True), logits, mass)
+    return _keep_mass(ops.argsort(-logits), logits, mass, ops)
 
 
-def filter_min_p(logits: Logits, share: float) -> Logits:
+def filter_min_p(logits: Logits, share: float, ops: Any) -> Logits:
     """Keep tokens at least `share` times as probable as the most probable (Nguyen et al., 2024, section 3)."""
-    least = logits.amax(dim=-1, keepdim=True) + math.log(share)
-    return logits.masked_fill(logits < least, -math.inf)
+    return ops.fill(logits, logits < ops.maximum(logits) + math.log(share), -math.inf)
 
 
-def filter_typical_p(logits: Logits, mass: float) -> Logits:
+def filter_typical_p(logits: Logits, mass: float, ops: Any) -> Logits:
     r"""Keep the fewest tokens that sum to `mass`, in order of $|H(p) + \log p_i|$ with the entropy $H$.
 
     Locally typical sampling (Meister et al., 2023, section 4).
     """
-    log_probs = logits.log_softmax(dim=-1)
+    log_probs = ops.log_softmax(logits)
     possible = log_probs > -math.inf
-    surprise = -log_probs.masked_fill(~possible, 0.0)
-    entropy = (log_probs.exp() * surprise).sum(dim=-1, keepdim=True)
-    distance = (surprise - entropy).abs().masked_fill(~possible, math.inf)
-    return _keep_mass(distance.argsort(dim=-1, stable=True), logits, mass)
+    surprise = -ops.fill(log_probs, ~possible, 0.0)
+    entropy = (ops.exp(log_probs) * surprise).sum(-1)[:, None]
+    distance = ops.fill(abs(surprise - entropy), ~possible, math.inf)
+    return _keep_mass(ops.argsort(distance), logits, mass, ops)
 
 
-def apply_repetition_penalty(logits: Logits, context: Context, penalty: float, *, pad: int) -> Logits:
+def apply_repetition_penalty(logits: Logits, context: Context, penalty: float, ops: Any) -> Logits:
     """Divide the logits of tokens in `context` by `penalty` (Keskar et al., 2019, section 4.1).
 
     The paper divides every logit, which would raise a negative one; as usual, negative logits are multiplied instead.
-    `context` is padded with `pad`, whose logit stays unchanged.
+    The logit of padding stays unchanged.
     """
-    repeated = torch.zeros_like(logits, dtype=torch.bool).scatter(1, context, True)
-    repeated[:, pad] = False
-    return torch.where(repeated, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
+    repeated = ops.mask(logits, context, context != PAD)
+    return ops.where(repeated, ops.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
-def block_repeated_ngrams(logits: Logits, context: Context, size: int) -> Logits:
+def block_repeated_ngrams(logits: Logits, context: Context, size: int, ops: Any) -> Logits:
     """Exclude tokens that would repeat an n-gram of `size` tokens of the context (Paulus et al., 2018, 2.5).
 
     The context is padded before its first token.
     """
-    if context.shape[1] < size:
+    count = context.shape[1] - size + 1
+    if count < 1:
         return logits
-    ngrams = context.unfold(1, size, 1)
-    latest = context[:, context.shape[1] - size + 1 :]
-    repeats = (ngrams[..., :-1] == latest[:, None]).all(dim=-1)
-    counts = torch.zeros_like(logits, dtype=torch.long).scatter_add(1, ngrams[..., -1], repeats.long())
-    return logits.masked_fill(counts > 0, -math.inf)
+    last = context[:, size - 1 :]
+    equal = (context[:, place : place + count] == context[:, [count + place]] for place in range(size - 1))
+    return ops.fill(logits, ops.mask(logits, last, reduce(and_, equal, last == last)), -math.inf)
 
 
-def _keep_mass(order: Int[Tensor, "rows vocabulary"], logits: Logits, mass: float) -> Logits:
+def _keep_mass(order: Int[Any, "rows vocabulary"], logits: Logits, mass: float, ops: Any) -> Logits:
     """Keep the fewest tokens at the head of an order whose probabilities sum to `mass`."""
-    exact = logits if logits.device.type == "mps" else logits.double()  # Apple's devices have no double precision
-    probabilities = exact.softmax(dim=-1).gather(1, order)
-    before = probabilities.cumsum(dim=-1) - probabilities
-    kept = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before < mass)
-    return logits.masked_fill(~kept, -math.inf)
+    probabilities = ops.take(ops.softmax(logits), order)
+    before = probabilities.cumsum(-1) - probabilities
+    return ops.fill(logits, ~ops.mask(logits, order, before < mass), -math.inf)

@@ -1,7 +1,6 @@
 """Forced decoding: log-probabilities of given outputs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,7 +10,6 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
-from dragoman.errors import ConfigError
 from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.typing import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
@@ -87,36 +85,6 @@ def score_outputs(
         Hypothesis(tuple(output), total, score, tuple(row[: len(output) + 1]), finished=True)
         for output, total, score, row in columns
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class ScoringWindow:
-    """Positions `begin` to `end` of a text; those before `scored` are context only."""
-
-    begin: int
-    scored: int
-    end: int
-
-
-def scoring_windows(length: int, *, context: int, overlap: int = 0) -> list[ScoringWindow]:
-    """Split a text of `length` positions into windows of at most `context`, so that each position is scored once.
-
-    The first scored positions of a window see `overlap` positions before them: 0 is cheapest and gives the lowest
-    scores, `context - 1` gives each position the full context, with one window per position. Raises ConfigError
-    where the overlap leaves nothing to score.
-    """
-    if not 0 <= overlap < context:
-        raise ConfigError(
-            f"overlap = {overlap}: a window of {context} tokens can share 0 to {context - 1} tokens with the one before"
-        )
-    found: list[ScoringWindow] = []
-    scored = 0
-    while scored < length:
-        begin = max(0, scored - overlap)
-        end = min(begin + context, length)
-        found.append(ScoringWindow(begin, scored, end))
-        scored = end
-    return found
 
 
 def _log_probs(

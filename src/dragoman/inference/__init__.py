@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.inference.batching import InputWarning
 from dragoman.inference.chat import ChatTemplate, Message, Turn
-from dragoman.inference.translation import Translation, TranslationResult
-from dragoman.inference.translator import TranslationWarning, Translator
+from dragoman.inference.translation import Translation, TranslationResult, TranslationWarning
+from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
     from dragoman.inference.classifier import Classification, Classifier

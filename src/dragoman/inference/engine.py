@@ -1,4 +1,4 @@
-"""Engine: one thread that decodes the requests of any number of callers in one running batch."""
+"""Execution of requests: by the caller, or by an engine, one thread that decodes those of any number of callers."""
 
 import threading
 import time
@@ -12,8 +12,15 @@ from types import TracebackType
 from typing import Any, Self, final
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.inference.backends.protocol import Seq2SeqBackend
-from dragoman.inference.scheduler import REFILL, Request, RequestResult, Scheduler
+from dragoman.inference.scheduler import (
+    REFILL,
+    AnyBackend,
+    Request,
+    RequestResult,
+    Scheduler,
+    run_in_order,
+    run_requests,
+)
 
 PendingResult = Future[list[Hypothesis]]
 """Future hypotheses of a request, best first; `cancel` withdraws the request at any time."""
@@ -35,7 +42,7 @@ class Engine:
 
     def __init__(
         self,
-        backend: Seq2SeqBackend[Any, Any],
+        backend: AnyBackend,
         *,
         max_tokens: int = MAX_TOKENS,
         max_waiting_tokens: int | None = None,
@@ -203,3 +210,53 @@ def _set_result(result: PendingResult, hypotheses: list[Hypothesis], error: Base
         result.set_result(hypotheses)
     else:
         result.set_exception(error)
+
+
+@final
+class RequestRunner:
+    """Decodes the requests of a translator or generator, from any number of threads."""
+
+    def __init__(self, backend: AnyBackend, *, batch_tokens: int, engine: Engine | None = None) -> None:
+        """With an engine, requests go there; otherwise calls take turns."""
+        self.backend = backend
+        self.lock = threading.RLock()
+        self._batch_tokens = batch_tokens
+        self._engine = engine
+
+    @property
+    def runs_continuously(self) -> bool:
+        """Whether a stream may run as one batch that requests enter and leave."""
+        return self._engine is None and self.backend.continuous_batching
+
+    def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each request of one configuration."""
+        if self._engine is not None:
+            return list(self._engine.stream(requests))
+        with self.lock, self.backend.inference_mode():
+            return run_requests(self.backend, requests, batch_tokens=self._batch_tokens)
+
+    def stream(self, jobs: Iterable[Sequence[Request]], *, ahead: int) -> Iterator[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each job, as `run_in_order` does."""
+        scheduler = Scheduler(self.backend, max_tokens=self._batch_tokens)
+        results = run_in_order(scheduler, jobs, ahead=ahead)
+        while True:
+            with self.lock, self.backend.inference_mode():
+                result = next(results, None)
+            if result is None:
+                return
+            yield result
+
+    def steps(self, request: Request) -> Iterator[None]:
+        """Decode one request, and yield after each step; its tokens go to its observer."""
+        scheduler = Scheduler(self.backend, max_tokens=self._batch_tokens)
+        with self.lock, self.backend.inference_mode():
+            completed = scheduler.admit(deque([request]))
+        while not completed:
+            with self.lock, self.backend.inference_mode():
+                completed = scheduler.step()
+            yield
+        completed[0].get()
+
+    def start_engine(self) -> Engine:
+        """Start an engine that takes turns with the calls of this runner."""
+        return Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)

@@ -2,20 +2,23 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
-from typing import Any, assert_never, final
-
-import torch
+from typing import Any, TypedDict, Unpack, final
 
 from dragoman.config import parse
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding import DecodingConfig, Hypothesis, SamplingConfig
-from dragoman.decoding.sliding_context import tokens_after_slide
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends.torch_backend import DecoderOnlyBackend, TorchDecoderOnlyBackend
+from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.inference.backends.sliding_context import SlidingContext
 from dragoman.inference.chat import ChatTemplate, Message, format_chat
-from dragoman.inference.completion import Completer, Completion, Limits, Prompt
+from dragoman.inference.completion import Completion, Limits, Prompt, build_completion, text_stream
+from dragoman.inference.engine import RequestRunner
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
+from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS, PAD
 
 DEFAULT_CONFIG = SamplingConfig()
@@ -28,6 +31,18 @@ STREAM_CHUNK = 256
 GenerationConfig = SamplingConfig | DecodingConfig
 
 
+class SamplingOptions(TypedDict, total=False):
+    """Options of a sample, which replace those of its `SamplingConfig`; None has no effect."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    typical_p: float | None
+    repetition_penalty: float | None
+    seed: int | None
+
+
 class GenerationWarning(UserWarning):
     """Warning about one prompt; the message names the prompt."""
 
@@ -37,7 +52,7 @@ class Generator:
     """Decoder-only model with its tokenizer.
 
     A model of running text continues a prompt; one of `pairs` (prompt and continuation) answers it. The model attends
-    to at most `context` tokens; of longer texts the oldest are dropped, as described in `decoding.sliding_context`. A
+    to at most `context` tokens; of longer texts the oldest are dropped, as described in `backends.sliding_context`. A
     sample does not depend on other prompts.
     """
 
@@ -46,7 +61,7 @@ class Generator:
         model: Any,
         tokenizer: Tokenizer,
         *,
-        device: torch.device | str = "cpu",
+        device: Any = "cpu",
         context: int,
         pairs: bool = False,
         template: ChatTemplate | None = None,
@@ -54,13 +69,11 @@ class Generator:
     ) -> None:
         """`batch_tokens` bounds the tokens of prompts and outputs in a batch.
 
-        The model is a `DecoderOnlyBackend`, or a `DecoderOnly` model of PyTorch on `device`. Raises ConfigError on a
+        The model is an `InferenceBackend`, or a `DecoderOnly` model of PyTorch on `device`. Raises ConfigError on a
         context beyond the model's positions.
         """
-        self.backend: DecoderOnlyBackend = (
-            model if isinstance(model, DecoderOnlyBackend) else TorchDecoderOnlyBackend(model, device=device)
-        )
-        longest = self.backend.decoder.max_length
+        self.backend = _backend_of(model, device)
+        longest = self.backend.max_length
         if context < 1 or (longest is not None and context > longest):
             most = longest or "any number of"
             raise ConfigError(f"context = {context}: the model attends to 1 to {most} tokens; choose within these")
@@ -71,6 +84,9 @@ class Generator:
         self.pairs = pairs
         self.template = template
         self.batch_tokens = batch_tokens
+        self._sliding = SlidingContext(self.backend, context=context)
+        self._samples = RequestRunner(self._sliding, batch_tokens=batch_tokens)
+        self._searches = RequestRunner(self.backend, batch_tokens=batch_tokens)
 
     def generate(
         self,
@@ -79,28 +95,13 @@ class Generator:
         *,
         max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        typical_p: float | None = None,
-        repetition_penalty: float | None = None,
-        seed: int | None = None,
+        **options: Unpack[SamplingOptions],
     ) -> list[Completion]:
         """Return one completion for each prompt, in order, sampled or (with a `DecodingConfig`) searched for.
 
         A completion ends before any of the `stop` strings and has at most `max_new_tokens` tokens. Sampling options
         that are given replace those of `config`. Raises ConfigError on invalid options.
         """
-        options = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "typical_p": typical_p,
-            "repetition_penalty": repetition_penalty,
-            "seed": seed,
-        }
         given = {name: value for name, value in options.items() if value is not None}
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
@@ -125,24 +126,14 @@ class Generator:
         every hypothesis in the context: its prompts lose what leaves no room for `max_new_tokens`, and its stop strings
         cut the hypotheses found.
         """
-        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop)
-        match config:
-            case SamplingConfig():
-                if num_samples > 1 and config.temperature == 0:
-                    raise ConfigError(
-                        f"num_samples = {num_samples}: with temperature = 0 all samples are the same; choose 1"
-                    )
-                read = self._read(prompts, room=self.context, first=first, kept=tokens_after_slide(self.context))
-                return self._completer.sample(read, config, limits, num_samples=num_samples, first=first)
-            case DecodingConfig():
-                if num_samples > 1:
-                    raise ConfigError(
-                        f"num_samples = {num_samples} has no effect on a search; set n_best = {num_samples} instead"
-                    )
-                read = self._read(prompts, room=self.context - max_new_tokens, first=first)
-                return self._completer.search(read, config, limits)
-            case _:
-                assert_never(config)
+        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop, num_samples=num_samples)
+        read = self._read_prompts(prompts, config, limits, first=first)
+        requests = [self._requests(prompt, config, limits, num_samples, row) for row, prompt in enumerate(read, first)]
+        found = iter(self._runner(config).run([request for some in requests for request in some]))
+        return [
+            [self._complete(prompt, limits, one) for _ in some for one in next(found)]
+            for prompt, some in zip(read, requests, strict=True)
+        ]
 
     def generate_stream(
         self,
@@ -172,8 +163,20 @@ class Generator:
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
         limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop)
-        [read] = self._read([prompt], room=self.context, first=0, kept=tokens_after_slide(self.context))
-        return self._completer.stream(read, config, limits)
+        [read] = self._read_prompts([prompt], config, limits, first=0)
+        return self._stream(read, config, limits)
+
+    def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
+        """Yield the text of the first sample for a prompt; between the pieces the caller is not in inference mode."""
+        text = text_stream(self.tokenizer.target, prompt, limits)
+        [request] = self._requests(prompt, config, limits, 1, 0)
+        request = replace(request, start=replace(request.start, observe=lambda: text.add))
+        for _ in self._samples.steps(request):
+            if piece := text.take():
+                yield piece
+        text.finish()
+        if piece := text.take():
+            yield piece
 
     def chat(
         self,
@@ -202,7 +205,7 @@ class Generator:
         missing or too many, ConfigError on an overlap that a window cannot have.
         """
         scoring = self._scoring_texts(_check_list(texts), prompts)
-        with self.backend.inference_mode():
+        with self._searches.lock, self.backend.inference_mode():
             return score_texts(
                 self.backend, scoring, context=self.context, overlap=overlap, batch_tokens=self.batch_tokens
             )
@@ -222,11 +225,37 @@ class Generator:
         """Return texts as the model reads them; with `room`, it attends to that many tokens at most."""
         return self._read(texts, room=room, first=0)
 
-    @property
-    def _completer(self) -> Completer:
-        return Completer(self.backend, self.tokenizer.target, context=self.context, batch_tokens=self.batch_tokens)
+    def _runner(self, config: GenerationConfig) -> RequestRunner:
+        return self._samples if isinstance(config, SamplingConfig) else self._searches
 
-    def _limits(self, config: GenerationConfig, *, max_new_tokens: int, stop: Sequence[str]) -> Limits:
+    def _read_prompts(
+        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int
+    ) -> list[Prompt]:
+        if isinstance(config, SamplingConfig):
+            return self._read(prompts, room=self.context, first=first, kept=self._sliding.kept)
+        return self._read(prompts, room=self.context - limits.max_new_tokens, first=first)
+
+    def _requests(
+        self, prompt: Prompt, config: GenerationConfig, limits: Limits, num_samples: int, number: int
+    ) -> list[Request]:
+        """Return the requests for the samples, or the search, of a prompt with this number."""
+        ids, most = prompt.ids, limits.max_new_tokens
+        if isinstance(config, DecodingConfig):
+            ids = ids[-(self.context - most) :]
+            return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
+        observe = partial(self._observer, prompt, limits) if limits.stop else None
+        starts = [OutputStart(ids[-1], prompt.context, (number, sample), observe) for sample in range(num_samples)]
+        return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
+
+    def _observer(self, prompt: Prompt, limits: Limits) -> TokenObserver:
+        return text_stream(self.tokenizer.target, prompt, limits).add
+
+    def _complete(self, prompt: Prompt, limits: Limits, hypothesis: Hypothesis) -> Completion:
+        return build_completion(self.tokenizer.target, prompt, limits, hypothesis)
+
+    def _limits(
+        self, config: GenerationConfig, *, max_new_tokens: int, stop: Sequence[str], num_samples: int = 1
+    ) -> Limits:
         """Return the limits of a completion, checked against the configuration and the model."""
         if isinstance(stop, str):
             raise TypeError("expected a list of stop strings, got one string; put it into a list")
@@ -237,15 +266,9 @@ class Generator:
                 f"min_length = {config.min_length} is above max_new_tokens = {max_new_tokens}; raise max_new_tokens"
             )
         if isinstance(config, DecodingConfig):
-            for name in ("max_length", "max_length_ratio", "max_length_offset"):
-                if getattr(config, name) != DecodingConfig.model_fields[name].default:
-                    raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
-            if max_new_tokens >= self.context:
-                raise ConfigError(
-                    f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
-                    f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
-                    "or sample (with temperature 0 for the most probable token)"
-                )
+            self._check_search(config, max_new_tokens, num_samples)
+        elif num_samples > 1 and config.temperature == 0:
+            raise ConfigError(f"num_samples = {num_samples}: with temperature = 0 all samples are the same; choose 1")
         for one in stop:
             if not self._can_generate(one):
                 raise ConfigError(
@@ -253,6 +276,21 @@ class Generator:
                     "casing or Unicode form is normalized); remove it"
                 )
         return Limits(max_new_tokens, tuple(stop))
+
+    def _check_search(self, config: DecodingConfig, max_new_tokens: int, num_samples: int) -> None:
+        for name in ("max_length", "max_length_ratio", "max_length_offset"):
+            if getattr(config, name) != DecodingConfig.model_fields[name].default:
+                raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
+        if max_new_tokens >= self.context:
+            raise ConfigError(
+                f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
+                f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
+                "or sample (with temperature 0 for the most probable token)"
+            )
+        if num_samples > 1:
+            raise ConfigError(
+                f"num_samples = {num_samples} has no effect on a search; set n_best = {num_samples} instead"
+            )
 
     def _can_generate(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
@@ -289,6 +327,15 @@ class Generator:
             ScoringText([*source, BOS, *ids], [*[PAD] * len(source), *ids, EOS])
             for source, ids in zip(before, encoded, strict=True)
         ]
+
+
+def _backend_of(model: Any, device: Any) -> InferenceBackend[Any, Any]:
+    """Return the model as a backend; PyTorch is imported for its own models only."""
+    if isinstance(model, InferenceBackend):
+        return model
+    from dragoman.inference.backends.torch_backend import TorchBackend
+
+    return TorchBackend(model, device=device, decoder_only=True)
 
 
 def _check_list(texts: Sequence[str]) -> Sequence[str]:

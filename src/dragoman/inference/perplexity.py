@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
+from dragoman.decoding.config import AVERAGE_LOG_PROB
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.scoring import ScoringWindow, scoring_windows
+from dragoman.errors import ConfigError
 from dragoman.evaluation import perplexity
-from dragoman.inference.backends.torch_backend import DecoderOnlyBackend, pad_batch
+from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.batching import batch_by_length
 from dragoman.models.special_symbols import EOS, PAD
 
@@ -49,19 +50,48 @@ class ScoringText:
     expected: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringWindow:
+    """Positions `begin` to `end` of a text; those before `scored` are context only."""
+
+    begin: int
+    scored: int
+    end: int
+
+
+def scoring_windows(length: int, *, context: int, overlap: int = 0) -> list[ScoringWindow]:
+    """Split a text of `length` positions into windows of at most `context`, so that each position is scored once.
+
+    The first scored positions of a window see `overlap` positions before them: 0 is cheapest and gives the lowest
+    scores, `context - 1` gives each position the full context, with one window per position. Raises ConfigError
+    where the overlap leaves nothing to score.
+    """
+    if not 0 <= overlap < context:
+        raise ConfigError(
+            f"overlap = {overlap}: a window of {context} tokens can share 0 to {context - 1} tokens with the one before"
+        )
+    found: list[ScoringWindow] = []
+    scored = 0
+    while scored < length:
+        begin = max(0, scored - overlap)
+        end = min(begin + context, length)
+        found.append(ScoringWindow(begin, scored, end))
+        scored = end
+    return found
+
+
 def score_texts(
-    backend: DecoderOnlyBackend, texts: Sequence[ScoringText], *, context: int, overlap: int, batch_tokens: int
+    backend: InferenceBackend[Any, Any], texts: Sequence[ScoringText], *, context: int, overlap: int, batch_tokens: int
 ) -> list[Hypothesis]:
     """Score each text as an output, with the log-probability of each expected token; the score is their mean."""
     windows = [(row, window) for row, text in enumerate(texts) for window in _windows(text, context, overlap)]
-    log_probs: dict[tuple[int, int], list[float]] = {}
+    log_probs: dict[tuple[int, int], Sequence[float]] = {}
     for indices in batch_by_length([one.end - one.begin for _, one in windows], batch_tokens=batch_tokens):
         chosen = [windows[index] for index in indices]
-        tokens, _ = pad_batch([texts[row].tokens[one.begin : one.end] for row, one in chosen], device=backend.device)
-        expected, _ = pad_batch([_expected(texts[row], one) for row, one in chosen], device=backend.device)
-        scored = backend.score_tokens(tokens, expected).tolist()
-        for (row, one), line, wanted in zip(chosen, scored, expected.tolist(), strict=True):
-            log_probs[row, one.begin] = [number for number, token in zip(line, wanted, strict=True) if token != PAD]
+        pairs = [_prompt_and_target(texts[row], one) for row, one in chosen]
+        prompts, targets = zip(*pairs, strict=True)
+        scored = backend.score(prompts, targets, penalty=AVERAGE_LOG_PROB)
+        log_probs |= {(row, one.begin): own.token_log_probs for (row, one), own in zip(chosen, scored, strict=True)}
     found: list[list[float]] = [[] for _ in texts]
     for row, begin in sorted(log_probs):
         found[row] += log_probs[row, begin]
@@ -74,8 +104,10 @@ def _windows(text: ScoringText, context: int, overlap: int) -> list[ScoringWindo
     return [one for one in windows if any(token != PAD for token in text.expected[one.scored : one.end])]
 
 
-def _expected(text: ScoringText, window: ScoringWindow) -> list[int]:
-    return [PAD] * (window.scored - window.begin) + list(text.expected[window.scored : window.end])
+def _prompt_and_target(text: ScoringText, window: ScoringWindow) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the tokens of a window up to the first that is scored, and the tokens that are scored."""
+    begin = next(place for place in range(window.scored, window.end) if text.expected[place] != PAD)
+    return text.tokens[window.begin : begin + 1], text.expected[begin : window.end]
 
 
 def _hypothesis(text: ScoringText, log_probs: list[float]) -> Hypothesis:

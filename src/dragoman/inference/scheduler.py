@@ -1,7 +1,7 @@
 """Continuous batching: requests enter the running batch while it has room, and leave when they are complete.
 
-The scheduler has no threads and waits for nobody. The result of a request does not depend on the others: where the
-backend refuses a batch, each request of it is searched alone, and only those fail that fail alone.
+The scheduler serves translation and generation, and has no threads. The result of a request does not depend on the others: where the
+backend refuses a batch, the scheduler searches each of its requests alone, and only those fail that fail alone.
 """
 
 from collections import deque
@@ -12,32 +12,38 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.config import DecodingConfig
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.search import build_search, search
-from dragoman.decoding.search_protocol import Search
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart
+from dragoman.decoding.search import Search, build_search, run_search
 from dragoman.errors import DragomanError
-from dragoman.inference.backends.protocol import Ids, Seq2SeqBackend
+from dragoman.inference.backends.protocol import Ids, InferenceBackend
+from dragoman.inference.backends.sliding_context import SlidingContext
+from dragoman.inference.batching import batch_by_length
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""
 
 
+AnyBackend = InferenceBackend[Any, Any] | SlidingContext
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Request:
-    """Source without its end symbol, and how to decode it; compared by identity."""
+    """Source without its end symbol, or prompt, and how to decode it; compared by identity."""
 
     ids: Ids
-    config: DecodingConfig
+    config: DecodingConfig | SamplingConfig
     limit: int
     """Most output tokens, end symbol not counted."""
     heads: Heads | None = None
     """Dependency tree of the source, for a model that needs it."""
+    start: OutputStart = field(default_factory=OutputStart)
+    size: int | None = None
+    """Tokens counted against a token budget; by default those of the source, end symbol included."""
 
     @property
     def tokens(self) -> int:
-        """Source tokens counted against a token budget, end symbol included."""
-        return len(self.ids) + 1
+        return len(self.ids) + 1 if self.size is None else self.size
 
 
 class RequestResult(NamedTuple):
@@ -46,6 +52,12 @@ class RequestResult(NamedTuple):
     request: Request
     hypotheses: list[Hypothesis]
     error: Exception | None = None
+
+    def get(self) -> list[Hypothesis]:
+        """Return the hypotheses, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.hypotheses
 
 
 BACKEND_ERRORS = (DragomanError, ValueError, IndexError, MemoryError)
@@ -64,12 +76,12 @@ class _Group:
 class Scheduler:
     """Batch of active requests; those of one decoding configuration share every step."""
 
-    def __init__(self, backend: Seq2SeqBackend[Any, Any], *, max_tokens: int, refill: float = REFILL) -> None:
-        """`max_tokens` bounds the source tokens of the active requests; a longer request runs alone."""
+    def __init__(self, backend: AnyBackend, *, max_tokens: int, refill: float = REFILL) -> None:
+        """`max_tokens` bounds the tokens of the active requests; a longer request runs alone."""
         self._backend = backend
         self._max_tokens = max_tokens
         self._refill = refill
-        self._groups: dict[DecodingConfig, _Group] = {}
+        self._groups: dict[DecodingConfig | SamplingConfig, _Group] = {}
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -103,8 +115,8 @@ class Scheduler:
         for group in self._groups.values():
             try:
                 found = group.search.step()
-            except BACKEND_ERRORS:
-                completed += self._search_alone(self._dissolve(group))
+            except BACKEND_ERRORS as error:
+                completed += self._search_alone(self._dissolve(group), error)
                 continue
             completed += [self._complete(group.requests.pop(key), hypotheses) for key, hypotheses in found.items()]
         return completed
@@ -127,14 +139,14 @@ class Scheduler:
         free = self._max_tokens - self._tokens
         return bool(already) or free >= self._refill * self._max_tokens
 
-    def _start(self, config: DecodingConfig, requests: Sequence[Request]) -> list[RequestResult]:
+    def _start(self, config: DecodingConfig | SamplingConfig, requests: Sequence[Request]) -> list[RequestResult]:
         try:
             if config not in self._groups:
                 self._groups[config] = _Group(build_search(self._backend, config=config))
             group = self._groups[config]
-            keys = group.search.add(self._encode(requests), limits=np.array([one.limit for one in requests]))
-        except BACKEND_ERRORS:
-            return self._search_alone(requests)
+            keys = group.search.add(encode_requests(self._backend, requests), **_arguments(requests))
+        except BACKEND_ERRORS as error:
+            return self._search_alone(requests, error)
         group.requests |= dict(zip(keys, requests, strict=True))
         return []
 
@@ -145,31 +157,60 @@ class Scheduler:
         group.requests.clear()
         return requests
 
-    def _search_alone(self, requests: Sequence[Request]) -> list[RequestResult]:
+    def _search_alone(self, requests: Sequence[Request], error: Exception) -> list[RequestResult]:
+        """Search each request that the backend refused with others; one that was alone fails with its error."""
+        if len(requests) == 1:
+            return [self._complete(requests[0], [], error)]
         results = []
         for request in requests:
             try:
-                [found] = search(
-                    self._backend,
-                    self._encode([request]),
-                    limits=np.array([request.limit]),
-                    config=request.config,
-                )
-            except BACKEND_ERRORS as error:
-                results.append(self._complete(request, [], error))
+                [found] = search_requests(self._backend, [request])
+            except BACKEND_ERRORS as own_error:
+                results.append(self._complete(request, [], own_error))
             else:
                 results.append(self._complete(request, found))
         return results
-
-    def _encode(self, requests: Sequence[Request]) -> Any:
-        features = [request.heads for request in requests if request.heads is not None]
-        return self._backend.encode([request.ids for request in requests], features)
 
     def _complete(
         self, request: Request, hypotheses: list[Hypothesis], error: Exception | None = None
     ) -> RequestResult:
         self._tokens -= request.tokens
         return RequestResult(request, hypotheses, error)
+
+
+def encode_requests(backend: AnyBackend, requests: Sequence[Request]) -> Any:
+    """Encode the sources of requests; samples of one source share its encoding."""
+    source_features = [request.heads for request in requests if request.heads is not None]
+    sources = [tuple(request.ids) for request in requests]
+    different = {ids: row for row, ids in enumerate(dict.fromkeys(sources))}
+    if len(different) == len(sources) or not isinstance(requests[0].config, SamplingConfig):
+        return backend.encode(sources, source_features)
+    return backend.encode(list(different)).select(np.array([different[ids] for ids in sources]))
+
+
+def search_requests(backend: AnyBackend, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    """Decode requests of one configuration in one batch."""
+    search = build_search(backend, config=requests[0].config)
+    return run_search(search, encode_requests(backend, requests), **_arguments(requests))
+
+
+def _arguments(requests: Sequence[Request]) -> dict[str, Any]:
+    return {"limits": np.array([one.limit for one in requests]), "starts": [one.start for one in requests]}
+
+
+def run_requests(backend: AnyBackend, requests: Sequence[Request], *, batch_tokens: int) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each request of one configuration.
+
+    Requests run by continuous batching where the backend supports it, otherwise in batches of similar length.
+    """
+    if backend.continuous_batching:
+        scheduler = Scheduler(backend, max_tokens=batch_tokens)
+        jobs = ([request] for request in requests)
+        return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1)]
+    found: dict[int, list[Hypothesis]] = {}
+    for rows in batch_by_length([request.tokens for request in requests], batch_tokens=batch_tokens):
+        found |= dict(zip(rows, search_requests(backend, [requests[row] for row in rows]), strict=True))
+    return [found[row] for row in range(len(requests))]
 
 
 def run_in_order(
@@ -199,12 +240,6 @@ def run_in_order(
                 waiting.extend(job)
         completed |= {one.request: one for one in (*scheduler.admit(waiting), *scheduler.step())}
         while pending and all(request in completed for request in pending[0]):
-            yield [_hypotheses(completed.pop(request)) for request in pending.popleft()]
+            yield [completed.pop(request).get() for request in pending.popleft()]
     if reading_error is not None:
         raise reading_error
-
-
-def _hypotheses(result: RequestResult) -> list[Hypothesis]:
-    if result.error is not None:
-        raise result.error
-    return result.hypotheses

@@ -4,15 +4,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, final
 
 from dragoman.data.readers.conllu import Heads
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
-from dragoman.errors import ConfigError, MissingExtraError
-from dragoman.inference.translation import Translation, join_translations, join_with_spaces
+from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
+from dragoman.inference.translation import Translation, TranslationWarning, join_translations, join_with_spaces
 
 Split = Literal["sentences"]
 """Units that texts are split into before they are translated."""
+MAX_LINE_LENGTH = 65_536
+"""Tokens above which a line is refused as a mistake: it is no sentence or paragraph."""
 DEFAULT_LANGUAGE = "en"
 """Language whose abbreviations are known where none is named."""
 
@@ -75,6 +78,64 @@ class SegmentedText(NamedTuple):
             for segments in self.sentences
         ]
         return join_translations(sentences, config, join_texts=self.layout.fill)
+
+
+@final
+class Segmenter:
+    """Cuts texts into segments that a model translates at once."""
+
+    def __init__(self, tokenizer: LanguageTokenizer, *, max_length: int) -> None:
+        self._encode = tokenizer.encode_batch
+        self._max_length = max_length
+
+    def segment(
+        self,
+        texts: Sequence[str],
+        source_features: Sequence[Heads | None],
+        first_line: int,
+        *,
+        splitter: Callable[[str], Layout],
+    ) -> Iterator[SegmentedText]:
+        """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
+        layouts = list(map(splitter, texts))
+        lines = split_into_sentences(layouts, texts, source_features, first_line)
+        sentences = [sentence for line in lines for sentence in line]
+        segments = self._segments(sentences, is_split=splitter is not whole_text)
+        for layout, line in zip(layouts, lines, strict=True):
+            yield SegmentedText(layout, [next(segments) for _ in line])
+
+    def _segments(self, sentences: Sequence[Sentence], *, is_split: bool) -> Iterator[list[Segment]]:
+        """Yield the segments of each sentence: none of an empty one, several of one that is too long."""
+        encoded = self._encode([sentence.text for sentence in sentences])
+        for ids, sentence in zip(encoded, sentences, strict=True):
+            if len(ids) > self._max_length:
+                yield self._split_long(sentence, len(ids), is_split=is_split)
+            else:
+                yield [Segment(ids, sentence.heads)] * bool(ids)
+
+    def _split_long(self, sentence: Sentence, length: int, *, is_split: bool) -> list[Segment]:
+        """Split a sentence that is too long, with a warning."""
+        check_line_length(MAX_LINE_LENGTH, length, sentence.line)
+        parts = split_long_text(sentence.text, lambda text: len(self._encode([text])[0]) <= self._max_length)
+        heads = split_tree(sentence.heads, sentence.text, parts)
+        segments = [Segment(*one) for one in zip(self._encode(parts), heads, strict=True) if one[0]]
+        beginning = f"a sentence of {length} tokens is" if is_split else f"{length} tokens are"
+        name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
+        warn(
+            f"line {sentence.line}: {beginning} too long to be translated at once (at most {self._max_length}); "
+            f"{name} was translated in {len(segments)} segments{remedy}",
+            TranslationWarning,
+        )
+        return segments
+
+
+def check_line_length(limit: int, length: int, line: int) -> None:
+    """Raise DataError where a line has more tokens than the limit."""
+    if length > limit:
+        raise DataError(
+            f"line {line}: {length} tokens, more than the {limit} that a line may have; "
+            "put one sentence or paragraph on each line"
+        )
 
 
 def whole_text(text: str) -> Layout:

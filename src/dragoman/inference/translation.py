@@ -8,6 +8,10 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
 
 
+class TranslationWarning(UserWarning):
+    """Warning about the translation of one line; the message names the line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """One translation of a text; `tokens` are its subwords in readable form."""

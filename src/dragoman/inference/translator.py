@@ -1,54 +1,56 @@
 """Translator: texts in, translations out."""
 
 import asyncio
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
-from typing import Any, final, overload
-
-import numpy as np
+from itertools import islice
+from typing import Any, TypedDict, Unpack, final, overload
 
 from dragoman.config import merge, parse
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding import DecodingConfig, Hypothesis, search
-from dragoman.decoding.config import DecodingMethod, LengthPenalty, LengthPenaltyKind
+from dragoman.decoding.config import DecodingConfig, DecodingMethod, LengthPenalty, LengthPenaltyKind
+from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends.protocol import Seq2SeqBackend
+from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.batching import batch_by_length
-from dragoman.inference.engine import Engine
-from dragoman.inference.scheduler import Request, Scheduler, run_in_order
+from dragoman.inference.engine import Engine, RequestRunner
+from dragoman.inference.scheduler import Request
 from dragoman.inference.segmentation import (
-    Layout,
+    MAX_LINE_LENGTH,
     Segment,
     SegmentedText,
-    Sentence,
+    Segmenter,
     Split,
     build_splitter,
-    split_into_sentences,
-    split_long_text,
-    split_tree,
-    whole_text,
+    check_line_length,
 )
 from dragoman.inference.source_features import TextFeatures, check_all_used, check_source_features, read_chunks
-from dragoman.inference.translation import Translation, TranslationResult
+from dragoman.inference.translation import Translation, TranslationResult, TranslationWarning
+from dragoman.models.special_symbols import EOS
 
 DEFAULT_CONFIG = DecodingConfig()
 BATCH_TOKENS = 4096
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
-MAX_LINE_LENGTH = 65_536
-"""Tokens above which a line is refused as a mistake: it is no sentence or paragraph."""
 STREAM_CHUNK = 4096
 """Lines of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
 ENCODE_CHUNK = 256
 """Lines of a stream that are tokenized together."""
 
 
-class TranslationWarning(UserWarning):
-    """Warning about the translation of one line; the message names the line."""
+class DecodingOptions(TypedDict, total=False):
+    """Options of a translation, which replace those of its `DecodingConfig`; None has no effect."""
+
+    beam_size: int | None
+    n_best: int | None
+    length_penalty: float | None
+    length_penalty_kind: LengthPenaltyKind | None
+    method: DecodingMethod | None
+    min_length: int | None
+    max_length: int | None
+    max_length_ratio: float | None
 
 
 @final
@@ -73,7 +75,7 @@ class Translator:
     ) -> None:
         """`batch_tokens` bounds the source tokens of a batch, padding included.
 
-        The model is a `Seq2SeqBackend`, or an `EncoderDecoder` of PyTorch on `device`. With an engine, requests go
+        The model is an `InferenceBackend`, or an `EncoderDecoder` of PyTorch on `device`. With an engine, requests go
         there.
         """
         self.model = model
@@ -81,16 +83,16 @@ class Translator:
         self.batch_tokens = batch_tokens
         self.config = config
         self.backend = _backend_of(model, tokenizer, device)
-        self._engine = engine
-        self._lock = threading.RLock()
-        self._concurrent: Translator | None = None
         self.device = self.backend.device
+        self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens, engine=engine)
+        self._concurrent: Translator | None = None
         self._positions = self.backend.max_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self.max_segment_length = (
             max_segment_length if self._positions is None else min(max_segment_length, self._positions - 1)
         )
         """Tokens of the longest text that is translated at once; longer ones are translated in segments."""
+        self._segmenter = Segmenter(tokenizer.source, max_length=self.max_segment_length)
 
     def fits_model(self, text: str) -> bool:
         """Return whether a text is translated at once and not in segments."""
@@ -102,17 +104,10 @@ class Translator:
         texts: str,
         config: DecodingConfig | None = ...,
         *,
-        beam_size: int | None = ...,
-        n_best: int | None = ...,
-        length_penalty: float | None = ...,
-        length_penalty_kind: LengthPenaltyKind | None = ...,
-        method: DecodingMethod | None = ...,
-        min_length: int | None = ...,
-        max_length: int | None = ...,
-        max_length_ratio: float | None = ...,
         source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
+        **options: Unpack[DecodingOptions],
     ) -> TranslationResult: ...
 
     @overload
@@ -121,17 +116,10 @@ class Translator:
         texts: Sequence[str],
         config: DecodingConfig | None = ...,
         *,
-        beam_size: int | None = ...,
-        n_best: int | None = ...,
-        length_penalty: float | None = ...,
-        length_penalty_kind: LengthPenaltyKind | None = ...,
-        method: DecodingMethod | None = ...,
-        min_length: int | None = ...,
-        max_length: int | None = ...,
-        max_length_ratio: float | None = ...,
         source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
+        **options: Unpack[DecodingOptions],
     ) -> list[TranslationResult]: ...
 
     def translate(
@@ -142,33 +130,30 @@ class Translator:
         source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> TranslationResult | list[TranslationResult]:
         """Translate a text, or a list of texts; an empty text has an empty translation.
 
         With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
         sentences is kept, blank lines and indentation included; `language` is the code of its language, "en" by
-        default. A model with tree positions needs `source_features`, the dependency heads of each text: for each of its words,
-        separated by white space, the number of its head, counted from 1, and 0 for a root. Raises ConfigError on
-        invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid source_features, and
-        MissingExtraError where the splitter is not installed.
+        default. A model with tree positions needs `source_features`, the dependency heads of each text: for each of
+        its words, separated by white space, the number of its head, counted from 1, and 0 for a root. Raises
+        ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
+        source features, and MissingExtraError where the splitter is not installed.
         """
         config = self.decoding_config(base=config, **options)
-        if isinstance(texts, str):
-            found = self.translate_n_best(
-                [texts], config, source_features=source_features, split=split, language=language
-            )
-            return TranslationResult(tuple(found[0]))
-        found = self.translate_n_best(texts, config, source_features=source_features, split=split, language=language)
-        return [TranslationResult(tuple(one)) for one in found]
+        given = [texts] if isinstance(texts, str) else texts
+        found = self.translate_n_best(given, config, source_features=source_features, split=split, language=language)
+        results = [TranslationResult(tuple(translations)) for translations in found]
+        return results[0] if isinstance(texts, str) else results
 
     async def translate_async(
         self, texts: str | Sequence[str], config: DecodingConfig | None = None, **options: Any
     ) -> TranslationResult | list[TranslationResult]:
         """Translate as `translate` does, in one running batch with all other concurrent calls."""
-        with self._lock:
+        with self._runner.lock:
             if self._concurrent is None:
-                self._concurrent = self._with_engine(self._build_engine())
+                self._concurrent = self._copy(self.model, engine=self._runner.start_engine())
         concurrent = self._concurrent
         found: TranslationResult | list[TranslationResult] = await asyncio.to_thread(
             lambda: concurrent.translate(texts, config, **options)
@@ -226,8 +211,9 @@ class Translator:
         config = config or self.config
         splitter = build_splitter(split, language)
         heads = self._check_features(texts, source_features, first_line)
-        lines = list(self._segment_lines(texts, heads, first_line, splitter=splitter))
-        found = iter(self._decode([segment for line in lines for segment in line.segments()], config))
+        lines = list(self._segmenter.segment(texts, heads, first_line, splitter=splitter))
+        requests = [request for line in lines for request in self._requests(line, config)]
+        found = map(self._translations, self._runner.run(requests))
         results = [line.join(found, config) for line in lines]
         for number, translations in enumerate(results, start=first_line):
             _warn_unless_finished(translations, number)
@@ -251,7 +237,7 @@ class Translator:
         config = config or self.config
         features_left = None if source_features is None else iter(source_features)
         splitter = build_splitter(split, language)
-        if self._engine is not None or not self.backend.continuous_batching:
+        if not self._runner.runs_continuously:
             for first_line, texts, some in read_chunks(lines, features_left, size=chunk):
                 yield from self.translate_n_best(
                     texts, config, first_line=first_line, source_features=some, split=split, language=language
@@ -262,17 +248,12 @@ class Translator:
         def jobs() -> Iterator[list[Request]]:
             for first_line, texts, some in read_chunks(lines, features_left, size=min(chunk, ENCODE_CHUNK)):
                 heads = self._check_features(texts, some, first_line)
-                for line in self._segment_lines(texts, heads, first_line, splitter=splitter):
+                for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
                     pending.append(line)
-                    yield self._requests(line.segments(), config)
+                    yield self._requests(line, config)
 
-        results = run_in_order(self._scheduler(), jobs(), ahead=chunk)
-        for number in count(1):
-            with self._lock, self.backend.inference_mode():
-                result = next(results, None)
-            if result is None:
-                return
-            translations = pending.popleft().join(map(self._translations, result), config)
+        for number, found in enumerate(self._runner.stream(jobs(), ahead=chunk), start=1):
+            translations = pending.popleft().join(map(self._translations, found), config)
             _warn_unless_finished(translations, number)
             yield translations
 
@@ -282,19 +263,12 @@ class Translator:
 
         Results do not depend on other callers; callers that ask for too much at a time wait.
         """
-        with self._build_engine() as engine:
-            yield self._with_engine(engine)
+        with self._runner.start_engine() as engine:
+            yield self._copy(self.model, engine=engine)
 
-    def with_backend(self, backend: Seq2SeqBackend[Any, Any]) -> "Translator":
+    def with_backend(self, backend: InferenceBackend[Any, Any]) -> "Translator":
         """Return the same translator with another backend, such as a wrapper of its own."""
-        return Translator(
-            backend,
-            self.tokenizer,
-            device=self.device,
-            batch_tokens=self.batch_tokens,
-            max_segment_length=self.max_segment_length,
-            config=self.config,
-        )
+        return self._copy(backend)
 
     def score(
         self,
@@ -307,8 +281,8 @@ class Translator:
     ) -> list[Hypothesis]:
         """Score each target as a translation of its source, by forced decoding.
 
-        `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many targets as
-        sources, a line is too long for the model, or source features are missing or invalid.
+        `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many
+        targets as sources, a line is too long for the model, or source features are missing or invalid.
         """
         if len(sources) != len(targets):
             raise DataError(
@@ -319,15 +293,15 @@ class Translator:
         target_ids = self.tokenizer.target.encode_batch(list(_check_list(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
-            self._check_length(self._positions or MAX_LINE_LENGTH, length, number)
+            check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
         results: dict[int, Hypothesis] = {}
-        with self._lock, self.backend.inference_mode():
+        with self._runner.lock, self.backend.inference_mode():
             for rows in batch_by_length(lengths, batch_tokens=self.batch_tokens):
                 scored = self.backend.score(
                     [source_ids[row] for row in rows],
-                    [target_ids[row] for row in rows],
+                    [[*target_ids[row], EOS] for row in rows],
                     penalty=penalty or self.config.penalty,
-                    source_features=_present([heads[row] for row in rows]),
+                    source_features=[tree for row in rows if (tree := heads[row]) is not None],
                 )
                 results |= dict(zip(rows, scored, strict=True))
         return [results[row] for row in range(len(lengths))]
@@ -352,12 +326,9 @@ class Translator:
             first_line += len(some)
         check_all_used(features_left, texts=first_line - 1)
 
-    def _build_engine(self) -> Engine:
-        return Engine(self.backend, max_tokens=self.batch_tokens, lock=self._lock)
-
-    def _with_engine(self, engine: Engine) -> "Translator":
+    def _copy(self, model: Any, *, engine: Engine | None = None) -> "Translator":
         return Translator(
-            self.model,
+            model,
             self.tokenizer,
             device=self.device,
             batch_tokens=self.batch_tokens,
@@ -366,93 +337,15 @@ class Translator:
             engine=engine,
         )
 
-    def _scheduler(self) -> Scheduler:
-        return Scheduler(self.backend, max_tokens=self.batch_tokens)
-
     def _check_features(
         self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
     ) -> list[Heads | None]:
-        return check_source_features(
-            _check_list(texts), source_features, first_line, needs_source_features=self.backend.needs_source_features
-        )
+        needed = self.backend.needs_source_features
+        return check_source_features(_check_list(texts), source_features, first_line, needs_source_features=needed)
 
-    def _segment_lines(
-        self,
-        texts: Sequence[str],
-        source_features: Sequence[Heads | None],
-        first_line: int,
-        *,
-        splitter: Callable[[str], Layout],
-    ) -> Iterator[SegmentedText]:
-        """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
-        layouts = list(map(splitter, _check_list(texts)))
-        lines = split_into_sentences(layouts, texts, source_features, first_line)
-        segments = self._segments(
-            [sentence for line in lines for sentence in line], is_split=splitter is not whole_text
-        )
-        for layout, line in zip(layouts, lines, strict=True):
-            yield SegmentedText(layout, [next(segments) for _ in line])
-
-    def _segments(self, sentences: Sequence[Sentence], *, is_split: bool) -> Iterator[list[Segment]]:
-        """Yield the segments of each sentence: none of an empty one, several of one that is too long."""
-        encoded = self.tokenizer.source.encode_batch([sentence.text for sentence in sentences])
-        for ids, sentence in zip(encoded, sentences, strict=True):
-            if len(ids) > self.max_segment_length:
-                yield self._split_long(sentence, len(ids), is_split=is_split)
-            else:
-                yield [Segment(ids, sentence.heads)] * bool(ids)
-
-    def _split_long(self, sentence: Sentence, length: int, *, is_split: bool) -> list[Segment]:
-        """Split a sentence that is too long, with a warning."""
-        encode = self.tokenizer.source.encode_batch
-        self._check_length(MAX_LINE_LENGTH, length, sentence.line)
-        parts = split_long_text(sentence.text, lambda text: len(encode([text])[0]) <= self.max_segment_length)
-        heads = split_tree(sentence.heads, sentence.text, parts)
-        segments = [Segment(*one) for one in zip(encode(parts), heads, strict=True) if one[0]]
-        beginning = f"a sentence of {length} tokens is" if is_split else f"{length} tokens are"
-        name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
-        warn(
-            f"line {sentence.line}: {beginning} too long to be translated at once (at most {self.max_segment_length}); "
-            f"{name} was translated in {len(segments)} segments{remedy}",
-            TranslationWarning,
-        )
-        return segments
-
-    def _check_length(self, limit: int, length: int, number: int) -> None:
-        if length > limit:
-            raise DataError(
-                f"line {number}: {length} tokens, more than the {limit} that a line may have; "
-                "put one sentence or paragraph on each line"
-            )
-
-    def _decode(self, segments: Sequence[Segment], config: DecodingConfig) -> list[list[Translation]]:
-        requests = self._requests(segments, config)
-        if self._engine is not None:
-            return [self._translations(hypotheses) for hypotheses in self._engine.stream(requests)]
-        with self._lock, self.backend.inference_mode():
-            if self.backend.continuous_batching:
-                jobs = ([request] for request in requests)
-                results = run_in_order(self._scheduler(), jobs, ahead=len(requests) + 1)
-                return [self._translations(found) for [found] in results]
-            batches = self._decode_in_batches(requests)
-        return [self._translations(batches[request]) for request in requests]
-
-    def _requests(self, segments: Sequence[Segment], config: DecodingConfig) -> list[Request]:
+    def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
+        segments = line.segments()
         return [Request(segment.ids, config, self._limit(segment, config), segment.heads) for segment in segments]
-
-    def _decode_in_batches(self, requests: Sequence[Request]) -> dict[Request, list[Hypothesis]]:
-        """Decode in batches of similar length."""
-        found: dict[Request, list[Hypothesis]] = {}
-        for rows in batch_by_length([request.tokens for request in requests], batch_tokens=self.batch_tokens):
-            batch = [requests[row] for row in rows]
-            hypotheses = search(
-                self.backend,
-                self.backend.encode([one.ids for one in batch], _present([one.heads for one in batch])),
-                limits=np.array([one.limit for one in batch]),
-                config=batch[0].config,
-            )
-            found |= dict(zip(batch, hypotheses, strict=True))
-        return found
 
     def _limit(self, segment: Segment, config: DecodingConfig) -> int:
         """Return the most output tokens of a segment."""
@@ -469,18 +362,13 @@ class Translator:
         return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
 
 
-def _backend_of(model: Any, tokenizer: Tokenizer, device: Any) -> Seq2SeqBackend[Any, Any]:
+def _backend_of(model: Any, tokenizer: Tokenizer, device: Any) -> InferenceBackend[Any, Any]:
     """Return the model as a backend; PyTorch is imported for its own models only."""
-    if isinstance(model, Seq2SeqBackend):
+    if isinstance(model, InferenceBackend):
         return model
     from dragoman.inference.backends.torch_backend import TorchBackend
 
-    return TorchBackend(model, tokenizer.source, target_vocabulary=len(tokenizer.target), device=device)
-
-
-def _present(source_features: Sequence[Heads | None]) -> list[Heads]:
-    """Return the features where there are any: every text has some, or none has."""
-    return [heads for heads in source_features if heads is not None]
+    return TorchBackend(model, tokenizer=tokenizer, device=device)
 
 
 def _check_list(texts: Sequence[str]) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from dragoman.decoding import BeamSearch, DecodingConfig, Hypothesis, run_search, search
+from dragoman.decoding import BeamSearch, DecodingConfig, Hypothesis, OutputStart, run_search, search
 from dragoman.decoding.beam_search import SearchStep
 from dragoman.decoding.config import DecodingMethod
 from dragoman.decoding.length_penalty import hypothesis_score
@@ -152,12 +152,12 @@ def watch_search(
     `limit` is the most tokens of the output, `first` the token that it goes on from, if not the begin symbol.
     """
     observer, limits = TreeObserver(), np.array([limit])
-    begun = None if first is None else np.array([first])
+    begun = None if first is None else [OutputStart(first)]
     ((best, *_),) = run_search(
-        BeamSearch(model, config=settings, observer=observer), memory, limits=limits, start_tokens=begun
+        BeamSearch(model, config=settings, observer=observer), memory, limits=limits, starts=begun
     )
     alone = settings.model_copy(update={"beam_size": 1, "n_best": 1, "method": "beam_search"})
-    ((greedy, *_),) = search(model, memory, limits=limits, config=alone, start_tokens=begun)
+    ((greedy, *_),) = search(model, memory, limits=limits, config=alone, starts=begun)
     tree = observer.tree
     return SearchSeen(
         tree=tree,

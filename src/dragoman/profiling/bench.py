@@ -14,12 +14,11 @@ import numpy as np
 import torch
 
 from dragoman.config import parse
-from dragoman.decoding import DecodingConfig, build_search
+from dragoman.decoding import DecodingConfig, OutputStart, build_search
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Generator, Translator
-from dragoman.inference.backends.cpu_backend import CpuBackend, CpuModel
-from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
-from dragoman.models.protocols import Backend
+from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import BOS
 from dragoman.profiling.estimate import FLOAT32_BYTES, model_cost
@@ -159,7 +158,7 @@ def bench(
     load_seconds = time.perf_counter() - began
     model = _check_model(loaded, folder)
     sources = {batch_size: _sources(model, config, batch_size) for batch_size in config.batch_sizes}
-    cpu_model = model.model.model if isinstance(model.model, CpuBackend | CpuDecoderOnlyBackend) else None
+    cpu_model = model.model if isinstance(model.model, CpuBackend) else None
     precision: ComputeType = "float32" if cpu_model is None else cpu_model.compute_type
     cost = _step_cost(folder, precision, on_cpu_backend=cpu_model is not None)
     operations = peak_flops(torch.device(model.device)) if cpu_model is None else peak_cpu_backend_ops(precision)
@@ -215,7 +214,7 @@ def _check_model(loaded: object, folder: RunFiles) -> Model:
     return loaded
 
 
-def _describe_backend(model: Model, cpu_model: CpuModel | None) -> str:
+def _describe_backend(model: Model, cpu_model: CpuBackend | None) -> str:
     if cpu_model is not None:
         return f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
     threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
@@ -245,15 +244,10 @@ def _measure(
     }
     decoding = parse(DecodingConfig, options, where="bench")
     limits = np.full(batch_size, config.tokens)
-    starts = None if isinstance(model, Translator) else np.array([row[-1] for row in sources])
-
-    def encode() -> tuple[Backend[Any, Any], Any]:
-        if isinstance(model, Translator):
-            return model.backend, model.backend.encode(sources)
-        return model.backend.encode_prompts(sources)
+    starts = [OutputStart(BOS if isinstance(model, Translator) else row[-1]) for row in sources]
 
     def decode() -> DecodingTimes:
-        return time_decoding(encode, limits=limits, config=decoding, start_tokens=starts)
+        return time_decoding(model.backend, sources, limits=limits, config=decoding, starts=starts)
 
     with model.backend.inference_mode():
         decode()
@@ -278,17 +272,18 @@ def _measure(
 
 
 def time_decoding(
-    encode: Callable[[], tuple[Backend[Any, Any], Any]],
+    backend: InferenceBackend[Any, Any],
+    sources: Sequence[Ids],
     *,
     limits: Int[np.ndarray, " batch"],
     config: DecodingConfig,
-    start_tokens: Int[np.ndarray, " batch"] | None,
+    starts: Sequence[OutputStart],
 ) -> DecodingTimes:
-    """Time the search for a batch; `encode` returns the backend and the memory of the sentences."""
+    """Time the search for a batch."""
     began = time.perf_counter()
-    backend, memory = encode()
+    memory = backend.encode(sources)
     search = build_search(backend, config=config)
-    search.add(memory, limits=limits, start_tokens=start_tokens)
+    search.add(memory, limits=limits, starts=starts)
     encoded, steps = time.perf_counter(), []
     before = encoded
     while sentences := len(search):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
+from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.models.config import DecoderOnlyConfig, NoPositionsConfig
 from dragoman.models.factory import build_decoder_only
 from dragoman.models.quantization import ComputeType
@@ -52,7 +52,7 @@ def peak_cpu_backend_ops(compute_type: ComputeType) -> float:
         name: value.detach().numpy() for name, value in build_decoder_only(config, vocabulary=8).named_parameters()
     }
     settings = config.model_dump(mode="json")
-    model = CpuDecoderOnlyBackend(settings, arrays, compute_type=compute_type, vocabulary=8).model
+    model = CpuBackend(settings, arrays, compute_type=compute_type, source_vocabulary=8, target_vocabulary=8)
     prompts = [[4] * 17 for _ in range(ROWS // 16)]  # the last token of each prompt is left for the first step
     operations = 2 * ROWS * sum(array.size for name, array in arrays.items() if name.startswith("blocks"))
     return operations / _min_seconds(lambda: model.encode(prompts))

@@ -15,10 +15,9 @@ from dragoman.data.datasets.tagged import encode_words
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.decoding import DecodingConfig, TorchStepper
+from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.question_answerer import QuestionAnswerer
@@ -280,11 +279,10 @@ class _ContinuationInspector:
 
     def _search(self, ids: Ids, wanted: InspectionRequest) -> SearchSeen:
         generator = self.generator
-        with inference_mode(generator.model):
-            memory = TorchStepper.wrap_memory(generator.model.encode(*pad_batch([list(ids)], device=generator.device)))
+        with generator.backend.inference_mode():
             return watch_search(
-                TorchStepper(generator.model),
-                memory,
+                generator.backend,
+                generator.backend.encode([ids]),
                 settings=DecodingConfig() if wanted.beam is None else DecodingConfig(beam_size=wanted.beam),
                 limit=min(wanted.tokens, generator.context - len(ids)),
                 symbols=SpecialSymbols(),

@@ -11,7 +11,8 @@ from typing import Any
 from dragoman.atomic import new_folder, write_atomically
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError, RunError
-from dragoman.inference.translator import TranslationWarning, Translator
+from dragoman.inference.translation import TranslationWarning
+from dragoman.inference.translator import Translator
 from dragoman.runs.folder import RunFolder
 
 SOURCE, TARGET, ORIGIN = "source.txt", "target.txt", "origin.json"

@@ -13,8 +13,7 @@ from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
-from dragoman.inference.backends.cpu_decoder_only import CpuDecoderOnlyBackend
-from dragoman.inference.backends.torch_backend import DecoderOnlyBackend
+from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.generator import BATCH_TOKENS, Generator
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
@@ -169,7 +168,7 @@ def build_language_model(
 
 def build_generator(
     experiment: LanguageModelingConfig,
-    model: DecoderOnlyTransformer | DecoderOnlyBackend,
+    model: DecoderOnlyTransformer | CpuBackend,
     tokenizer: Tokenizer,
     *,
     device: torch.device,
@@ -199,10 +198,11 @@ def build_cpu_generator(
 ) -> Generator:
     """Build the generator of a language model on the CPU backend."""
     assert isinstance(experiment, LanguageModelingConfig)
-    backend = CpuDecoderOnlyBackend(
-        model, arrays, compute_type=compute_type, vocabulary=len(tokenizer.source), where=where
+    size = len(tokenizer.source)
+    backend = CpuBackend(
+        model, arrays, compute_type=compute_type, source_vocabulary=size, target_vocabulary=size, where=where
     )
-    return build_generator(experiment, backend, tokenizer, device=backend.device, batch_tokens=batch_tokens)
+    return build_generator(experiment, backend, tokenizer, device=torch.device("cpu"), batch_tokens=batch_tokens)
 
 
 def _write_sample(generator: Generator, prompt: str, experiment: LanguageModelingConfig) -> str:

@@ -21,7 +21,7 @@ from dragoman.data.readers.shards import resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference.translator import MAX_LINE_LENGTH
+from dragoman.inference.segmentation import MAX_LINE_LENGTH
 from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 

@@ -17,7 +17,8 @@ from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
-from dragoman.inference.translator import TranslationWarning, Translator
+from dragoman.inference.translation import TranslationWarning
+from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
 from dragoman.tasks.base import RunFiles, TaskDescription, load_weights

@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dragoman.decoding.beam_candidates import (
+from dragoman.decoding.beam_hypotheses import (
     BeamCandidates,
     best_candidates,
     initial_candidates,
-    suppressed_tokens,
     unfinished_indices,
 )
-from dragoman.decoding.logits_processors import exact_top_k
-from dragoman.decoding.torch_stepper import top_k_tokens
+from dragoman.decoding.next_tokens import suppressed_tokens
+from dragoman.decoding.torch_operations import exact_top_k, top_k_tokens
 from dragoman.errors import RunError
 from tests.fake_models import SYMBOLS
 

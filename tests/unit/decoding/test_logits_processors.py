@@ -1,19 +1,15 @@
-"""Logits processors in cases that can be computed by hand."""
+"""Logits processors in cases that can be computed by hand, on tensors and on arrays."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding.logits_processors import (
-    apply_repetition_penalty,
-    apply_temperature,
-    block_repeated_ngrams,
-    filter_min_p,
-    filter_top_k,
-    filter_top_p,
-    filter_typical_p,
-)
+from dragoman.decoding import logits_processors
+from dragoman.decoding.logits_processors import apply_temperature
+from dragoman.decoding.numpy_operations import NumpyOperations
+from dragoman.decoding.torch_operations import TorchOperations
 
 PROBABILITIES = [0.1, 0.4, 0.05, 0.3, 0.15]
 
@@ -24,6 +20,31 @@ def logits_of(*rows: list[float]) -> torch.Tensor:
 
 def left(logits: torch.Tensor) -> list[set[int]]:
     return [set((row > -math.inf).nonzero()[:, 0].tolist()) for row in logits]
+
+
+def on_both(process):
+    """Return a function that checks that a processor does the same to tensors and to arrays."""
+
+    def run(logits: torch.Tensor, *arguments: object) -> torch.Tensor:
+        found = process(logits, *arguments, TorchOperations)
+        arrays = [one.numpy() if isinstance(one, torch.Tensor) else one for one in (logits, *arguments)]
+        np.testing.assert_allclose(process(*arrays, NumpyOperations), found.numpy())
+        return found
+
+    return run
+
+
+filter_top_k, filter_top_p, filter_min_p, filter_typical_p, apply_repetition_penalty, block_repeated_ngrams = (
+    on_both(getattr(logits_processors, name))
+    for name in (
+        "filter_top_k",
+        "filter_top_p",
+        "filter_min_p",
+        "filter_typical_p",
+        "apply_repetition_penalty",
+        "block_repeated_ngrams",
+    )
+)
 
 
 def test_temperature_raises_probabilities_to_its_inverse():
@@ -93,7 +114,7 @@ def test_row_without_tokens_is_unchanged():
 
 def test_repetition_penalty_applies_once_for_any_sign():
     logits = torch.tensor([[1.0, 2.0, -2.0, 0.5, -1.0]])
-    penalized = apply_repetition_penalty(logits, torch.tensor([[0, 0, 1, 2, 1]]), 2.0, pad=0)
+    penalized = apply_repetition_penalty(logits, torch.tensor([[0, 0, 1, 2, 1]]), 2.0)
     assert penalized.tolist() == [[1.0, 1.0, -4.0, 0.5, -1.0]]
 
 
@@ -124,5 +145,5 @@ def test_block_repeated_ngrams(context, size, forbidden):
 def test_each_row_has_its_own_context():
     context = torch.tensor([[5, 6, 5], [0, 6, 6]])
     assert left(block_repeated_ngrams(torch.zeros(2, 7), context, 2)) == [{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}]
-    penalized = apply_repetition_penalty(torch.ones(2, 7), context, 2.0, pad=0)
+    penalized = apply_repetition_penalty(torch.ones(2, 7), context, 2.0)
     assert penalized.tolist() == [[1, 1, 1, 1, 1, 0.5, 0.5], [1, 1, 1, 1, 1, 1, 0.5]]

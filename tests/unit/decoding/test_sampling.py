@@ -3,24 +3,46 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from dragoman.config import parse
-from dragoman.decoding import SamplingConfig, SamplingStart, sample, sample_tokens
-from dragoman.decoding.sampling import filter_logits, invert_cdf, sample_next, uniform_number
+from dragoman.decoding import OutputStart, SamplingConfig, sampling_search, search
+from dragoman.decoding.greedy_and_sampling import uniform_number
+from dragoman.decoding.logits_processors import SamplingStep, filter_logits, invert_cdf, sample_next
+from dragoman.decoding.numpy_operations import NumpyOperations
+from dragoman.decoding.torch_operations import TorchOperations
 from dragoman.errors import ConfigError, RunError
+from dragoman.inference.backends.torch_backend import TorchBackend
 from tests.fake_models import SYMBOLS, PrefixModel, Sources
+from tests.tensor_search import device_memory
 
 A, B = 4, 5
 
 
-def drawn(network: PrefixModel, *, rows: int = 1, limit: int = 7, start=None, **settings):
-    memory = Sources(((4,),) * rows)
+def drawn(network: PrefixModel, *, rows: int = 1, limit: int = 7, starts=None, **settings):
+    memory = device_memory(Sources(((4,),) * rows))
     wanted = SamplingConfig(**settings)
-    limits = torch.full((rows,), limit)
-    found = sample(network, memory, limits=limits, config=wanted, start=start)
+    found = search(TorchBackend(network), memory, limits=np.full(rows, limit), config=wanted, starts=starts)
     return [one for [one] in found]
+
+
+def next_on_both(logits: torch.Tensor, uniforms: list[float], suppress_tokens: list[int], settings: SamplingConfig):
+    """Return tokens and log-probabilities, which are the same for tensors and for arrays."""
+    rows = len(logits)
+    step = SamplingStep(
+        settings,
+        suppress_tokens=suppress_tokens,
+        too_short=np.zeros(rows, dtype=bool),
+        context=np.zeros((rows, 0), dtype=np.int64),
+        uniforms=uniforms,
+    )
+    tokens, log_probs = sample_next(logits, step, TorchOperations)
+    same_tokens, same_log_probs = sample_next(logits.numpy(), step, NumpyOperations)
+    assert tokens.tolist() == same_tokens.tolist()
+    assert log_probs.tolist() == pytest.approx(same_log_probs.tolist(), abs=1e-6)
+    return tokens, log_probs
 
 
 @pytest.mark.parametrize(
@@ -59,7 +81,8 @@ def test_repetition_filters_need_the_context():
 )
 def test_invert_cdf(number, token):
     logits = torch.tensor([[0.0, 0.25, 0.5, 0.0, 0.25, 0.0]]).log()
-    assert invert_cdf(logits, [number]).tolist() == [token]
+    assert invert_cdf(logits, [number], TorchOperations).tolist() == [token]
+    assert invert_cdf(logits.numpy(), [number], NumpyOperations).tolist() == [token]
 
 
 def test_invert_cdf_never_returns_an_impossible_token():
@@ -67,7 +90,8 @@ def test_invert_cdf_never_returns_an_impossible_token():
     for size in (2, 31, 997):
         logits = torch.randn(5, size, generator=generator)
         logits[:, -1] = -math.inf
-        assert (invert_cdf(logits, [1 - 2.0**-53] * 5) < size - 1).all()
+        assert (invert_cdf(logits, [1 - 2.0**-53] * 5, TorchOperations) < size - 1).all()
+        assert (invert_cdf(logits.numpy(), [1 - 2.0**-53] * 5, NumpyOperations) < size - 1).all()
 
 
 def test_uniform_numbers_depend_on_every_argument():
@@ -108,19 +132,15 @@ def test_uniform_numbers_equal_philox():
 def test_log_prob_is_computed_before_filtering():
     logits = torch.tensor([[-math.inf, 0.1, 0.0, 0.2, 0.5, 0.2]]).log_softmax(-1)
     settings = SamplingConfig(top_k=1, temperature=3.0)
-    empty = torch.empty(1, 0, dtype=torch.long)
-    tokens, log_probs = sample_next(logits, context=empty, suppress_tokens=[0, 2], uniforms=[0.9], config=settings)
+    tokens, log_probs = next_on_both(logits, [0.9], [0, 2], settings)
     assert tokens.tolist() == [4]
     assert log_probs.tolist() == pytest.approx(logits[:, 4].tolist())
 
 
 def test_impossible_row_has_log_prob_minus_infinity():
-    logits, empty = torch.zeros(2, 3), torch.empty(2, 0, dtype=torch.long)
     for temperature in (0.0, 1.0):
         settings = SamplingConfig(temperature=temperature)
-        _, log_probs = sample_next(
-            logits, context=empty, suppress_tokens=[0, 1, 2], uniforms=[0.1, 0.9], config=settings
-        )
+        _, log_probs = next_on_both(torch.zeros(2, 4), [0.1, 0.9], [0, 1, 2, 3], settings)
         assert log_probs.tolist() == [-math.inf, -math.inf]
 
 
@@ -130,12 +150,16 @@ def test_filters_apply_in_order():
     context = torch.tensor([[1]])
     by_hand = logits * torch.tensor([[1.0, 10.0, 1.0, 1.0]]) / 2
     plain = SamplingConfig(temperature=2.0, repetition_penalty=10.0)
-    torch.testing.assert_close(filter_logits(logits, context, config=plain), by_hand)
+    torch.testing.assert_close(filter_logits(logits, context, config=plain, ops=TorchOperations), by_hand)
     # Of the three best that are left, 0, 2 and 3, the first has 0.53 of the probability, the first two 0.83.
     few = plain.model_copy(update={"top_k": 3, "top_p": 0.7})
-    assert (filter_logits(logits, context, config=few) > -math.inf).tolist() == [[True, False, True, False]]
+    assert (filter_logits(logits, context, config=few, ops=TorchOperations) > -math.inf).tolist() == [
+        [True, False, True, False]
+    ]
     colder = few.model_copy(update={"temperature": 0.5})
-    assert (filter_logits(logits, context, config=colder) > -math.inf).tolist() == [[True, False, False, False]]
+    assert (filter_logits(logits, context, config=colder, ops=TorchOperations) > -math.inf).tolist() == [
+        [True, False, False, False]
+    ]
 
 
 def test_outputs_respect_min_length_and_limit():
@@ -156,11 +180,10 @@ def test_special_symbols_are_never_sampled():
 
 def test_ngrams_do_not_repeat():
     network = PrefixModel(words=2, end_bias=-30.0)
-    context = torch.tensor([[0, 0, A, B]]).repeat(31, 1)
-    start = SamplingStart(torch.full((31,), B), context, tuple((row, 0) for row in range(31)))
+    starts = [OutputStart(B, (A, B), (row, 0)) for row in range(31)]
 
     def repeats(**settings) -> int:
-        texts = [[A, B, *one.tokens] for one in drawn(network, rows=31, limit=9, start=start, **settings)]
+        texts = [[A, B, *one.tokens] for one in drawn(network, rows=31, limit=9, starts=starts, **settings)]
         pairs = [list(itertools.pairwise(text)) for text in texts]
         return sum(len(row) - len(set(row)) for row in pairs)
 
@@ -170,16 +193,25 @@ def test_ngrams_do_not_repeat():
 
 def test_complete_rows_are_not_sampled():
     network = PrefixModel(end_bias=-30.0)
-    memory, limits = Sources(((4,), (5,), (6,))), torch.tensor([5, 5, 2])
-    asked: list[tuple[int, int]] = []
+    memory, limits = device_memory(Sources(((4,), (5,), (6,)))), np.array([5, 5, 2])
+    observed: list[tuple[int, int]] = []
 
-    def is_over(row: int, token: int) -> bool:
-        asked.append((row, token))
-        return row == 1 and sum(number == 1 for number, _ in asked) == 3
+    def observer(row: int):
+        def is_complete(token: int) -> bool:
+            observed.append((row, token))
+            return row == 1 and sum(number == 1 for number, _ in observed) == 3
 
-    steps = list(sample_tokens(network, memory, limits=limits, config=SamplingConfig(), is_complete=is_over))
-    assert [[one.row for one in step] for step in steps] == [[0, 1, 2], [0, 1, 2], [0, 1], [0], [0]]
-    assert asked == [(one.row, one.token) for step in steps for one in step]
+        return lambda: is_complete
+
+    searching = sampling_search(TorchBackend(network), config=SamplingConfig())
+    searching.add(memory, limits=limits, starts=[OutputStart(observe=observer(row)) for row in range(3)])
+    steps = []
+    while len(searching):
+        before = len(observed)
+        searching.step()
+        steps.append([row for row, _ in observed[before:]])
+    assert steps[:5] == [[0, 1, 2], [0, 1, 2], [0, 1], [0], [0]]
+    assert not any(steps[5:])
 
 
 def test_non_finite_logits_raise_an_error():
@@ -190,9 +222,8 @@ def test_non_finite_logits_raise_an_error():
 def test_outputs_follow_given_tokens():
     """What the network is given first are these, and they are no part of the output."""
     network = PrefixModel(end_bias=2.0)
-    context = torch.empty(2, 0, dtype=torch.long)
-    start = SamplingStart(torch.tensor([A, B]), context, ((0, 0), (1, 0)))
-    for one, first in zip(drawn(network, rows=2, start=start), (A, B), strict=True):
+    starts = [OutputStart(A, key=(0, 0)), OutputStart(B, key=(1, 0))]
+    for one, first in zip(drawn(network, rows=2, starts=starts), (A, B), strict=True):
         symbols = [*one.tokens, SYMBOLS.eos] if one.finished else one.tokens
         for place, (symbol, log_prob) in enumerate(zip(symbols, one.token_log_probs, strict=True)):
             expected = network.log_probs((4,), (first, *one.tokens[:place]))[symbol]

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import scoring_windows
-from dragoman.decoding.scoring import ScoringWindow
 from dragoman.errors import ConfigError
+from dragoman.inference.perplexity import ScoringWindow, scoring_windows
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def slow():
 
 @pytest.fixture
 def network(slow, side):
-    return TorchBackend(slow, side, target_vocabulary=len(side), device="cpu")
+    return TorchBackend(slow)
 
 
 def alone(network: TorchBackend, request: Request) -> list:
@@ -96,7 +96,7 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 @settings(max_examples=40)
 @given(st.lists(asked, max_size=11), st.sampled_from([1, 7, 23, 1000]), st.sampled_from([0.0, 0.25, 1.0]))
 def test_results_do_not_depend_on_the_batch(side, asked, room, refill):
-    network = TorchBackend(Slow(), side, target_vocabulary=len(side), device="cpu")
+    network = TorchBackend(Slow())
     requests = [Request(*one) for one in asked]
     running, waiting, found = Scheduler(network, max_tokens=room, refill=refill), deque(requests), {}
     while waiting or len(running):

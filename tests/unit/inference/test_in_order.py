@@ -36,7 +36,7 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 @settings(max_examples=40)
 @given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
 def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allowed(tokenizer, asked, room, ahead):
-    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow())
     jobs = [[Request(*one) for one in job] for job in asked]
     read, given_out = [], []
 
@@ -57,7 +57,7 @@ def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allo
 
 @pytest.mark.parametrize("ahead", [1, 2, 50])
 def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
-    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow())
     sources = [(4, 5), (6,), (4, DAMAGED), (7, 7), (5,)]
     jobs = [[Request(ids, DecodingConfig(beam_size=2), 7)] for ids in sources]
     given_out = []
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
 
 def test_the_longest_go_first_where_all_are_known(tokenizer):
     """With room for one at a time, what was found comes out at once where the longest is the first of the jobs."""
-    network = TorchBackend(Slow(), tokenizer.source, target_vocabulary=len(tokenizer.target), device="cpu")
+    network = TorchBackend(Slow())
     entered: list[tuple[int, ...]] = []
     encode = network.encode
 

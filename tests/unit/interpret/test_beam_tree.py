@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding import DecodingConfig, Hypothesis, TorchStepper
-from dragoman.decoding.beam_candidates import BeamCandidates
+from dragoman.decoding import DecodingConfig, Hypothesis
+from dragoman.decoding.beam_hypotheses import BeamCandidates
 from dragoman.decoding.beam_search import SearchStep
+from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.interpret.beam_tree import Candidate, TreeObserver, watch_search
 from dragoman.models.config import EncoderDecoderConfig
 from tests.fake_models import SYMBOLS
 from tests.random_models import random_transformer
+from tests.tensor_search import device_memory
 
 END = 3
 
@@ -98,8 +100,8 @@ def test_a_real_search_is_watched(method):
         EncoderDecoderConfig(d_model=12, num_heads=3, d_ff=7), source_vocabulary=13, target_vocabulary=13
     )
     settings = DecodingConfig(beam_size=3, n_best=2, **method)
-    memory = TorchStepper.wrap_memory(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
-    seen = watch_search(TorchStepper(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
+    memory = device_memory(model.encode(torch.tensor([[5, 6, 7, END]]), torch.tensor([4])))
+    seen = watch_search(TorchBackend(model), memory, settings=settings, limit=7, symbols=SYMBOLS)
     assert isinstance(seen.best, Hypothesis)
     assert seen.tree.beam == 3
     expected = [*seen.best.tokens, SYMBOLS.eos] if seen.best.finished else list(seen.best.tokens)

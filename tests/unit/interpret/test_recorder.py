@@ -8,13 +8,14 @@ import torch
 
 import dragoman.interpret.recorder
 from dragoman.decoding import DecodingConfig, search
-from dragoman.decoding.torch_stepper import TorchStepper
 from dragoman.errors import DataError
+from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.interpret import record
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, NoPositionsConfig
 from dragoman.models.heads import DecoderOnlyBackbone
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
+from tests.tensor_search import device_memory
 
 SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])
@@ -113,11 +114,11 @@ def test_half_precision_is_told_in_float32():
 @torch.no_grad()
 def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
     model = translator()
-    memory = TorchStepper.wrap_memory(model.encode(SOURCE, LENGTHS))
+    memory = device_memory(model.encode(SOURCE, LENGTHS))
     limits = np.array([7, 7])
 
     def found():
-        return search(TorchStepper(model), memory, limits=limits, config=DecodingConfig(beam_size=3))
+        return search(TorchBackend(model), memory, limits=limits, config=DecodingConfig(beam_size=3))
 
     with record(model) as trace:
         recorded = found()

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.tokenizers import CharacterConfig, Tokenizer
-from dragoman.decoding import DecodingConfig
+from dragoman.decoding import DecodingConfig, OutputStart
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.profiling.bench import DecodingStep, DecodingTimes, MachinePeak, StepCost, roofline, time_decoding
 from dragoman.profiling.machine import memory_bandwidth, peak_flops
@@ -31,13 +30,10 @@ def test_roofline_by_hand():
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_time_decoding_times_every_step(beam_size):
-    side = Tokenizer.train(lambda: [("a", "b")], CharacterConfig()).source
-    network = TorchBackend(PrefixModel(words=5, end_bias=3.0), side, target_vocabulary=len(side), device="cpu")
+    network = TorchBackend(PrefixModel(words=5, end_bias=3.0))
     settings = DecodingConfig(beam_size=beam_size, min_length=7, max_length=7)
     rows = [[4, 5], [6], [7, 4, 5]]
-    found = time_decoding(
-        lambda: (network, network.encode(rows)), limits=np.full(3, 7), config=settings, start_tokens=None
-    )
+    found = time_decoding(network, rows, limits=np.full(3, 7), config=settings, starts=[OutputStart()] * 3)
     assert [step.sentences for step in found.steps[:8]] == [3] * 8  # seven tokens, and the end
     assert len(found.steps) == 8
     assert found.encoding > 0

@@ -1,4 +1,4 @@
-"""CPU backend: encoder-decoder models computed by the `dragoman-cpu` library, without PyTorch."""
+"""CPU backend: models computed by the `dragoman-cpu` library, without PyTorch."""
 
 import os
 import re
@@ -13,7 +13,10 @@ from dragoman import cpu_library
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.greedy_and_sampling import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
+from dragoman.decoding.logits_processors import SamplingStep, sample_next
+from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import Ids, Shortlists
 from dragoman.models.protocols import TopK, non_finite_logits_error
@@ -38,8 +41,12 @@ def instruction_sets() -> tuple[str, ...]:
 
 
 @final
-class CpuModel:
-    """Model in the CPU library, addressed by ids; implements `Backend`."""
+class CpuBackend:
+    """Model of the CPU library; implements `InferenceBackend`."""
+
+    device = "cpu"
+    needs_source_features = False
+    continuous_batching = True
 
     def __init__(
         self,
@@ -47,18 +54,27 @@ class CpuModel:
         weights: Mapping[str, np.ndarray],
         *,
         compute_type: ComputeType,
-        vocabulary: int,
-        where: str,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        where: str = "these weights",
     ) -> None:
-        """`config` is that of the model with its vocabulary sizes; `vocabulary` is the number of logits."""
+        """`config` is that of the model, which the library must support; `weights` are arrays by name.
+
+        Raises RunError where the weights belong to another configuration, ConfigError where the environment requires
+        instructions that are not available.
+        """
+        self.decoder_only = config["kind"] == "decoder_only"
+        sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+        if self.decoder_only:
+            sizes = {"vocabulary": target_vocabulary}
         options = _environment_options()
         library = import_module(cpu_library.MODULE)
         try:
-            self._model = library.Model(dict(config), dict(weights), compute_type=compute_type, **options)
+            self._model = library.Model({**config, **sizes}, dict(weights), compute_type=compute_type, **options)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute_type = compute_type
-        self._vocabulary = vocabulary
+        self._vocabulary = target_vocabulary
         positions = config["positions"]
         self.max_length = int(positions["max_length"]) if positions["kind"] == "learned" else None
 
@@ -71,7 +87,17 @@ class CpuModel:
     def threads(self) -> int:
         return int(self._model.num_threads)
 
-    def encode(self, rows: Sequence[Ids], shortlists: Shortlists | None = None) -> Any:
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def encode(
+        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+    ) -> Any:
+        if source_features:
+            raise DataError(
+                "source features have no effect on this model, which has no tree positions. Leave them out."
+            )
+        rows = sources if self.decoder_only else [[*source, EOS] for source in sources]
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
         chosen = {} if shortlists is None else {"shortlists": shortlists}
         return self._model.encode(pad_ids(rows), lengths, **chosen)
@@ -105,77 +131,33 @@ class CpuModel:
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
         return found
 
-
-@final
-class CpuBackend:
-    """Encoder-decoder model of the CPU library; implements `Seq2SeqBackend`."""
-
-    device = "cpu"
-    needs_source_features = False
-    continuous_batching = True
-
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        weights: Mapping[str, np.ndarray],
-        *,
-        compute_type: ComputeType,
-        source_vocabulary: int,
-        target_vocabulary: int,
-        where: str = "these weights",
-    ) -> None:
-        """`config` is that of the model, which the library must support; `weights` are arrays by name.
-
-        Raises RunError where the weights belong to another configuration, ConfigError where the environment requires
-        instructions that are not available.
-        """
-        sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
-        self.model = CpuModel(
-            {**config, **sizes}, weights, compute_type=compute_type, vocabulary=target_vocabulary, where=where
-        )
-        self.max_length = self.model.max_length
-        self.start, self.step, self.top_k = self.model.start, self.model.step, self.model.top_k
-
-    def inference_mode(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
-    ) -> Any:
-        if source_features:
-            raise DataError(
-                "source features have no effect on this model, which has no tree positions. Leave them out."
-            )
-        return self.model.encode([[*source, EOS] for source in sources], shortlists)
+    def sample(
+        self, tokens: Int[np.ndarray, "batch 1"], memory: Any, state: Any, *, step: SamplingStep
+    ) -> NextTokens[Any]:
+        logits, after = self.step(tokens, memory, state)
+        return *sample_next(logits[:, 0], step, NumpyOperations), after
 
     def score(
         self,
         sources: Sequence[Ids],
-        outputs: Sequence[Ids],
+        targets: Sequence[Ids],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return score_by_logits(self, sources, outputs, penalty=penalty, source_features=source_features)
+        if self.decoder_only:
+            return score_by_steps(self, self.encode([ids[:1] for ids in sources]), sources, targets, penalty)
+        return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
 
     def log_probs(self, source: Ids, output: Ids) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
-        logits = np.concatenate(list(stepwise_logits(self, self.encode([source]), [output])))
+        logits = np.concatenate(list(stepwise_logits(self, self.encode([source]), [[BOS, *output]])))
         return logits - log_normalizers(logits)[..., None]
 
 
 @runtime_checkable
 class LogitsBackend(Protocol):
-    """Encoder-decoder model with all logits of a step as numpy arrays."""
-
-    @property
-    def max_length(self) -> int | None:
-        """As in `Seq2SeqBackend`."""
-        ...
-
-    def encode(self, sources: Sequence[Ids], source_features: Sequence[Heads] = ()) -> Any:
-        """Encode sources, given without end symbols."""
-        ...
+    """Model with all logits of a step as numpy arrays."""
 
     def start(self, memory: Any, *, beam_size: int) -> Any:
         """Return the state before the first step."""
@@ -188,43 +170,32 @@ class LogitsBackend(Protocol):
         ...
 
 
-def score_by_logits(
-    model: LogitsBackend,
-    sources: Sequence[Ids],
-    outputs: Sequence[Ids],
-    *,
-    penalty: LengthPenalty,
-    source_features: Sequence[Heads] = (),
+def score_by_steps(
+    model: LogitsBackend, memory: Any, prefixes: Sequence[Ids], targets: Sequence[Ids], penalty: LengthPenalty
 ) -> list[Hypothesis]:
-    """Implement `Seq2SeqBackend.score` step by step."""
-    ended = [[*output, EOS] for output in outputs]
-    expected = pad_ids(ended)
+    """Score targets after their prefixes, step by step from the first token of the prefixes on."""
+    pairs = list(zip(prefixes, targets, strict=True))
+    expected = pad_ids([[*prefix[1:], *target] for prefix, target in pairs])
     columns = []
-    for position, logits in enumerate(stepwise_logits(model, model.encode(sources, source_features), outputs)):
+    for position, logits in enumerate(stepwise_logits(model, memory, [[*one, *two[:-1]] for one, two in pairs])):
         tokens = expected[:, position]
         columns.append(logits[np.arange(len(tokens)), tokens] - log_normalizers(logits))
     rows = np.stack(columns, axis=1).tolist()
     return [
-        build_hypothesis(list(zip(row, numbers, strict=False)), penalty)
-        for row, numbers in zip(ended, rows, strict=True)
+        build_hypothesis(list(zip(target, row[len(prefix) - 1 :], strict=False)), penalty)
+        for (prefix, target), row in zip(pairs, rows, strict=True)
     ]
 
 
 def stepwise_logits(
-    model: LogitsBackend, memory: Any, outputs: Sequence[Ids]
+    model: LogitsBackend, memory: Any, inputs: Sequence[Ids]
 ) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
-    """Yield the logits after each token of the outputs, step by step."""
+    """Yield the logits after each input token, step by step."""
     state = model.start(memory, beam_size=1)
-    tokens = pad_ids([[BOS, *output] for output in outputs])
+    tokens = pad_ids(inputs)
     for position in range(tokens.shape[1]):
         logits, state = model.step(tokens[:, position : position + 1], memory, state)
         yield logits[:, 0]
-
-
-def log_normalizers(logits: Float[np.ndarray, "*rows vocabulary"]) -> Float[np.ndarray, "*rows"]:
-    """Return the log-sum-exp of each row."""
-    most: np.ndarray = logits.max(axis=-1)
-    return most + np.log(np.exp(logits - most[..., None]).sum(axis=-1))
 
 
 def pad_ids(rows: Sequence[Ids]) -> Int[np.ndarray, "batch places"]:

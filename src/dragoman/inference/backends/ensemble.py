@@ -4,16 +4,21 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.greedy_and_sampling import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.inference.backends.cpu_backend import LogitsBackend, log_normalizers, score_by_logits
+from dragoman.decoding.logits_processors import SamplingStep, sample_next
+from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers, top_k_sorted
+from dragoman.decoding.row_batch import RowBatch
+from dragoman.inference.backends.cpu_backend import CpuBackend, score_by_steps
 from dragoman.inference.backends.protocol import Ids, Shortlists
 from dragoman.models.protocols import EnsembleMemory, EnsembleState, TopK, non_finite_logits_error
+from dragoman.models.special_symbols import BOS
 from dragoman.typing import Float, Int
 
 SENTENCES_PER_BLOCK = 16
@@ -22,30 +27,22 @@ SENTENCES_PER_BLOCK = 16
 
 @final
 @dataclass(frozen=True)
-class CpuEnsembleMemory:
+class CpuEnsembleMemory(RowBatch):
     """Memories of all members, and the shortlist of each sentence."""
 
     members: EnsembleMemory
     shortlists: tuple[Int[np.ndarray, "_"], ...] | None
 
-    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
-        kept = None if self.shortlists is None else tuple(self.shortlists[row] for row in rows)
-        return type(self)(self.members.select(rows), kept)
-
-    def concat(self, other: Self) -> Self:
-        both = None if self.shortlists is None or other.shortlists is None else self.shortlists + other.shortlists
-        return type(self)(self.members.concat(other.members), both)
-
 
 @final
 class CpuEnsemble:
-    """Ensemble of CPU models with one vocabulary; implements `Seq2SeqBackend`, with log-probabilities as logits."""
+    """Ensemble of CPU models with one vocabulary; implements `InferenceBackend`, with log-probabilities as logits."""
 
     device = "cpu"
     needs_source_features = False
     continuous_batching = True
 
-    def __init__(self, models: Sequence[LogitsBackend]) -> None:
+    def __init__(self, models: Sequence[CpuBackend]) -> None:
         self.models = tuple(models)
         known = [model.max_length for model in models if model.max_length is not None]
         self.max_length: int | None = min(known, default=None)
@@ -90,15 +87,21 @@ class CpuEnsemble:
         best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
         return best, ids, after
 
+    def sample(
+        self, tokens: Int[np.ndarray, "batch 1"], memory: CpuEnsembleMemory, state: EnsembleState, *, step: SamplingStep
+    ) -> NextTokens[EnsembleState]:
+        log_probs, after = self.step(tokens, memory, state)
+        return *sample_next(log_probs[:, 0], step, NumpyOperations), after
+
     def score(
         self,
         sources: Sequence[Ids],
-        outputs: Sequence[Ids],
+        targets: Sequence[Ids],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return score_by_logits(self, sources, outputs, penalty=penalty, source_features=source_features)
+        return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
 
     def _logits(
         self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState
@@ -116,20 +119,6 @@ def mean_probability(
     log_probs = [one - log_normalizers(one)[..., None] for one in logits]
     most: np.ndarray = np.maximum.reduce(log_probs)
     return most + np.log(sum(np.exp(one - most) for one in log_probs) / np.float32(len(logits)))
-
-
-def top_k_sorted(
-    numbers: Float[np.ndarray, "*rows places"], count: int
-) -> tuple[Float[np.ndarray, "*rows count"], Int[np.ndarray, "*rows count"]]:
-    """Return the `count` largest numbers of each row with their indices, largest first; ties keep the lower index."""
-    indices = np.argpartition(numbers, -count, axis=-1)[..., -count:]
-    found = np.take_along_axis(numbers, indices, axis=-1)
-    if (np.count_nonzero(numbers >= found.min(axis=-1, keepdims=True), axis=-1) > count).any():
-        # The partition takes any of the ties at its border.
-        indices = np.argsort(-numbers, axis=-1, kind="stable")[..., :count]
-        found = np.take_along_axis(numbers, indices, axis=-1)
-    order = np.lexsort((indices, -found), axis=-1)
-    return np.take_along_axis(found, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
 
 
 def _log_probs(

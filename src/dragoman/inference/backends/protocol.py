@@ -1,4 +1,4 @@
-"""Protocol of the backends that compute encoder-decoder models for a translator."""
+"""Protocol of the backends that compute models for translation and generation."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -8,6 +8,7 @@ import numpy as np
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.greedy_and_sampling import SamplingBackend
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.models.protocols import Backend, M, S
 from dragoman.typing import Int
@@ -18,8 +19,12 @@ Shortlists = Sequence[Int[np.ndarray, "_"]]
 
 
 @runtime_checkable
-class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
-    """Backend of an encoder-decoder model: encoding, search steps and scoring."""
+class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
+    """Encoder-decoder or decoder-only model: encoding, steps of search and sampling, and scoring.
+
+    The sources of a decoder-only model are prompts of at least one token, the last of which is the first token of a
+    search.
+    """
 
     @property
     def device(self) -> Any:
@@ -57,10 +62,10 @@ class Seq2SeqBackend(Backend[M, S], Protocol[M, S]):
     def score(
         self,
         sources: Sequence[Ids],
-        outputs: Sequence[Ids],
+        targets: Sequence[Ids],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        """Score one output per source, without begin and end symbols, as a finished hypothesis."""
+        """Score one target per source, without begin symbol; targets of an encoder-decoder end with the end symbol."""
         ...

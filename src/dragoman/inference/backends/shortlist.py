@@ -9,20 +9,22 @@ import numpy as np
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.greedy_and_sampling import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.inference.backends.protocol import Ids, Seq2SeqBackend, Shortlists
+from dragoman.decoding.logits_processors import SamplingStep
+from dragoman.inference.backends.protocol import Ids, InferenceBackend, Shortlists
 from dragoman.models.protocols import TopK
 from dragoman.typing import Int
 
 
 @final
 class ShortlistBackend:
-    """Wrapper of a `Seq2SeqBackend` in which search considers the shortlist of each source only.
+    """Wrapper of a `InferenceBackend` in which search considers the shortlist of each source only.
 
     Each sentence has a list of its own, whatever else is in the batch. `score` considers the whole vocabulary.
     """
 
-    def __init__(self, backend: Seq2SeqBackend[Any, Any], shortlist: Shortlist) -> None:
+    def __init__(self, backend: InferenceBackend[Any, Any], shortlist: Shortlist) -> None:
         self.backend = backend
         self.shortlist = shortlist
         self.device = backend.device
@@ -53,12 +55,17 @@ class ShortlistBackend:
     ) -> TopK[Any]:
         return self.backend.top_k(tokens, memory, state, k=k, suppress_tokens=suppress_tokens)
 
+    def sample(
+        self, tokens: Int[np.ndarray, "batch 1"], memory: Any, state: Any, *, step: SamplingStep
+    ) -> NextTokens[Any]:
+        return self.backend.sample(tokens, memory, state, step=step)
+
     def score(
         self,
         sources: Sequence[Ids],
-        outputs: Sequence[Ids],
+        targets: Sequence[Ids],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
-        return self.backend.score(sources, outputs, penalty=penalty, source_features=source_features)
+        return self.backend.score(sources, targets, penalty=penalty, source_features=source_features)

@@ -1,9 +1,14 @@
-"""PyTorch backends, and how they pad batches and switch models to inference."""
+"""PyTorch backend, and how it pads batches and switches models to inference.
 
+Logits stay on the device of the model, and only the chosen tokens come back.
+"""
+
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, Self, final
 
 import numpy as np
 import torch
@@ -12,23 +17,17 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.datasets.source_features import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.greedy_and_sampling import NextTokens
+from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
+from dragoman.decoding.logits_processors import SamplingStep, sample_next
 from dragoman.decoding.scoring import score_outputs, score_tokens
-from dragoman.decoding.torch_stepper import DeviceMemory, DeviceState, TorchStepper
+from dragoman.decoding.torch_operations import TorchOperations, top_k_tokens
 from dragoman.inference.backends.protocol import Ids, Shortlists
-from dragoman.models.protocols import (
-    Backend,
-    DecoderOnly,
-    EncoderDecoder,
-    PromptDecoder,
-    TopK,
-    needs_source_features,
-    source_arguments,
-)
+from dragoman.models.protocols import TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
-from dragoman.typing import Bool, Float, Int, SourceFeatures
+from dragoman.typing import Bool, Int, SourceFeatures
 
 
 @contextmanager
@@ -55,25 +54,72 @@ def pad_batch(
 
 
 @final
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Memory of a model on its device, with rows addressed by numpy arrays."""
+
+    memory: Any
+    device: torch.device
+    allowed: Bool[Tensor, "batch vocabulary"] | None = None
+    """Shortlist of each sentence; None allows all tokens."""
+
+    @torch.inference_mode()
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        kept = _to_device(self.device, rows)
+        return type(self)(self.memory.select(kept), self.device, None if self.allowed is None else self.allowed[kept])
+
+    @torch.inference_mode()
+    def concat(self, other: Self) -> Self:
+        both = None
+        if self.allowed is not None:
+            assert other.allowed is not None, "all sentences have a shortlist, or none has"
+            both = torch.cat([self.allowed, other.allowed])
+        return type(self)(self.memory.concat(other.memory), self.device, both)
+
+
+@final
+@dataclass(frozen=True)
+class DeviceState:
+    """State of a model on its device, with rows addressed by numpy arrays."""
+
+    state: Any
+    device: torch.device
+
+    @torch.inference_mode()
+    def reorder(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
+        return type(self)(self.state.reorder(_to_device(self.device, parents)), self.device)
+
+    @torch.inference_mode()
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        return type(self)(self.state.select(_to_device(self.device, rows)), self.device)
+
+    @torch.inference_mode()
+    def concat(self, other: Self) -> Self:
+        return type(self)(self.state.concat(other.state), self.device)
+
+
+@final
 class TorchBackend:
-    """Encoder-decoder model of PyTorch; implements `Seq2SeqBackend`."""
+    """Model of PyTorch; implements `InferenceBackend`."""
 
     continuous_batching = False
 
     def __init__(
         self,
-        model: EncoderDecoder[Any, Any],
-        source_tokenizer: LanguageTokenizer,
+        model: Any,
         *,
-        target_vocabulary: int,
-        device: torch.device | str,
+        device: torch.device | str = "cpu",
+        tokenizer: Tokenizer | None = None,
+        decoder_only: bool = False,
     ) -> None:
-        """The model is on `device` already."""
+        """The model, an `EncoderDecoder` or a `DecoderOnly`, is on `device` already.
+
+        Source features and shortlists need the tokenizer.
+        """
         self.device = torch.device(device)
         self._model = model
-        self._source_tokenizer = source_tokenizer
-        self._target_vocabulary = target_vocabulary
-        self._stepper = TorchStepper(model)
+        self._tokenizer = tokenizer
+        self._decoder_only = decoder_only
 
     @property
     def max_length(self) -> int | None:
@@ -89,34 +135,49 @@ class TorchBackend:
 
     def encode(
         self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
-    ) -> DeviceMemory[Any]:
+    ) -> DeviceMemory:
         features = source_arguments(self._model, self.build_features(sources, source_features))
         memory = self._model.encode(*self._pad(sources), **features)
-        return TorchStepper.wrap_memory(memory, allowed=None if shortlists is None else self._allowed(shortlists))
+        return DeviceMemory(memory, self.device, None if shortlists is None else self._allowed(shortlists))
 
-    def start(self, memory: DeviceMemory[Any], *, beam_size: int) -> DeviceState[Any]:
-        return self._stepper.start(memory, beam_size=beam_size)
+    @torch.inference_mode()
+    def start(self, memory: DeviceMemory, *, beam_size: int) -> DeviceState:
+        return DeviceState(self._model.start(memory.memory, beam_size=beam_size), self.device)
 
+    @torch.inference_mode()
     def top_k(
         self,
         tokens: Int[np.ndarray, "batch beam"],
-        memory: DeviceMemory[Any],
-        state: DeviceState[Any],
+        memory: DeviceMemory,
+        state: DeviceState,
         *,
         k: int,
         suppress_tokens: Sequence[int] = (),
-    ) -> TopK[DeviceState[Any]]:
-        return self._stepper.top_k(tokens, memory, state, k=k, suppress_tokens=suppress_tokens)
+    ) -> TopK[DeviceState]:
+        logits, after = self._step(tokens, memory, state)
+        log_probs, best = top_k_tokens(logits, k=k, suppress_tokens=suppress_tokens)
+        return log_probs, best, after
+
+    @torch.inference_mode()
+    def sample(
+        self, tokens: Int[np.ndarray, "batch 1"], memory: DeviceMemory, state: DeviceState, *, step: SamplingStep
+    ) -> NextTokens[DeviceState]:
+        logits, after = self._step(tokens, memory, state)
+        sampled, log_probs = sample_next(logits[:, 0], step, TorchOperations)
+        return sampled.cpu().numpy(), log_probs.cpu().numpy(), after
 
     def score(
         self,
         sources: Sequence[Ids],
-        outputs: Sequence[Ids],
+        targets: Sequence[Ids],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
     ) -> list[Hypothesis]:
+        if self._decoder_only:
+            return self._score_continuations(sources, targets, penalty)
         features = self.build_features(sources, source_features)
+        outputs = [target[:-1] for target in targets]
         return score_outputs(
             self._model, *self._pad(sources), outputs=outputs, penalty=penalty, source_features=features
         )
@@ -125,68 +186,45 @@ class TorchBackend:
         """Return the features of sources, given without end symbols, from the dependency heads of their words."""
         return build_source_features(sources, heads, self._word_starts).to(self.device) if heads else None
 
+    def _step(self, tokens: Int[np.ndarray, "batch beam"], memory: DeviceMemory, state: DeviceState) -> Any:
+        """Return the logits, minus infinity for tokens outside the shortlists, and the next state."""
+        logits, after = self._model.step(_to_device(self.device, tokens), memory.memory, state.state)
+        if memory.allowed is not None:
+            logits = logits.masked_fill(~memory.allowed[:, None], -math.inf)
+        return logits, DeviceState(after, self.device)
+
+    def _score_continuations(
+        self, prompts: Sequence[Ids], targets: Sequence[Ids], penalty: LengthPenalty
+    ) -> list[Hypothesis]:
+        pairs = list(zip(prompts, targets, strict=True))
+        tokens, _ = pad_batch([[*prompt, *target[:-1]] for prompt, target in pairs], device=self.device)
+        expected, _ = pad_batch(
+            [[PAD] * (len(prompt) - 1) + list(target) for prompt, target in pairs], device=self.device
+        )
+        scored = score_tokens(self._model, tokens, expected).tolist()
+        return [
+            build_hypothesis(list(zip(target, row[len(prompt) - 1 :], strict=False)), penalty)
+            for (prompt, target), row in zip(pairs, scored, strict=True)
+        ]
+
     def _allowed(self, shortlists: Shortlists) -> Bool[Tensor, "batch vocabulary"]:
         """Return a mask of the allowed tokens of each sentence."""
-        allowed = torch.zeros(len(shortlists), self._target_vocabulary, dtype=torch.bool)
+        assert self._tokenizer is not None, "shortlists need the tokenizer"
+        allowed = torch.zeros(len(shortlists), len(self._tokenizer.target), dtype=torch.bool)
         for row, tokens in zip(allowed, shortlists, strict=True):
             row[torch.from_numpy(tokens).long()] = True
         return allowed.to(self.device)
 
     def _pad(self, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        """Return the padded sources with their end symbols, and their lengths."""
-        return pad_batch([[*ids, EOS] for ids in sources], device=self.device)
+        """Return the padded sources, with end symbols for an encoder, and their lengths."""
+        rows = sources if self._decoder_only else [[*ids, EOS] for ids in sources]
+        return pad_batch(rows, device=self.device)
 
     @cached_property
     def _word_starts(self) -> Starts:
-        return word_start_mask(self._source_tokenizer)
+        assert self._tokenizer is not None, "source features need the tokenizer"
+        return word_start_mask(self._tokenizer.source)
 
 
-@runtime_checkable
-class DecoderOnlyBackend(Protocol):
-    """Backend of a decoder-only model: sampling, search and scoring."""
-
-    @property
-    def device(self) -> torch.device:
-        """Device of its logits."""
-        ...
-
-    @property
-    def decoder(self) -> PromptDecoder[Any, Any]:
-        """The model to sample from, with logits as tensors."""
-        ...
-
-    def inference_mode(self) -> AbstractContextManager[None]:
-        """Disable gradients and dropout inside the context."""
-        ...
-
-    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
-        """Return the interface for search and its memory of the prompts."""
-        ...
-
-    def score_tokens(
-        self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
-    ) -> Float[Tensor, "batch places"]:
-        """Return the log-probability of each expected token, 0 at padding."""
-        ...
-
-
-@final
-class TorchDecoderOnlyBackend:
-    """Decoder-only model of PyTorch; implements `DecoderOnlyBackend`."""
-
-    def __init__(self, model: DecoderOnly[Any, Any], *, device: torch.device | str) -> None:
-        """The model is on `device` already."""
-        self.device = torch.device(device)
-        self.decoder = model
-
-    def inference_mode(self) -> AbstractContextManager[None]:
-        return inference_mode(self.decoder)
-
-    def encode_prompts(self, prompts: Sequence[Ids]) -> tuple[Backend[Any, Any], Any]:
-        stepper = TorchStepper(self.decoder)
-        return stepper, stepper.wrap_memory(self.decoder.encode(*pad_batch(prompts, device=self.device)))
-
-    def score_tokens(
-        self, tokens: Int[Tensor, "batch places"], expected: Int[Tensor, "batch places"]
-    ) -> Float[Tensor, "batch places"]:
-        return score_tokens(self.decoder, tokens, expected)
+def _to_device(device: torch.device, numbers: Int[np.ndarray, "*places"]) -> Int[Tensor, "*places"]:
+    return torch.from_numpy(np.ascontiguousarray(numbers)).to(device, torch.long)

@@ -1,0 +1,43 @@
+"""Base of dataclasses that hold one row per sentence in each field."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from dragoman.typing import Int
+
+
+class RowBatch:
+    """Rows of sentences: arrays, tuples, None, or parts that have `select` and `concat` themselves."""
+
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        """Return these rows."""
+        return type(self)(*(_select(part, rows) for part in vars(self).values()))
+
+    def concat(self, other: Self) -> Self:
+        """Append the rows of the other."""
+        return type(self)(*map(_concat, vars(self).values(), vars(other).values()))
+
+
+def _select(part: Any, rows: Int[np.ndarray, " kept"]) -> Any:
+    match part:
+        case np.ndarray():
+            return part[rows]
+        case tuple():
+            return tuple(part[row] for row in rows.tolist())
+        case None:
+            return None
+        case _:
+            return part.select(rows)
+
+
+def _concat(part: Any, other: Any) -> Any:
+    match part:
+        case np.ndarray():
+            return np.concatenate([part, other])
+        case tuple():
+            return part + other
+        case None:
+            return None
+        case _:
+            return part.concat(other)
