@@ -28,7 +28,7 @@ def check_source_features(
         raise DataError("source features have no effect on this model, which has no tree positions. Leave them out.")
     if len(source_features) != len(texts):
         raise DataError(
-            f"{len(texts)} texts but {len(source_features)} source_features, from line {first_line} on; give one for each"
+            f"{len(texts)} texts but {len(source_features)} trees, from line {first_line} on; give one for each"
         )
     pairs = enumerate(zip(texts, source_features, strict=True), start=first_line)
     return [_check_tree(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
@@ -37,7 +37,7 @@ def check_source_features(
 def read_chunks(
     lines: Iterable[str], source_features: Iterator[Sequence[int]] | None, *, size: int
 ) -> Iterator[tuple[int, list[str], list[Sequence[int]] | None]]:
-    """Yield at most `size` lines at a time with the number of the first and, where there are any, their source_features.
+    """Yield at most `size` lines at a time with the number of the first and, where there are any, their features.
 
     A reading error is raised after the lines before it. Raises DataError on features that are left over.
     """

@@ -170,8 +170,8 @@ def test_without_trees_one_message_says_what_is_missing(tokenizer):
     [
         (["a", "b"], [(0,)], "2 texts but 1 trees, from line 11 on; give one for each"),
         (["a", "b c"], [(0,), (0,)], "line 12: a tree of 1 words, but the text has 2 between spaces"),
-        (["a", "b c"], [(0,), (2, 1)], "line 12: no word hangs on 0, so that the tree has no root; fix the tree"),
-        (["a b"], [(3, 0)], "line 11: word 1 hangs on 3, but there are words 1 to 2"),
+        (["a", "b c"], [(0,), (2, 1)], "line 12: no word has head 0, so the tree has no root"),
+        (["a b"], [(3, 0)], "line 11: word 1 has head 3, but words are 1 to 2"),
         ([""], [(0,)], "line 11: a tree of 1 words, but the text has 0"),
     ],
 )

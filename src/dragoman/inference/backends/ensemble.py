@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.logits_processors import SamplingStep, sample_next
 from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers, top_k_sorted
 from dragoman.decoding.row_batch import RowBatch
-from dragoman.inference.backends.cpu_backend import CpuBackend, score_by_steps
+from dragoman.inference.backends.cpu_backend import score_by_steps
 from dragoman.inference.backends.protocol import Ids, Shortlists
 from dragoman.models.protocols import EnsembleMemory, EnsembleState, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS
@@ -36,13 +36,13 @@ class CpuEnsembleMemory(RowBatch):
 
 @final
 class CpuEnsemble:
-    """Ensemble of CPU models with one vocabulary; implements `InferenceBackend`, with log-probabilities as logits."""
+    """Ensemble of `CpuBackend`s with one vocabulary; implements `InferenceBackend`, log-probabilities as logits."""
 
     device = "cpu"
     needs_source_features = False
     continuous_batching = True
 
-    def __init__(self, models: Sequence[CpuBackend]) -> None:
+    def __init__(self, models: Sequence[Any]) -> None:
         self.models = tuple(models)
         known = [model.max_length for model in models if model.max_length is not None]
         self.max_length: int | None = min(known, default=None)

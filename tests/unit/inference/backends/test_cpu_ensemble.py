@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dragoman.decoding.numpy_operations import top_k_sorted
 from dragoman.errors import RunError
-from dragoman.inference.backends.ensemble import CpuEnsemble, mean_probability, top_k_sorted
+from dragoman.inference.backends.ensemble import CpuEnsemble, mean_probability
 
 FEW = st.integers(-2, 2).map(np.float32)
 """So few values that many are equal."""
