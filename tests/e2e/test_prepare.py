@@ -1,4 +1,4 @@
-"""`dragoman data prepare` as a process, and training on what it wrote."""
+"""`dragoman data prepare` as a process, and training on the prepared corpus."""
 
 import importlib.util
 import json
@@ -16,17 +16,17 @@ from tests.small_runs import dragoman, hashes, small_options, write_corpus
 pytestmark = pytest.mark.slow
 
 SHARDS = ("--source", "part.*.en", "--target", "part.*.de")
-SMALL = small_options(training__length="{kind: updates, count: 5}", tokenizer__vocabulary=300)
+SMALL = small_options(training__max_steps=5, tokenizer__vocab_size=300)
 VOCABULARY = ("--set", "tokenizer.vocab_size=300")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """A folder with a corpus in two files a side, and what was prepared of it."""
+    """Folder with a corpus in two files per side, and the prepared corpus."""
     folder = tmp_path_factory.mktemp("prepared")
     for number in range(2):
         write_corpus(folder, pairs=200, seed=number, name=f"part.{number}")
-    for side in ("en", "de"):  # what came before
+    for side in ("en", "de"):  # duplicates
         again = (folder / f"part.0.{side}").read_text(encoding="utf-8").splitlines(keepends=True)[:5]
         with (folder / f"part.1.{side}").open("a", encoding="utf-8") as file:
             file.writelines(again)
@@ -35,12 +35,12 @@ def prepared(tmp_path_factory) -> Path:
     answer = dragoman("data", "prepare", *SHARDS, "--out", "ready", *VOCABULARY, "--shard-pairs", 97, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     assert "duplicate" in answer.stderr
-    assert "pairs to learn from in 6 shards" in answer.stderr
-    assert "dragoman train --prepared ready --out RUN" in answer.stderr
+    assert "training pairs in 6 shards" in answer.stderr
+    assert "dragoman train --prepared ready" in answer.stderr
     return folder
 
 
-def test_training_on_it_is_training_on_the_texts(prepared):
+def test_training_on_prepared_equals_training_on_texts(prepared):
     runs = {"texts": SHARDS, "ids": ("--prepared", "ready")}
     for name, corpus in runs.items():
         answer = dragoman("train", *corpus, "--out", f"run-{name}", *SMALL, cwd=prepared)
@@ -57,9 +57,9 @@ def test_training_on_it_is_training_on_the_texts(prepared):
     ]
 
 
-def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp_path):
+def test_training_on_prepared_resumes_without_the_texts(prepared, tmp_path):
     shutil.copytree(prepared / "ready", tmp_path / "ready")
-    long = small_options(training__length="{kind: updates, count: 12}", training__interval="{kind: updates, count: 4}")
+    long = small_options(training__max_steps=12, training__validate_every=4)
     tree = {"preset": "nano", "data": {"train": {"kind": "prepared", "folder": "ready"}}}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     for name in ("whole", "parted"):
@@ -74,28 +74,28 @@ def test_a_training_on_it_goes_on_where_it_stood_without_the_texts(prepared, tmp
     assert whole == parted
 
 
-def test_a_run_goes_on_with_it_as_it_was_prepared(prepared):
-    """Its noise and its limits are kept, as its tokenizer is, which is that of the run."""
+def test_fine_tuning_on_prepared_inherits_its_settings(prepared):
+    """Noise, limits and tokenizer of the prepared corpus are used."""
     answer = dragoman("train", *SHARDS, "--out", "before", *SMALL, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
-    said = ("--set", "data.noise={capitals: 0.5}", "--set", "data.max_source_length=60")
+    said = ("--set", "data.noise={uppercase: 0.5}", "--set", "data.max_source_length=60")
     known = ("--tokenizer", "before/tokenizer.json")
     answer = dragoman("data", "prepare", *SHARDS, *known, "--out", "noisy-again", *said, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
-    steps = small_options(training__length="{kind: updates, count: 2}", training__interval="{kind: updates, count: 2}")
+    steps = small_options(training__max_steps=2, training__validate_every=2)
     answer = dragoman(
         "train", "--init-from", "before", "--prepared", "noisy-again", "--out", "after", *steps, cwd=prepared
     )
     assert answer.returncode == 0, answer.stderr
     data = yaml.safe_load((prepared / "after" / "config.yaml").read_text(encoding="utf-8"))["data"]
-    assert data["noise"]["capitals"] == 0.5
+    assert data["noise"]["uppercase"] == 0.5
     assert data["max_source_length"] == 60
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
 )
-def test_with_ray_it_is_the_same_files(prepared):
+def test_ray_writes_the_same_files(prepared):
     ray = ("--engine", "ray", "--workers", 2, "--shard-pairs", 97)
     answer = dragoman("data", "prepare", *SHARDS, "--out", "by-ray", *VOCABULARY, *ray, cwd=prepared, timeout=280)
     assert answer.returncode == 0, answer.stderr
@@ -109,23 +109,23 @@ def test_with_ray_it_is_the_same_files(prepared):
 
 
 ASKED = {
-    "no place": (SHARDS, ["Give a folder by --out"]),
-    "a place in use": ((*SHARDS, "--out", "ready"), ["ready: exists already and is never overwritten"]),
-    "no corpus": (("--out", "new"), ["nothing to prepare; give --source and --target"]),
-    "one side": (("--source", "part.0.en", "--out", "new"), ["the train corpus needs both sides"]),
+    "no folder": (SHARDS, ["--out"]),
+    "existing folder": ((*SHARDS, "--out", "ready"), ["ready: exists, and corpora are never overwritten"]),
+    "no corpus": (("--out", "new"), ["No corpus. Give --source and --target"]),
+    "one side": (("--source", "part.0.en", "--out", "new"), ["The train corpus needs both sides"]),
     "no file": (("--source", "x.*", "--target", "y.*", "--out", "new"), ["x.*: no file matches"]),
     "other files": (("--source", "part.*.en", "--target", "part.0.de", "--out", "new"), ["part.*.en is 2 files"]),
-    "what is prepared": (
+    "a prepared corpus": (
         ("--out", "new", "--set", "data.train={kind: prepared, folder: ready}"),
-        ["data.train.folder = ready: is prepared already"],
+        ["data.train.folder = ready: is already prepared"],
     ),
-    "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers is for --engine ray"]),
+    "workers of one process": ((*SHARDS, "--out", "new", "--workers", "2"), ["--workers"]),
     "texts that are empty": (("--source", "none.en", "--target", "none.de", "--out", "new"), ["none.en"]),
-    "another tokenizer than the one that is there": (
+    "another tokenizer": (
         (*SHARDS, "--out", "new", "--tokenizer", "ready/tokenizer.json", "--set", "tokenizer.vocab_size=400"),
-        ["tokenizer: is that of ready/tokenizer.json; leave it out"],
+        ["tokenizer: differs from ready/tokenizer.json. Leave it out"],
     ),
-    "no tokenizer, which is seen before the texts are read": (
+    "no tokenizer": (
         ("--source", "x.*", "--target", "y.*", "--out", "new", "--tokenizer", "index.json"),
         ["index.json: cannot be read"],
     ),
@@ -133,21 +133,24 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_cannot_be_prepared_is_one_message(prepared, name):
+def test_prepare_errors(prepared, name):
     before = hashes(prepared)
     refused(dragoman("data", "prepare", *ASKED[name][0], cwd=prepared), *ASKED[name][1])
     assert hashes(prepared) == before
 
 
 TRAINED = {
-    "a folder of something else": (
+    "a folder without a corpus": (
         ("--prepared", "cache"),
         ["cache/index.json: cannot be read", "dragoman data prepare"],
     ),
-    "texts beside it": (("--prepared", "ready", "--source", "part.0.en"), ["--prepared is text that was prepared"]),
+    "further texts": (
+        ("--prepared", "ready", "--source", "part.0.en"),
+        ["--prepared contains training and validation data"],
+    ),
     "another tokenizer": (
         ("--prepared", "ready", "--set", "tokenizer.vocab_size=400"),
-        ["tokenizer: is that of ready", "leave it out"],
+        ["tokenizer: differs from the tokenizer of ready", "Leave it out"],
     ),
     "other limits": (
         ("--prepared", "ready", "--set", "data.max_source_length=7"),
@@ -156,28 +159,28 @@ TRAINED = {
     "a temperature of one corpus": (("--prepared", "ready", "--set", "data.temperature=5"), ["and one was prepared"]),
     "a held-out part": (
         ("--prepared", "ready", "--set", "data.valid_size=7"),
-        ["held_out has no effect on a prepared"],
+        ["valid_size"],
     ),
 }
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_what_it_cannot_be_trained_with_is_one_message(prepared, name):
+def test_training_on_prepared_errors(prepared, name):
     refused(dragoman("train", *TRAINED[name][0], "--out", "new", cwd=prepared), *TRAINED[name][1])
     assert not (prepared / "new").exists()
 
 
-def test_a_damaged_shard_is_one_message(prepared, tmp_path):
+def test_damaged_shard_is_one_message(prepared, tmp_path):
     shutil.copytree(prepared / "ready", tmp_path / "ready")
     header = tmp_path / "ready" / "shards" / "00001" / "ids" / "header.json"
     header.write_text(header.read_text()[:99])
     answer = dragoman("train", "--prepared", "ready", "--out", "new", cwd=tmp_path)
-    refused(answer, "ready/shards/00001/ids: damaged store", "by dragoman data prepare if that wrote it")
+    refused(answer, "ready/shards/00001/ids: ", "damaged")
     assert not (tmp_path / "new").exists()
 
 
-def test_noise_is_kept_for_the_trainings(prepared):
-    noise = ("--set", "data.noise={capitals: 0.5}")
+def test_noise_of_the_prepared_corpus_is_applied(prepared):
+    noise = ("--set", "data.noise={uppercase: 0.5}")
     answer = dragoman("data", "prepare", *SHARDS, "--out", "noisy", *VOCABULARY, *noise, cwd=prepared)
     assert answer.returncode == 0, answer.stderr
     runs = {"noisy": ("--prepared", "noisy"), "noisy-texts": (*SHARDS, *noise), "plain": ("--prepared", "ready")}
@@ -188,7 +191,7 @@ def test_noise_is_kept_for_the_trainings(prepared):
     assert first == second != plain
 
 
-def test_work_on_another_folder_is_left_alone(prepared, tmp_path):
+def test_files_of_other_preparations_are_kept(prepared, tmp_path):
     for name in (".ready.v2.0123456789abcdef.tmp", ".ready.0123456789abcdef.tmp"):
         (tmp_path / name).mkdir()
     files = [
@@ -202,7 +205,7 @@ def test_work_on_another_folder_is_left_alone(prepared, tmp_path):
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed (pip install 'dragoman[ray]')"
 )
-def test_a_cluster_that_is_not_there_is_one_message(monkeypatch):
+def test_missing_ray_cluster_is_an_error(monkeypatch):
     import ray
 
     def refuse(**_: object) -> None:
@@ -211,7 +214,7 @@ def test_a_cluster_that_is_not_there_is_one_message(monkeypatch):
     monkeypatch.setattr(ray, "init", refuse)
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with (
-        pytest.raises(ConfigError, match=r"RAY_ADDRESS = 127\.0\.0\.1:1: no cluster of Ray answers there"),
+        pytest.raises(ConfigError, match=r"RAY_ADDRESS = 127\.0\.0\.1:1"),
         ray_runner(2),
     ):
         pass

@@ -1,4 +1,4 @@
-"""`dragoman prune` as a process: the smaller run is a run like any other, and what cannot be pruned is said."""
+"""`dragoman prune` as a process: the pruned run, and errors."""
 
 import json
 import os
@@ -26,22 +26,22 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_the_smaller_run_is_smaller_and_is_used_like_any_other(folder):
+def test_pruned_run_is_smaller_and_translates(folder):
     whole, smaller = (load_torch_model(path, device="cpu") for path in (RUN, folder / "smaller"))
     sizes = [sum(parameter.numel() for parameter in one.model.parameters()) for one in (smaller, whole)]
     assert sizes[0] < sizes[1]
-    assert len(smaller.translate(["the small cat sleeps"], beam=3)) == 1
+    assert len(smaller.translate(["the small cat sleeps"], beam_size=3)) == 1
     answer = dragoman("info", "smaller", "--json", cwd=folder)
     assert json.loads(answer.stdout)["parameters"]["total"] == sizes[0]
 
 
-def test_where_it_came_from_is_written(folder):
+def test_origin_is_recorded(folder):
     environment = json.loads((folder / "smaller" / "environment.json").read_text(encoding="utf-8"))
     assert environment["pruned"] == {"run": "run-1", "share": 0.34, "pairs": 4, "heads": [6, 4]}
-    assert "It was not trained again" in (folder / "smaller" / "README.md").read_text(encoding="utf-8")
+    assert "neither trained again nor scored" in (folder / "smaller" / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_compiled_core_is_given_it_like_any_other(folder):
+def test_cpu_library_loads_the_pruned_run(folder):
     stubs = Path(__file__).parents[1] / "stubs"
     paths = os.pathsep.join([str(stubs), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "dragoman", "translate", "smaller", "--device", "cpu"]
@@ -55,25 +55,25 @@ def test_the_compiled_core_is_given_it_like_any_other(folder):
         timeout=240,
     )
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == "two dogs\n"  # what the stand-in for the core copies
+    assert answer.stdout == "two dogs\n"  # the stub of the CPU library copies its source
 
 
-def test_on_every_road_it_translates_alike(folder):
-    pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+def test_backends_translate_alike(folder):
+    pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
     texts = (GOLDEN / "expected-1" / "source.txt").read_text(encoding="utf-8").splitlines()
     compiled, reference = load(folder / "smaller", device="cpu"), load_torch_model(folder / "smaller", device="cpu")
     assert isinstance(compiled.model, CpuBackend)
-    assert compiled.translate(texts, beam=3) == reference.translate(texts, beam=3)
+    assert compiled.translate(texts, beam_size=3) == reference.translate(texts, beam_size=3)
 
 
 @pytest.mark.parametrize(
     ("run", "out", "message"),
     [
-        (RUN, "smaller", "smaller: exists already"),
-        ("smaller", "smallest", "smaller: was pruned already"),
+        (RUN, "smaller", "smaller: exists, and runs are never overwritten"),
+        ("smaller", "smallest", "smaller: is a pruned run"),
     ],
 )
-def test_what_the_person_can_mend(folder, run, out, message):
+def test_prune_errors(folder, run, out, message):
     answer = dragoman("prune", run, *PAIRS, "--out", out, cwd=folder)
     assert answer.returncode == 2
     assert message in answer.stderr

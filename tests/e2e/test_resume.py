@@ -1,4 +1,4 @@
-"""A training that is killed with `kill -9` at random moments and goes on ends as if it had never been killed."""
+"""A training that is killed with `kill -9` at random moments ends as if it had never been killed."""
 
 import hashlib
 import json
@@ -16,40 +16,42 @@ from tests.small_runs import command, environment, hashes, small_options, write_
 
 VARIANTS = {
     "plain": {
-        "training__length": "{kind: updates, count: 61}",
-        "training__report": 4,  # does not divide the interval: a report spans a checkpoint
-        "training__keep": 3,
+        "training__max_steps": 61,
+        "training__log_every": 4,  # does not divide validate_every: a log line spans a checkpoint
+        "training__keep_checkpoints": 3,
     },
     "accumulation, BPE dropout, moving average": {
-        "training__length": "{kind: epochs, count: 7}",
-        "training__interval": "{kind: epochs, count: 1}",
-        "training__report": 2,
-        "training__accumulate": 2,
-        "training__moving_average": 0.9,
+        "training__max_steps": None,
+        "training__max_epochs": 7,
+        "training__validate_every": None,
+        "training__validate_every_epochs": 1,
+        "training__log_every": 2,
+        "training__grad_accumulation": 2,
+        "training__ema_decay": 0.9,
         "training__schedule__kind": "cosine",
-        "training__optimiser__kind": "adamw",
-        "training__keep": 2,
+        "training__optimizer__kind": "adamw",
+        "training__keep_checkpoints": 2,
         "tokenizer__dropout": 0.1,
     },
     "R-Drop, Muon, noise": {
-        "training__length": "{kind: updates, count: 47}",
-        "training__objective": "{kind: r_drop, weight: 3.0}",
-        "training__optimiser__kind": "muon",
-        "data__noise": "{capitals: 0.1, typing: 0.1, truncated: 0.1}",
+        "training__max_steps": 47,
+        "training__loss": "{kind: r_drop, weight: 3.0}",
+        "training__optimizer__kind": "muon",
+        "data__noise": "{uppercase: 0.1, typos: 0.1, truncation: 0.1}",
     },
 }
 TRAIN = ("train", "--source", "train.en", "--target", "train.de", "--out", "run")
 TIMES = {"seconds", "tokens_per_second"}
 
 
-class Sitting:
-    """One process that trains in a folder, and what it has said so far."""
+class Training:
+    """Process that trains in a folder, and its output so far."""
 
     def __init__(self, folder: Path, options: list[str], threads: int) -> None:
-        begun = (folder / "run" / "config.yaml").exists()
-        arguments = ("train", "--resume", "run") if begun else (*TRAIN, *options)
+        exists = (folder / "run" / "config.yaml").exists()
+        arguments = ("train", "--resume", "run") if exists else (*TRAIN, *options)
         self.folder = folder
-        self.said: list[str] = []
+        self.output: list[str] = []
         self.process = subprocess.Popen(
             command(*arguments),
             cwd=folder,
@@ -59,10 +61,10 @@ class Sitting:
         )
 
     def listen(self, until: str, reached: int = 0) -> None:
-        """Read what it says up to a line that matches `until` and, where the pattern has a number, reaches it."""
+        """Read up to a line that matches `until` and whose number, if any, is at least `reached`."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said.append(line)
+            self.output.append(line)
             found = re.match(until, line)
             if found and (not found.groups() or int(found[1]) >= reached):
                 return
@@ -74,18 +76,18 @@ class Sitting:
     def finish(self) -> None:
         self.listen("(?!)")
         self._end()
-        assert self.process.returncode == 0, "".join(self.said)
+        assert self.process.returncode == 0, "".join(self.output)
 
     def _end(self) -> None:
         assert self.process.stderr is not None
-        self.said += self.process.stderr.readlines()
+        self.output += self.process.stderr.readlines()
         self.process.stderr.close()
         self.process.wait(timeout=60)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("variant", "threads"), [(0, 2), (1, 1), (2, 1)], ids=list(VARIANTS))
-def test_killed_and_gone_on_is_never_killed(tmp_path, variant, threads):
+def test_killed_training_resumes_exactly(tmp_path, variant, threads):
     seed = int(os.environ.get("DRAGOMAN_KILLS") or int.from_bytes(os.urandom(4)))
     generator = random.Random(seed)
     options = small_options(**list(VARIANTS.values())[variant])
@@ -95,51 +97,51 @@ def test_killed_and_gone_on_is_never_killed(tmp_path, variant, threads):
         write_corpus(folder)
     startup, total = train_whole(whole, options, threads)
     log = [f"DRAGOMAN_KILLS={seed} draws the same moments:"]
-    log += break_off(broken, options, threads, generator, startup=startup, total=total)
+    log += train_with_kills(broken, options, threads, generator, startup=startup, total=total)
     assert len(log) == 8, "\n".join(log)
     assert differences(whole, broken) == [], "\n".join(log)
 
 
 def train_whole(folder: Path, options: list[str], threads: int) -> tuple[float, int]:
-    """Train without a break; returns the seconds before the first update, and the number of updates."""
+    """Train without interruption; return the seconds before the first step, and the number of steps."""
     began = time.monotonic()
-    sitting = Sitting(folder, options, threads)
-    sitting.listen("starting")
+    training = Training(folder, options, threads)
+    training.listen("starting")
     startup = time.monotonic() - began
-    sitting.finish()
-    total = json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))["updates"]
+    training.finish()
+    total = json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))["steps"]
     return startup, total
 
 
-def break_off(
+def train_with_kills(
     folder: Path, options: list[str], threads: int, generator: random.Random, *, startup: float, total: int
 ) -> list[str]:
-    """Kill before training, five times in it, and once while scoring; then let it end. Returns what was done."""
-    sitting = Sitting(folder, options, threads)
+    """Kill before training, five times during training and once while scoring, then finish; return a log."""
+    training = Training(folder, options, threads)
     moment = generator.uniform(0, startup)
     time.sleep(moment)
-    sitting.kill()
+    training.kill()
     log = [f"killed {moment:.3f} s after the start"]
-    for update in sorted(generator.sample(range(total * 4 // 5), 5)):
-        sitting = Sitting(folder, options, threads)
-        sitting.listen(r"update (\d+)/", reached=update)
+    for step in sorted(generator.sample(range(total * 4 // 5), 5)):
+        training = Training(folder, options, threads)
+        training.listen(r"step (\d+)/", reached=step)
         more = generator.uniform(0, 0.06)
         time.sleep(more)
-        sitting.kill()
-        log.append(f"killed {more:.3f} s after saying that update {update} was done: {sitting.said[-1:]}")
-    sitting = Sitting(folder, options, threads)
-    sitting.listen("candidates for the weights")
+        training.kill()
+        log.append(f"killed {more:.3f} s after step {step} was logged: {training.output[-1:]}")
+    training = Training(folder, options, threads)
+    training.listen("candidates for the weights")
     more = generator.uniform(0, 0.06)
     time.sleep(more)
-    sitting.kill()
-    log.append(f"killed {more:.3f} s after the candidates were judged: {sitting.said[-1:]}")
+    training.kill()
+    log.append(f"killed {more:.3f} s after the candidates were scored: {training.output[-1:]}")
     if not (folder / "run" / "model.safetensors").exists():
-        Sitting(folder, options, threads).finish()
+        Training(folder, options, threads).finish()
     return log
 
 
 def differences(whole: Path, broken: Path) -> list[str]:
-    """The files of two runs that differ in more than times."""
+    """Return the files of two runs that differ in more than times."""
     one, other = hashes(whole / "run"), hashes(broken / "run")
     if one.keys() != other.keys():
         return [f"files: {sorted(one.keys() ^ other.keys())}"]
@@ -151,7 +153,7 @@ def differences(whole: Path, broken: Path) -> list[str]:
 
 
 def timeless(path: Path) -> Any:
-    """What a file says, times left out."""
+    """Return the content of a file without times."""
     if path.suffix == ".safetensors":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     text = path.read_text(encoding="utf-8")

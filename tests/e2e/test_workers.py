@@ -1,4 +1,4 @@
-"""Trainings of several processes: started by the command itself or by torchrun, refused, interrupted, and killed."""
+"""Training with several workers, started by the command or by torchrun: results, errors, lost workers."""
 
 import json
 import signal
@@ -14,15 +14,15 @@ from tests.small_runs import command, dragoman, environment, small_options, writ
 
 pytestmark = pytest.mark.slow
 FILES = ("--source", "train.en", "--target", "train.de")
-LENGTH = {"training__length": "{kind: updates, count: 40}", "training__interval": "{kind: updates, count: 15}"}
-OPTIONS = small_options(training__report=1, training__precision="float32", **LENGTH)
+LENGTH = {"training__max_steps": 40, "training__validate_every": 15}
+OPTIONS = small_options(training__log_every=1, training__precision="float32", **LENGTH)
 TWO = ("--set", "training.num_workers=2")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A corpus, and a run by two workers that nothing happened to."""
+    """Folder with a corpus and a run by two workers."""
     place = tmp_path_factory.mktemp("workers")
     write_corpus(place)
     answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place)
@@ -38,7 +38,7 @@ def start(place: Path, *arguments: object, launcher: tuple[str, ...] = ()) -> su
 
 
 def listen(process: subprocess.Popen[str], until: str) -> str:
-    """What it says up to a line that begins so."""
+    """Return the output up to a line that begins with `until`."""
     assert process.stderr is not None
     said = []
     for line in process.stderr:
@@ -49,26 +49,26 @@ def listen(process: subprocess.Popen[str], until: str) -> str:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What else it says, to its end."""
+    """Return the remaining output."""
     assert process.stderr is not None
     return process.stderr.read()
 
 
 def wait_for(file: Path, *, lines: int) -> None:
-    """Wait until a file has so many lines."""
+    """Wait until a file has a number of lines."""
     end = time.monotonic() + 90
     while not file.exists() or file.read_text(encoding="utf-8").count("\n") < lines:
         assert time.monotonic() < end, f"{file} does not come to be"
         time.sleep(0.02)
 
 
-def helper(process: subprocess.Popen[str]) -> int:
-    """The worker with the number 1 among the descendants of a process."""
-    return helpers(process)[-1]
+def worker(process: subprocess.Popen[str]) -> int:
+    """Return the worker of rank 1 among the descendants of a process."""
+    return workers_of(process)[-1]
 
 
-def helpers(process: subprocess.Popen[str], *, rank: int = 1) -> list[int]:
-    """Those among the descendants of a process that have a number, the one of the first helper."""
+def workers_of(process: subprocess.Popen[str], *, rank: int = 1) -> list[int]:
+    """Return the workers of a rank among the descendants of a process."""
     found = [process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -91,59 +91,59 @@ def losses(run: Path) -> list[float]:
     return [event["loss"] for event in events if event["event"] == "log"]
 
 
-def test_two_workers_reach_what_one_does(place):
+def test_two_workers_equal_one(place):
     assert dragoman("train", *FILES, "--out", "one", *OPTIONS, cwd=place).returncode == 0
-    assert losses(place / "two") == pytest.approx(losses(place / "one"), abs=2e-5)  # they are written in six digits
-    assert json.loads((place / "two" / "environment.json").read_text())["workers"] == 2
+    assert losses(place / "two") == pytest.approx(losses(place / "one"), abs=2e-5)  # the file has six digits
+    assert json.loads((place / "two" / "environment.json").read_text())["num_workers"] == 2
 
 
-def made_good(place: Path, out: str, *options: str) -> str:
-    """What a training said whose first helper was killed, and which torchrun started again."""
+def restarted(place: Path, out: str, *options: str) -> str:
+    """Return the output of a training whose worker was killed and which torchrun restarted."""
     wanted = ("train", *FILES, "--out", out, *OPTIONS, *options)
     with start(place, *wanted, launcher=(*TORCHRUN, "--max-restarts", "1")) as run:
         said = listen(run, "step 20/")
-        signal_to(helper(run), signal.SIGKILL)
+        signal_to(worker(run), signal.SIGKILL)
         said += run.stderr.read()
         assert run.wait(timeout=120) == 0, said
     assert said.count("continuing after step") == 1, said
     return said
 
 
-def test_torchrun_is_obeyed_and_a_lost_worker_is_made_good(place):
-    assert made_good(place, "broken").count("workers: 2") == 2
+def test_torchrun_is_obeyed_and_a_lost_worker_is_restarted(place):
+    assert restarted(place, "broken").count("workers: 2") == 2
     assert weights(place / "broken") == weights(place / "two")
 
 
-def test_a_lost_worker_is_made_good_where_weights_are_in_shards(place):
-    said = made_good(place, "shards", "--set", "training.sharding=full")
+def test_torchrun_restarts_sharded_training(place):
+    said = restarted(place, "shards", "--set", "training.sharding=full")
     assert said.count("dragoman: a worker was lost") == 1, said
-    assert "continuing after step 15" in said  # what is in shards cannot be saved when one of them is gone
-    assert "fault" not in said
-    assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # they are written in six digits
+    assert "continuing after step 15" in said  # shards cannot be saved without the lost worker
+    assert "unexpected" not in said
+    assert losses(place / "shards") == pytest.approx(losses(place / "two"), abs=2e-5)  # the file has six digits
     checkpoint = max((place / "shards" / "checkpoints").iterdir())
     assert len(list(checkpoint.rglob("shard-*.safetensors"))) == 2, "not each worker wrote its own"
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_workers_of_two_machines_meet_again(place, lost):
-    """Each machine has its own torchrun, which counts the restarts of its own workers alone."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        meeting = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{door.getsockname()[1]}")
-    machine = (*TORCHRUN[:3], "--nnodes", "2", "--nproc-per-node", "1", *meeting, "--max-restarts", "1")
+def test_workers_of_two_machines_reconnect(place, lost):
+    """Each machine has its own torchrun, which counts only the restarts of its own workers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        rendezvous = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{server.getsockname()[1]}")
+    machine = (*TORCHRUN[:3], "--nnodes", "2", "--nproc-per-node", "1", *rendezvous, "--max-restarts", "1")
     run = place / f"machines-{lost}"
     options = ("train", *FILES, "--out", run, *OPTIONS)
     with start(place, *options, launcher=machine) as one, start(place, *options, launcher=machine) as other:
         wait_for(run / "metrics.jsonl", lines=20)
-        signal_to((helpers(one, rank=lost) + helpers(other, rank=lost))[-1], signal.SIGKILL)
+        signal_to((workers_of(one, rank=lost) + workers_of(other, rank=lost))[-1], signal.SIGKILL)
         said = [ended(one), ended(other)]
         assert (one.wait(timeout=60), other.wait(timeout=60)) == (0, 0), said
     assert sum(text.count("continuing after step") for text in said) == 1, said
-    assert not any("exists already" in text for text in said)
+    assert not any("never overwritten" in text for text in said)
     assert weights(run) == weights(place / "two")
 
 
-def test_what_is_refused_is_said_once(place):
+def test_error_is_printed_by_one_worker(place):
     began = time.monotonic()
     with start(
         place, "train", *FILES, "--out", "never", *OPTIONS, "--set", "model.num_heads=7", launcher=TORCHRUN
@@ -157,56 +157,56 @@ def test_what_is_refused_is_said_once(place):
     assert not (place / "never").exists()
 
 
-def test_a_worker_of_its_own_that_is_lost_ends_the_command_and_loses_nothing(place):
+def test_lost_worker_ends_the_command_and_resumes(place):
     with start(place, "train", *FILES, "--out", "lost", *OPTIONS, *TWO) as run:
         listen(run, "step 20/")
-        signal_to(helper(run), signal.SIGKILL)
+        signal_to(worker(run), signal.SIGKILL)
         said = run.stderr.read()
         assert run.wait(timeout=60) == 2, said
-    assert said.splitlines()[-1] == "dragoman: a worker was lost. Go on with: dragoman train --resume lost"
+    assert said.splitlines()[-1] == "dragoman: a worker was lost. Continue with: dragoman train --resume lost"
     assert dragoman("train", "--resume", "lost", cwd=place).returncode == 0
     assert weights(place / "lost") == weights(place / "two")
 
 
-def test_workers_do_not_outlive_a_command_that_is_killed(place):
+def test_workers_end_with_a_killed_command(place):
     with start(place, "train", *FILES, "--out", "killed", *OPTIONS, *TWO) as run:
         listen(run, "step 10/")
-        other = helper(run)
+        other = worker(run)
         run.kill()
         run.wait(timeout=60)
     end = time.monotonic() + 30
     while is_alive(other):
-        assert time.monotonic() < end, "the worker goes on without its leader"
+        assert time.monotonic() < end, "the worker survives the main process"
         time.sleep(0.05)
 
 
-def test_an_assistant_does_not_outlive_a_command_that_is_killed_before_it_can_be_told(place):
-    """It starts at once where a run had it, long before its leader can answer."""
+def test_early_workers_end_with_a_killed_command(place):
+    """It starts early, before the main process can answer."""
     with start(place, "train", *FILES, "--out", "young", *OPTIONS, *TWO) as run:
         listen(run, "step 10/")
         run.send_signal(signal.SIGINT)
         run.stderr.read()
     with start(place, "train", "--resume", "young") as run:
         end = time.monotonic() + 30
-        while not (others := helpers(run)):
-            assert time.monotonic() < end, "no assistant was started"
+        while not (others := workers_of(run)):
+            assert time.monotonic() < end, "no worker was started"
             time.sleep(0.01)
         run.kill()
         run.wait(timeout=60)
     end = time.monotonic() + 30
     while is_alive(others[0]):
-        assert time.monotonic() < end, "the worker goes on without its leader"
+        assert time.monotonic() < end, "the worker survives the main process"
         time.sleep(0.05)
 
 
-def test_a_signal_to_the_command_stops_all_workers_at_one_update(place):
+def test_signal_stops_all_workers_at_one_step(place):
     with start(place, "train", *FILES, "--out", "stopped", *OPTIONS, *TWO) as run:
         listen(run, "step 10/")
-        other = helper(run)
+        other = worker(run)
         run.send_signal(signal.SIGINT)
         said = run.stderr.read()
         assert run.wait(timeout=60) == 2
-    assert said.splitlines()[-1].startswith("dragoman: stopped after update ")
+    assert said.splitlines()[-1].startswith("dragoman: stopped after step ")
     assert said.count("dragoman: ") == 1
     assert not is_alive(other)
 

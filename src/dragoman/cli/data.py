@@ -63,8 +63,8 @@ def prepare(
         raise ConfigError("No corpus. Give --source and --target, or a configuration file that names a corpus.")
     experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as runner, status() as report:
-        asked = PreparationConfig(experiment, runner, choose and tokenizer is None, tokenizer, shard_pairs)
-        summary = prepare_corpus(asked, output_dir, tell=report)
+        preparation = PreparationConfig(experiment, runner, choose and tokenizer is None, tokenizer, shard_pairs)
+        summary = prepare_corpus(preparation, output_dir, report=report)
     _show(summary, output_dir)
 
 

@@ -9,10 +9,11 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 import torch
@@ -23,7 +24,15 @@ from dragoman.config import parse
 from dragoman.data.batching.epochs import BatchStream, Rows
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.errors import DragomanError
-from dragoman.profiling.batch_cost import PARTS, BatchCost, BatchPart, mean_cost, select_batches, survey_batches
+from dragoman.profiling.batch_cost import (
+    PARTS,
+    BatchCost,
+    BatchPart,
+    mean_cost,
+    select_batches,
+    survey_batches,
+    use_batches,
+)
 from dragoman.profiling.estimate import build_meta_model, count_flops, count_parameters, passes_per_step
 from dragoman.profiling.machine import peak_flops
 from dragoman.profiling.memory import peak_bytes, resident_bytes
@@ -36,15 +45,17 @@ from dragoman.profiling.profile import (
     ProfileRequest,
     TensorBytes,
 )
+from dragoman.profiling.workers import choose_num_workers, peak_memory_of_workers
 from dragoman.tasks.base import RunFiles
 from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
-from dragoman.tasks.setup import TrainingSetup
+from dragoman.tasks.setup import TrainingSetup, prepare_state
 from dragoman.training.callbacks import Event, LogEvent, SaveEvent
 from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import lead_workers, worker_message
 from dragoman.training.optimizers import optimizer_tensors
-from dragoman.training.trainer import TrainingState, total_steps
+from dragoman.training.trainer import InterruptionError, TrainingState, total_steps, train
 
 MIN_WHOLE_STEPS, MAX_WHOLE_STEPS = 6, 120
 UNLIMITED: Final = 10**9
@@ -58,27 +69,6 @@ CHARACTERS_PER_TOKEN: Final = 4
 CPU: Final = torch.device("cpu")
 
 
-class TrainingRunner(Protocol):
-    """The functions of `dragoman train` that are profiled."""
-
-    def choose_num_workers(self, experiment: Experiment, model: nn.Module, *, tokens: int, device: torch.device) -> int:
-        """Return the number of workers that the training would use."""
-        ...
-
-    def train(
-        self,
-        folder: Any,
-        experiment: Experiment,
-        data: Any,
-        recorder: "StepRecorder",
-        *,
-        device: torch.device,
-        num_workers: int,
-    ) -> "RecordedTraining":
-        """Write the configuration, start the workers and train on the batches of the recorder until it is done."""
-        ...
-
-
 class RecordedTraining(NamedTuple):
     """What is left of a profiled training."""
 
@@ -88,20 +78,18 @@ class RecordedTraining(NamedTuple):
     """Peak memory of the other workers."""
 
 
-def write_profile(folder: RunFiles, runner: TrainingRunner) -> None:
+def write_profile(folder: RunFiles) -> None:
     """Profile the training in a folder that `run_profiler` has prepared, and write the profile there."""
     request = ProfileRequest(**json.loads((folder.path / REQUEST_FILE).read_text(encoding="utf-8")))
     try:
-        profile = profile_training(folder, request, runner, report=lambda message: print(message, flush=True))
+        profile = profile_training(folder, request, report=lambda message: print(message, flush=True))
     except DragomanError as error:
         print(error, file=sys.stderr)
         sys.exit(USER_ERROR)
     (folder.path / PROFILE_FILE).write_text(json.dumps(asdict(profile)), encoding="utf-8")
 
 
-def profile_training(
-    folder: RunFiles, request: ProfileRequest, runner: TrainingRunner, *, report: Callable[[str], None]
-) -> Profile:
+def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Callable[[str], None]) -> Profile:
     """Profile the training of a folder, whose configuration and validation sets change."""
     start = time.time() - request.started
     device, experiment = torch.device(request.device), folder.read_config()
@@ -109,13 +97,13 @@ def profile_training(
     data, data_seconds = _prepare_data(experiment, folder, report=report)
     data_bytes = max(0, resident_bytes(CPU) - program_bytes)
     model = build_meta_model(experiment, folder)
-    num_workers = runner.choose_num_workers(experiment, model, tokens=data.tokens_per_epoch, device=device)
+    num_workers = choose_num_workers(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
     profiled, summary = profiling_config(experiment, data), data.summary
     data, ratios = sample_validation(data, folder.path)
     recorder = StepRecorder(request, device, profiled.training, {"start": start, "data": data_seconds})
     report("measuring training steps")
     recorder.lap("preparation")
-    recorded = runner.train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
+    recorded = _train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
     recorder.lap("steps")
     stream, score_seconds = recorded.setup.stream, {}
     recorder.seconds["epoch"] = _measure(lambda: stream.seek({"epoch": 1, "batch": 0}))
@@ -299,6 +287,41 @@ def _prepare_data(experiment: Experiment, folder: RunFiles, *, report: Callable[
     began = time.perf_counter()
     data = task.prepare_data(folder, report=lambda _: None)
     return data, time.perf_counter() - began + tokenizer_seconds
+
+
+def _train(
+    folder: RunFiles,
+    experiment: Experiment,
+    data: Any,
+    recorder: StepRecorder,
+    *,
+    device: torch.device,
+    num_workers: int,
+) -> RecordedTraining:
+    """Train like `dragoman train` on the batches of the recorder until it is done."""
+    folder.write_config(experiment)
+    config, message = experiment.training, worker_message(folder.path, device) | {"profile": "yes"}
+    with lead_workers(num_workers, message=message) as workers:
+        recorder.lap("workers")
+        setup = build_task(experiment).setup_training(data, device=device)
+        recorder.lap("setup")
+        selected = recorder.select_batches(setup.stream)
+        recorder.lap("survey")
+        selected = workers.broadcast(selected)
+        recorder.lap("broadcast")
+        state = prepare_state(use_batches(setup, selected), config, folder.checkpoints, workers, device=device)
+        with suppress(InterruptionError):
+            train(
+                state,
+                config,
+                loss_function=setup.loss_function,
+                validator=setup.validator,
+                callback=recorder,
+                device=device,
+                interrupted=recorder.is_done,
+                workers=workers,
+            )
+        return RecordedTraining(setup, state, peak_memory_of_workers(workers))
 
 
 def _time_validation(

@@ -29,9 +29,11 @@ GPU_BATCH_TOKENS: Final = 32_768
 AUTO_SECONDS, PLAN_SECONDS = 1.0, 6.0
 """Time to spend on training steps, for `batch_tokens: auto` and for a plan."""
 PROFILER: Final = """
-import dragoman.cli.main, dragoman.cli.training_display
-from dragoman.runs.profiled_training import main
-main()
+import sys, pathlib
+import dragoman.cli.main, dragoman.cli.training_display, dragoman.runs.train
+from dragoman.profiling.profile_worker import write_profile
+from dragoman.runs.folder import RunFolder
+write_profile(RunFolder(pathlib.Path(sys.argv[1])))
 """
 """Program of the profiling process; it imports what the command imports, which counts as memory."""
 

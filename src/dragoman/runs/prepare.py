@@ -1,4 +1,4 @@
-"""A corpus prepared once, for many trainings: cleaned, without duplicates, as ids, in a folder of its own."""
+"""Prepare a corpus for many trainings: clean and tokenize it, and write it to a folder."""
 
 import hashlib
 import json
@@ -41,20 +41,20 @@ from dragoman.tasks.config import TranslationConfig
 from dragoman.tasks.initialization import initial_tokenizer, without_dropout
 
 KEY_LENGTH = 16
-"""Letters of what tells the work on one corpus from the work on another."""
+"""Characters of the hash that distinguishes the intermediate files of one preparation from those of another."""
 
 
 @final
 @dataclass(frozen=True)
 class PreparedSummary:
-    """A folder that was prepared, in numbers, and what is to be said of it."""
+    """Sizes of a prepared corpus, and the report of its cleaning."""
 
     report: CleaningReport
     notes: tuple[str, ...]
     pairs: int
-    """To learn from."""
+    """Training pairs."""
     left_out: int
-    """Longer in tokens than the limits."""
+    """Training pairs that exceed the length limits."""
     valid: int
     test: int | None
     shards: int
@@ -62,65 +62,68 @@ class PreparedSummary:
 
 
 def resolve_preparation(tree: Tree, *, complete: bool, tokenizer: Path | None = None) -> tuple[TranslationConfig, bool]:
-    """What a tree of settings says of corpus and tokenizer, and whether the vocabulary is to be chosen.
+    """Return the experiment with data and tokenizer settings, and whether the vocabulary size is chosen automatically.
 
-    It is where the tree is no `complete` configuration and does not say. `tokenizer` is a file of one that is there
-    already. Raises ConfigError where the tree is about another task, of what is prepared already, or of another
-    tokenizer than that.
+    The size is chosen if the tree is no `complete` configuration and does not give it. `tokenizer` is a file that is
+    used instead of a new tokenizer. Raises ConfigError if the settings are those of another task, of a prepared corpus
+    or of another tokenizer.
     """
-    ready = None if tokenizer is None else Tokenizer.load(tokenizer).config
-    if ready is not None:
-        tree = merge({"tokenizer": ready.model_dump(mode="json")}, tree)
-    experiment = parse_experiment(apply_init_from(tree)) if complete else apply_first_preset(apply_init_from(tree))
+    config = None if tokenizer is None else Tokenizer.load(tokenizer).config
+    if config is not None:
+        tree = merge({"tokenizer": config.model_dump(mode="json")}, tree)
+    tree = apply_init_from(tree)
+    experiment = parse_experiment(tree) if complete else apply_first_preset(tree)
     if not isinstance(experiment, TranslationConfig):
-        raise ConfigError(f"task = {experiment.task}: dragoman data prepare is for pairs to translate; leave task out")
+        raise ConfigError(f"task = {experiment.task}: only pairs of translation are prepared. Leave task out.")
     data = experiment.data
     if data.prepared_folder is not None:
-        raise ConfigError(f"data.train.folder = {data.prepared_folder}: is prepared already; name the texts themselves")
+        raise ConfigError(
+            f"data.train.folder = {data.prepared_folder}: is already prepared. Name the texts themselves."
+        )
     if any(getattr(corpus, "source_features", None) is not None for corpus in data.train_corpora):
-        raise ConfigError("data.train.source_features cannot be prepared. Train on the texts themselves.")
-    if ready is not None and without_dropout(experiment.tokenizer) != without_dropout(ready):
-        raise ConfigError(f"tokenizer: is that of {tokenizer}; leave it out, or leave out --tokenizer")
-    learns = isinstance(experiment.tokenizer, BpeConfig | UnigramConfig) and experiment.init_from is None
-    return experiment, learns and not complete and not is_set(tree, "tokenizer.vocab_size")
+        raise ConfigError("data.train.source_features: trees cannot be prepared. Train on the texts themselves.")
+    if config is not None and without_dropout(experiment.tokenizer) != without_dropout(config):
+        raise ConfigError(f"tokenizer: differs from {tokenizer}. Leave it out, or leave out --tokenizer.")
+    is_trained = isinstance(experiment.tokenizer, BpeConfig | UnigramConfig) and experiment.init_from is None
+    return experiment, is_trained and not complete and not is_set(tree, "tokenizer.vocab_size")
 
 
 @final
 @dataclass(frozen=True)
 class PreparationConfig:
-    """How a corpus is to be prepared."""
+    """Settings of a preparation."""
 
     experiment: TranslationConfig
-    """Of which `data`, `tokenizer`, `init_from` and the seed are obeyed."""
+    """Experiment whose `data`, `tokenizer`, `init_from` and seed are used."""
     engine: TaskRunner
-    choose_vocabulary: bool = False
-    """Whether the number of entries follows from that of the pairs."""
+    choose_vocab_size: bool = False
+    """Whether the vocabulary size follows from the number of pairs."""
     tokenizer: Path | None = None
-    """One that is there already."""
-    size: int = BLOCK_SIZE
-    """Pairs of the corpus that make a block."""
+    """Existing tokenizer."""
+    block_size: int = BLOCK_SIZE
+    """Pairs per block."""
 
 
-def prepare_corpus(asked: PreparationConfig, out: Path, *, tell: Callable[[str], None]) -> PreparedSummary:
-    """Write what trainings of a corpus begin with; the same whatever the engine.
+def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[str], None]) -> PreparedSummary:
+    """Prepare a corpus in a new folder; the result does not depend on the engine.
 
-    What a killed command has done is not done again. Raises RunError where something is at `out` already, DataError
-    where a corpus or a tokenizer cannot be used.
+    A killed command continues where it stopped. Raises RunError if `out` exists, and DataError if the corpus or the
+    tokenizer is unusable.
     """
     _check_new(out)
-    ready = None if asked.tokenizer is None else Tokenizer.load(asked.tokenizer)  # before the work of hours
-    tell("looking at the files")
-    data, seed = asked.experiment.data, asked.experiment.training.seed
+    tokenizer = None if config.tokenizer is None else Tokenizer.load(config.tokenizer)  # an error before hours of work
+    report("hashing the files")
+    data, seed = config.experiment.data, config.experiment.training.seed
     corpora = {str(path): file_fingerprint(path) for path in corpus_files(data)}
-    facts = [FORMAT_VERSION, cache_key_fields(data), corpora, seed, asked.size]
+    facts = [FORMAT_VERSION, cache_key_fields(data), corpora, seed, config.block_size]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
     parent = out.absolute().parent
     work, lock = parent / f".{out.name}.{key}.tmp", parent / f".{out.name}.lock"
-    made = not parent.exists()
+    created = not parent.exists()
     try:
         with in_turn(lock):
             _check_new(out)
-            return _prepare(asked, ready, work, out, corpora, tell)
+            return _prepare(config, tokenizer, work, out, corpora, report)
     except DragomanError:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -128,46 +131,46 @@ def prepare_corpus(asked: PreparationConfig, out: Path, *, tell: Callable[[str],
         raise refused(out, error) from error
     finally:
         lock.unlink(missing_ok=True)
-        if made:
-            with suppress(OSError):  # unless something is in it
+        if created:
+            with suppress(OSError):  # unless the folder contains files
                 parent.rmdir()
 
 
 def _check_new(out: Path) -> None:
     if out.exists():
-        raise RunError(f"{out}: exists already and is never overwritten; choose another place by --out")
+        raise RunError(f"{out}: exists, and corpora are never overwritten. Choose another --output-dir.")
 
 
 def _prepare(
-    asked: PreparationConfig,
-    ready: Tokenizer | None,
+    config: PreparationConfig,
+    tokenizer: Tokenizer | None,
     work: Path,
     out: Path,
     corpora: dict[str, str],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> PreparedSummary:
-    experiment, data = asked.experiment, asked.experiment.data
-    of_another_key = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{{KEY_LENGTH}}}\.tmp")
-    for other in work.parent.iterdir():
-        if other != work and of_another_key.fullmatch(other.name):
-            shutil.rmtree(other, ignore_errors=True)
+    experiment, data = config.experiment, config.experiment.data
+    other_work = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{{KEY_LENGTH}}}\.tmp")
+    for path in work.parent.iterdir():
+        if path != work and other_work.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
     (work / "blocks").mkdir(parents=True, exist_ok=True)
-    tell("reading and cleaning the corpus")
-    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=asked.engine, size=asked.size)
-    tell("preparing the tokenizer")
-    made = _train_tokenizer(asked, cleaned) if ready is None else ready
-    made.save(work / TOKENIZER_FILE)
-    tell("turning texts into tokens")
-    ids = tokenize_shards(cleaned, work / TOKENIZER_FILE, data, work, asked.engine)
+    report("reading and cleaning the corpus")
+    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=config.engine, size=config.block_size)
+    report("preparing the tokenizer")
+    if tokenizer is None:
+        tokenizer = _create_tokenizer(config, cleaned)
+    tokenizer.save(work / TOKENIZER_FILE)
+    report("tokenizing")
+    ids = tokenize_shards(cleaned, work / TOKENIZER_FILE, data, work, config.engine)
     if not len(ids):
         raise DataError(
-            f"every one of the {len(cleaned.texts):,} training pairs is longer than data.max_source_length = "
-            f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens; "
-            "raise them, or split the text into sentences"
+            f"All {len(cleaned.texts):,} training pairs are longer than data.max_source_length = "
+            f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens. Raise the limits, "
+            "or split the text into sentences."
         )
-    write_atomically(
-        work / INDEX_FILE, json.dumps(_build_index(experiment, cleaned, ids, made, corpora), indent=1) + "\n"
-    )
+    index = _build_index(experiment, cleaned, ids, tokenizer, corpora)
+    write_atomically(work / INDEX_FILE, json.dumps(index, indent=1) + "\n")
     work.rename(out)
     remove_intermediate_files(out)
     return PreparedSummary(
@@ -178,13 +181,13 @@ def _prepare(
         len(cleaned.valid),
         None if cleaned.test is None else len(cleaned.test),
         len(cleaned.shards),
-        len(made.source),
+        len(tokenizer.source),
     )
 
 
-def _train_tokenizer(asked: PreparationConfig, cleaned: CleanedCorpus) -> Tokenizer:
-    experiment = asked.experiment
-    if asked.choose_vocabulary:
+def _create_tokenizer(config: PreparationConfig, cleaned: CleanedCorpus) -> Tokenizer:
+    experiment = config.experiment
+    if config.choose_vocab_size:
         settings = experiment.tokenizer.model_copy(update={"vocab_size": vocab_size_for(len(cleaned.texts))})
         experiment = experiment.model_copy(update={"tokenizer": settings})
     sample = cleaned.texts.sample(experiment.data.tokenizer_sample_size, seed=experiment.training.seed)
@@ -198,7 +201,6 @@ def _build_index(
     tokenizer: Tokenizer,
     corpora: dict[str, str],
 ) -> Tree:
-    """What the folder says of itself."""
     data = experiment.data
     return {
         "format": FORMAT,

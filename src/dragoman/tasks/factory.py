@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from dragoman.tasks.base import Task
-from dragoman.tasks.classification import ClassificationSpec
+from dragoman.tasks.classification import classification_task
 from dragoman.tasks.config import (
     ClassificationConfig,
     Experiment,
@@ -13,11 +13,10 @@ from dragoman.tasks.config import (
     TaggingConfig,
     TranslationConfig,
 )
-from dragoman.tasks.heads import HeadTask
 from dragoman.tasks.language_modeling import LanguageModelingTask
 from dragoman.tasks.masked_lm import MaskedLMTask
-from dragoman.tasks.question_answering import QuestionAnsweringSpec
-from dragoman.tasks.tagging import TaggingSpec
+from dragoman.tasks.question_answering import question_answering_task
+from dragoman.tasks.tagging import tagging_task
 from dragoman.tasks.translation import TranslationTask
 
 
@@ -31,10 +30,10 @@ def build_task(experiment: Experiment) -> Task:
         case MaskedLMConfig():
             return MaskedLMTask(experiment)
         case ClassificationConfig():
-            return HeadTask(ClassificationSpec(experiment))
+            return classification_task(experiment)
         case TaggingConfig():
-            return HeadTask(TaggingSpec(experiment))
+            return tagging_task(experiment)
         case QuestionAnsweringConfig():
-            return HeadTask(QuestionAnsweringSpec(experiment))
+            return question_answering_task(experiment)
         case _:
             assert_never(experiment)

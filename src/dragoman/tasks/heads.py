@@ -1,10 +1,10 @@
-"""Tasks of a model with a head: classification, tagging and question answering differ in their `HeadSpec` alone."""
+"""Tasks of a model with a head: classification, tagging and question answering differ in the fields of `HeadTask`."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, assert_never, final
+from typing import Any, Generic, TypeVar, assert_never, final
 
 import numpy as np
 import torch
@@ -14,13 +14,13 @@ from dragoman.data.batching.in_memory import InMemoryDataset, example_stream, ex
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.splits import Splits
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import DataError
 from dragoman.evaluation import Score
 from dragoman.inference.batching import InputWarning
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_only
-from dragoman.models.heads import DecoderOnlyBackbone, Head, ModelWithHead
+from dragoman.models.heads import Backbone, DecoderOnlyBackbone, Head, ModelWithHead
 from dragoman.tasks.base import (
     RunFiles,
     TaskDescription,
@@ -31,10 +31,9 @@ from dragoman.tasks.base import (
 )
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
 from dragoman.tasks.initialization import (
-    read_initial_experiment,
+    read_initial_tokenizer,
     read_initial_weights,
     set_initial_weights,
-    without_dropout,
 )
 from dragoman.tasks.setup import TrainingSetup, measure_likelihood
 from dragoman.training.step import B, LossFunction, seeded_rng
@@ -44,62 +43,6 @@ T = TypeVar("T")
 SCORING_BATCH_TOKENS = 4096
 Encoder = Callable[..., Any]
 """Function from texts to their tokens: `encode_batch` of a tokenizer, or the same with BPE dropout."""
-
-
-class HeadSpec(Protocol[T, B]):
-    """What distinguishes one task with a head from the others."""
-
-    @property
-    def experiment(self) -> ClassificationConfig | TaggingConfig | QuestionAnsweringConfig: ...
-
-    @property
-    def description(self) -> TaskDescription: ...
-
-    @property
-    def plural(self) -> str:
-        """Plural noun for the examples."""
-        ...
-
-    @property
-    def has_labels(self) -> bool: ...
-
-    @property
-    def metric(self) -> str:
-        """Metric that selects the weights."""
-        ...
-
-    @property
-    def loss_function(self) -> Callable[[float], LossFunction[Any, B]]:
-        """Function from the label smoothing to the loss."""
-        ...
-
-    def read(self) -> Splits[T]: ...
-
-    def texts(self, examples: Sequence[T]) -> Iterable[str]:
-        """Return the texts that a tokenizer is trained on."""
-        ...
-
-    def labels(self, examples: Sequence[T]) -> Iterable[str]: ...
-
-    def tokenize(
-        self, examples: Sequence[T], tokenizer: Tokenizer, labels: Labels, *, encode: Encoder | None = None
-    ) -> InMemoryDataset[B]: ...
-
-    def notes(self, train: Any, valid: Any) -> Iterable[str]:
-        """Return remarks on truncated examples and unknown labels."""
-        ...
-
-    def locations(self, train: Any) -> Sequence[object]:
-        """Return the line, or the name, of each training example in its corpus."""
-        ...
-
-    def build_head(self, labels: Labels) -> Head: ...
-
-    def build_pipeline(
-        self, model: nn.Module, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, batch_tokens: int
-    ) -> Any: ...
-
-    def score(self, pipeline: Any, examples: Sequence[T]) -> list[Score]: ...
 
 
 @final
@@ -156,64 +99,85 @@ class ExampleData(Generic[T, B]):
 @final
 @dataclass(frozen=True)
 class HeadTask(Generic[T, B]):
-    """Task of a model with a head."""
+    """Task of a model with a head; `T` is the type of an example, `B` of a batch."""
 
-    spec: HeadSpec[T, B]
-
-    @property
-    def description(self) -> TaskDescription:
-        return self.spec.description
+    experiment: ClassificationConfig | TaggingConfig | QuestionAnsweringConfig
+    description: TaskDescription
+    plural: str
+    """Plural noun for the examples."""
+    metric: str
+    """Metric that selects the weights."""
+    loss_function: Callable[[float], LossFunction[Any, B]]
+    """Function from the label smoothing to the loss."""
+    read: Callable[[], Splits[T]]
+    texts: Callable[[Sequence[T]], Iterable[str]]
+    """Function to the texts that a tokenizer is trained on."""
+    labels_of: Callable[[Sequence[T]], Iterable[str]] | None
+    tokenize: Callable[[Sequence[T], Tokenizer, Labels, Encoder | None], InMemoryDataset[B]]
+    """Function to the tokens of examples; some tasks support an encoder with BPE dropout."""
+    notes: Callable[[Any, Any], Iterable[str]]
+    """Function from training and validation data to remarks on truncated examples and unknown labels."""
+    locations: Callable[[Any], Sequence[object]]
+    """Function to the line, or the name, of each training example in its corpus."""
+    build_head: Callable[[Labels], Head]
+    build_pipeline: Callable[..., Any]
+    """Class, or function, of model, tokenizer, labels, `device` and `batch_tokens`."""
+    score: Callable[[Any, Sequence[T]], list[Score]]
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ExampleData[T, B]:
-        spec, experiment = self.spec, self.spec.experiment
+        experiment = self.experiment
         report("reading the corpus")
-        splits = spec.read()
+        splits = self.read()
         check_unchanged(splits.fingerprints, folder)
         weights = read_initial_weights(experiment.init_from, experiment.model, folder)
         tokenizer = load_or_create_tokenizer(folder, lambda: self._new_tokenizer(folder, splits.train), report=report)
-        labels = self._labels(folder, splits.train)
+        if self.labels_of is not None and not folder.labels.exists():
+            Labels.collect(self.labels_of(splits.train)).save(folder.labels)
+        labels = self._load_labels(folder)
         report("tokenizing")
-        train, valid = (spec.tokenize(split, tokenizer, labels) for split in (splits.train, splits.valid))
+        train, valid = (self.tokenize(split, tokenizer, labels, None) for split in (splits.train, splits.valid))
         for purpose, split in (("training", train), ("validation", valid)):
             if not len(split.lengths):
                 raise DataError(
                     f"No example with a label of the training data is left for {purpose}. Check the corpus."
                 )
         return ExampleData(
-            plural=spec.plural,
+            plural=self.plural,
             splits=splits,
             tokenizer=tokenizer,
             train=train,
             valid=valid,
-            locations=spec.locations(train),
-            task_notes=tuple(spec.notes(train, valid)),
+            locations=self.locations(train),
+            task_notes=tuple(self.notes(train, valid)),
             labels=labels,
             weights=weights,
             retokenize=self._retokenize(splits.train, tokenizer, labels),
         )
 
     def setup_training(self, data: ExampleData[T, B], *, device: torch.device) -> TrainingSetup[B]:
-        spec, training = self.spec, self.spec.experiment.training
-        model = self._build(data.tokenizer, data.labels, device=device, weights=data.weights)
+        training, tokenizer = self.experiment.training, data.tokenizer
+        model = self._build(tokenizer, data.labels, device=device, weights=data.weights)
 
         def score(model: nn.Module, examples: Sequence[T]) -> list[Score]:
-            pipeline = spec.build_pipeline(
-                model, data.tokenizer, data.labels, device=device, batch_tokens=SCORING_BATCH_TOKENS
-            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InputWarning)  # the notes of the data mention long texts
-                return spec.score(pipeline, examples)
+                return self.score(
+                    self.build_pipeline(
+                        model, tokenizer.source, data.labels, device=device, batch_tokens=SCORING_BATCH_TOKENS
+                    ),
+                    examples,
+                )
 
         def validate(model: nn.Module) -> Mapping[str, float]:
             batches = examples_in_order(data.valid, budget=training.token_budget)
-            loss = measure_likelihood(model, batches, spec.loss_function(0.0), device=device).loss
+            loss = measure_likelihood(model, batches, self.loss_function(0.0), device=device).loss
             return {"loss": loss} | {one.metric: one.value for one in score(model, data.splits.valid)}
 
-        validator = Validator(validate, metric=spec.metric, higher_is_better=True)
+        validator = Validator(validate, metric=self.metric, higher_is_better=True)
         return TrainingSetup(
             model=model,
             stream=example_stream(data.retokenize or data.train, budget=training.token_budget, seed=training.seed),
-            loss_function=spec.loss_function(training.label_smoothing),
+            loss_function=self.loss_function(training.label_smoothing),
             validator=validator,
             final_validator=validator,
             scorers={name: partial(score, model, split) for name, split in data.held_out.items()},
@@ -226,66 +190,58 @@ class HeadTask(Generic[T, B]):
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
         tokenizer, labels = folder.read_tokenizer(), self._load_labels(folder)
         model = load_weights(self._build(tokenizer, labels, device=device), folder)
-        return self.spec.build_pipeline(model, tokenizer, labels, device=device, batch_tokens=batch_tokens)
+        return self.build_pipeline(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens)
 
     def _new_tokenizer(self, folder: RunFiles, examples: Sequence[T]) -> Tokenizer:
         """Return the tokenizer of the initial run, or train one. Raises ConfigError if the settings differ."""
-        start, config = self.spec.experiment.init_from, self.spec.experiment.tokenizer
+        start, config = self.experiment.init_from, self.experiment.tokenizer
         if start is None:
-            return Tokenizer.train_on_texts(lambda: self.spec.texts(examples), config)
-        run = folder.open(start)
-        if without_dropout(config) != without_dropout(read_initial_experiment(run).tokenizer):
-            raise ConfigError(
-                f"tokenizer: differs from the tokenizer of {start}, which the model was trained with. Leave it out."
-            )
-        return run.read_tokenizer()
+            return Tokenizer.train_on_texts(lambda: self.texts(examples), config)
+        return read_initial_tokenizer(folder.open(start), config)
 
     def _load_labels(self, folder: RunFiles) -> Labels:
-        return Labels.load(folder.labels) if self.spec.has_labels else Labels(())
-
-    def _labels(self, folder: RunFiles, examples: Sequence[T]) -> Labels:
-        """Return the labels of the run; a new run collects and saves them."""
-        if self.spec.has_labels and not folder.labels.exists():
-            Labels.collect(self.spec.labels(examples)).save(folder.labels)
-        return self._load_labels(folder)
+        return Labels(()) if self.labels_of is None else Labels.load(folder.labels)
 
     def _retokenize(
         self, examples: Sequence[T], tokenizer: Tokenizer, labels: Labels
     ) -> Callable[[int], InMemoryDataset[B]] | None:
         """Return the function that tokenizes the training data of each epoch, under BPE dropout."""
-        config, seed = self.spec.experiment.tokenizer, self.spec.experiment.training.seed
+        config, seed = self.experiment.tokenizer, self.experiment.training.seed
         if not isinstance(config, BpeConfig) or not config.dropout:
             return None
         encode = partial(tokenizer.source.encode_with_dropout, probability=config.dropout)
-        return lambda epoch: self.spec.tokenize(
-            examples, tokenizer, labels, encode=partial(encode, generator=np.random.default_rng([seed, epoch]))
+        return lambda epoch: self.tokenize(
+            examples, tokenizer, labels, partial(encode, generator=np.random.default_rng([seed, epoch]))
         )
 
     def _build(
-        self,
-        tokenizer: Tokenizer,
-        labels: Labels,
-        *,
-        device: torch.device,
-        weights: Mapping[str, Tensor] | None = None,
+        self, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, weights: Mapping[str, Tensor] | None = None
     ) -> ModelWithHead:
         """Build the model with new weights, or with the given weights for all but its head."""
-        config: ReaderModelConfig = self.spec.experiment.model
+        config: ReaderModelConfig = self.experiment.model
         vocabulary = len(tokenizer.source)
-        with seeded_rng(self.spec.experiment.training.seed, device=torch.device("cpu")):
+        with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
             match config:
                 case EncoderOnlyConfig():  # the mask symbol keeps its embedding row, without the masked-LM layers
-                    encoder = build_encoder_only(
-                        config.model_copy(update={"mlm_transform": False}), vocabulary=vocabulary + 1
-                    )
-                    _set_weights(encoder, weights)
-                    return ModelWithHead(encoder, self.spec.build_head(labels)).to(device)
+                    config = config.model_copy(update={"mlm_transform": False})
+                    model: Any = build_encoder_only(config, vocabulary=vocabulary + 1)
+                    backbone: Backbone = model
                 case DecoderOnlyConfig():
-                    decoder = build_decoder_only(config, vocabulary=vocabulary)
-                    _set_weights(decoder, weights)
-                    return ModelWithHead(DecoderOnlyBackbone(decoder), self.spec.build_head(labels)).to(device)
+                    model = build_decoder_only(config, vocabulary=vocabulary)
+                    backbone = DecoderOnlyBackbone(model)
                 case _:
                     assert_never(config)
+            if weights is not None:
+                set_initial_weights(model, weights, where="init_from")
+            return ModelWithHead(backbone, self.build_head(labels)).to(device)
+
+
+def label_notes(train: Any, valid: Any, *, examples: str, units: str, limit: int) -> Iterator[str]:
+    """Yield remarks on truncated training examples, and on validation units with unknown labels."""
+    if train.num_truncated:
+        yield f"{train.num_truncated:,} training {examples} are truncated to {limit:,} tokens"
+    if valid.num_unknown:
+        yield f"{valid.num_unknown:,} validation {units} have a label without training examples and count as errors"
 
 
 def build_masked_lm(
@@ -295,8 +251,3 @@ def build_masked_lm(
     with seeded_rng(seed, device=torch.device("cpu")):
         model = build_encoder_only(config, vocabulary=len(tokenizer.source) + 1)
     return model.to(device)
-
-
-def _set_weights(model: nn.Module, weights: Mapping[str, Tensor] | None) -> None:
-    if weights is not None:
-        set_initial_weights(model, weights, where="init_from")

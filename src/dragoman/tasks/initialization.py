@@ -79,12 +79,17 @@ def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: Ope
             )
         return tokenizer
     run = open_run(start)
-    initial = read_initial_experiment(run, task="translation")
-    if without_dropout(experiment.tokenizer) != without_dropout(initial.tokenizer):
+    tokenizer = read_initial_tokenizer(run, experiment.tokenizer, task="translation")
+    return extend_vocab(tokenizer, pairs, num_tokens=experiment.extend_vocabulary)
+
+
+def read_initial_tokenizer(run: RunFiles, config: TokenizerConfig, *, task: str = "classification") -> Tokenizer:
+    """Return the tokenizer of an initial run. Raises ConfigError if its settings differ, BPE dropout aside."""
+    if without_dropout(config) != without_dropout(read_initial_experiment(run, task=task).tokenizer):
         raise ConfigError(
-            f"tokenizer: differs from the tokenizer of {start}, which the model was trained with. Leave it out."
+            f"tokenizer: differs from the tokenizer of {run.path}, which the model was trained with. Leave it out."
         )
-    return extend_vocab(run.read_tokenizer(), pairs, num_tokens=experiment.extend_vocabulary)
+    return run.read_tokenizer()
 
 
 def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder: RunFiles) -> dict[str, Tensor] | None:

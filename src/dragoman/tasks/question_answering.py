@@ -1,95 +1,70 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from functools import partial
+from typing import Any
 
-import torch
 from torch import nn
 
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.qa import QuestionDataset, read_question_splits
 from dragoman.data.readers.qa import Question
-from dragoman.data.splits import Splits
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.squad import span_scores
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.models.heads import Head, build_span_head
+from dragoman.models.heads import build_span_head
 from dragoman.tasks.base import TaskDescription
 from dragoman.tasks.config import QuestionAnsweringConfig
-from dragoman.tasks.heads import Encoder
+from dragoman.tasks.heads import HeadTask
 from dragoman.training.losses import question_answering_loss
 
+DESCRIPTION = TaskDescription(
+    noun="question answerer",
+    loss_unit="windows of text",
+    unit="windows",
+    command="dragoman answer RUN --question TEXT --context FILE",
+    python_usage='answer("…?", "…")',
+)
 
-@final
-@dataclass(frozen=True)
-class QuestionAnsweringSpec:
-    """Head, loss and metric of question answering."""
 
-    experiment: QuestionAnsweringConfig
-    plural = "questions"
-    has_labels = False
-    metric = "F1"
-    loss_function = staticmethod(question_answering_loss)
-    description = TaskDescription(
-        noun="question answerer",
-        loss_unit="windows of text",
-        unit="windows",
-        command="dragoman answer RUN --question TEXT --context FILE",
-        python_usage='answer("…?", "…")',
-    )
+def question_answering_task(experiment: QuestionAnsweringConfig) -> HeadTask[Any, Any]:
+    """Return the task with head, loss and metrics of question answering."""
+    windows = experiment.data.windows
 
-    def read(self) -> Splits[Question]:
-        return read_question_splits(self.experiment.data, seed=self.experiment.training.seed)
-
-    def texts(self, examples: Sequence[Question]) -> Iterator[str]:
-        """Return every context once, then every question."""
+    def texts(examples: Sequence[Question]) -> Iterator[str]:
+        """Yield every context once, then every question."""
         yield from dict.fromkeys(one.context for one in examples)
         yield from (one.question for one in examples)
 
-    def labels(self, examples: Sequence[Question]) -> Sequence[str]:  # noqa: ARG002
-        return ()
+    def tokenize(examples: Sequence[Question], tokenizer: Tokenizer, _: Labels, __: object) -> QuestionDataset:
+        return QuestionDataset.build(examples, side=tokenizer.source, settings=windows)
 
-    def tokenize(
-        self,
-        examples: Sequence[Question],
-        tokenizer: Tokenizer,
-        labels: Labels,  # noqa: ARG002
-        *,
-        encode: Encoder | None = None,  # noqa: ARG002
-    ) -> QuestionDataset:
-        return QuestionDataset.build(examples, side=tokenizer.source, settings=self.experiment.data.windows)
-
-    def notes(self, train: QuestionDataset, valid: QuestionDataset) -> Iterator[str]:  # noqa: ARG002
+    def notes(train: QuestionDataset, _: QuestionDataset) -> Iterator[str]:
         if train.num_truncated:
-            limit = self.experiment.data.windows.max_question_length
+            limit = windows.max_question_length
             yield f"{train.num_truncated:,} training questions are truncated to {limit:,} tokens"
 
-    def locations(self, train: QuestionDataset) -> Sequence[object]:
-        return [train.locations[question] for question in train.question_ids]
+    def build_pipeline(model: nn.Module, side: LanguageTokenizer, _: Labels, **options: Any) -> QuestionAnswerer:
+        return QuestionAnswerer(model, side, windows=windows, config=experiment.answers, **options)
 
-    def build_head(self, labels: Labels) -> Head:  # noqa: ARG002
-        return build_span_head(self.experiment.head, d_model=self.experiment.model.d_model)
-
-    def build_pipeline(
-        self,
-        model: nn.Module,
-        tokenizer: Tokenizer,
-        labels: Labels,  # noqa: ARG002
-        *,
-        device: torch.device,
-        batch_tokens: int,
-    ) -> QuestionAnswerer:
-        return QuestionAnswerer(
-            model,
-            tokenizer.source,
-            device=device,
-            batch_tokens=batch_tokens,
-            windows=self.experiment.data.windows,
-            config=self.experiment.answers,
-        )
-
-    def score(self, pipeline: Any, examples: Sequence[Question]) -> list[Score]:
-        answers = pipeline.answer_batch([(one.question, one.context) for one in examples])
+    def score(answerer: QuestionAnswerer, examples: Sequence[Question]) -> list[Score]:
+        answers = answerer.answer_batch([(one.question, one.context) for one in examples])
         return span_scores([best[0].text for best in answers], [one.accepted_answers for one in examples])
+
+    return HeadTask(
+        experiment=experiment,
+        description=DESCRIPTION,
+        plural="questions",
+        metric="F1",
+        loss_function=question_answering_loss,
+        read=partial(read_question_splits, experiment.data, seed=experiment.training.seed),
+        texts=texts,
+        labels_of=None,
+        tokenize=tokenize,
+        notes=notes,
+        locations=lambda train: [train.locations[question] for question in train.question_ids],
+        build_head=lambda _: build_span_head(experiment.head, d_model=experiment.model.d_model),
+        build_pipeline=build_pipeline,
+        score=score,
+    )

@@ -25,7 +25,6 @@ from dragoman.profiling.profile_worker import (
 )
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.profiled_training import ProfiledTraining
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from tests.small_tasks import config_of, write_texts
@@ -57,7 +56,7 @@ def folder(tmp_path) -> RunFolder:
 def measure(folder: RunFolder, settings, **options):
     folder.write_config(parse_experiment(settings))
     request = ProfileRequest("cpu", time.time(), 0.0, **options)
-    return profile_training(folder, request, ProfiledTraining(), report=lambda _: None)
+    return profile_training(folder, request, report=lambda _: None)
 
 
 @pytest.mark.parametrize("name", [*TASK_CONFIGS, "pairs"])
