@@ -1,4 +1,4 @@
-"""Which scores, positions and patterns go together: the configuration agrees with the table, and says why where not."""
+"""Combinations of scores, positions and patterns that a configuration accepts."""
 
 import pytest
 
@@ -21,9 +21,7 @@ def tree(score: str, positions: str, pattern: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("score", "positions", "pattern", "masked"), every_combination())
-def test_what_makes_sense_is_taken_and_the_rest_is_refused_with_the_reason(
-    score: str, positions: str, pattern: str, masked: bool
-) -> None:
+def test_combinations_are_checked(score: str, positions: str, pattern: str, masked: bool) -> None:
     kind = DecoderOnlyConfig if masked else EncoderOnlyConfig
     if is_valid_combination(score, positions, pattern, masked=masked):
         assert parse(kind, tree(score, positions, pattern)).attention.pattern.kind == pattern
@@ -35,7 +33,7 @@ def test_what_makes_sense_is_taken_and_the_rest_is_refused_with_the_reason(
     assert "choose" in message
 
 
-def test_each_role_is_judged_by_itself() -> None:
+def test_each_attention_is_checked() -> None:
     def refusal(**attention: object) -> str:
         with pytest.raises(ConfigError) as caught:
             parse(EncoderDecoderConfig, {"positions": {"kind": "rotary"}, "attention": attention})
@@ -50,6 +48,6 @@ def test_each_role_is_judged_by_itself() -> None:
     assert "works in encoders only" in refusal(decoder={"pattern": {"kind": "linformer"}})
 
 
-def test_places_turn_in_pairs() -> None:
+def test_rotary_needs_even_head_size() -> None:
     with pytest.raises(ConfigError, match="a head has 5"):
         parse(DecoderOnlyConfig, {"d_model": 15, "num_heads": 3, "positions": {"kind": "rotary"}})

@@ -1,4 +1,4 @@
-"""What a Transformer's configuration refuses, and with which words."""
+"""Validation of Transformer configurations."""
 
 import pytest
 
@@ -13,43 +13,43 @@ def refusal(**tree):
     return str(caught.value)
 
 
-def test_heads_that_do_not_divide_are_answered_with_those_that_do():
+def test_num_heads_must_divide_d_model():
     assert refusal(d_model=12, num_heads=5) == (
         "recipe.yaml: model.num_heads = 5 does not divide model.d_model = 12; choose one of [1, 2, 3, 4, 6, 12]"
     )
 
 
-def test_num_kv_heads_that_do_not_divide_are_answered_with_those_that_do():
+def test_num_kv_heads_must_divide_num_heads():
     assert refusal(d_model=24, num_heads=6, num_kv_heads=4) == (
         "recipe.yaml: model.num_kv_heads = 4 does not divide model.num_heads = 6; choose one of [1, 2, 3, 6]"
     )
 
 
-def test_more_num_kv_heads_than_heads_are_refused():
+def test_more_kv_heads_than_heads_are_refused():
     assert "num_kv_heads = 8 does not divide model.num_heads = 4" in refusal(d_model=24, num_heads=4, num_kv_heads=8)
 
 
 @pytest.mark.parametrize(("size", "heads", "num_kv_heads"), [(12, 12, 1), (35, 5, 5), (7, 1, None), (42, 6, 3)])
-def test_sizes_that_fit_are_taken(size, heads, num_kv_heads):
+def test_valid_sizes_are_accepted(size, heads, num_kv_heads):
     config = EncoderDecoderConfig(d_model=size, num_heads=heads, num_kv_heads=num_kv_heads)
     assert (config.d_model, config.num_heads, config.num_kv_heads) == (size, heads, num_kv_heads)
 
 
 @pytest.mark.parametrize("key", ["d_model", "encoder_layers", "decoder_layers", "num_heads", "d_ff"])
-def test_no_size_is_zero(key):
+def test_zero_sizes_are_refused(key):
     assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
 
 
-def test_a_key_is_answered_with_the_nearest():
+def test_unknown_key_suggests_nearest():
     assert refusal(encoder_layer=3) == "recipe.yaml: encoder_layer: no such key. Did you mean encoder_layers?"
     assert "Did you mean dropout.residual?" in refusal(dropout={"residuals": 0.1})
 
 
-def test_an_option_without_effect_is_refused():
+def test_option_without_effect_is_refused():
     assert "positions.max_length: no such key. It belongs to kind learned" in refusal(positions={"max_length": 7})
 
 
-def test_positions_are_chosen_by_kind():
+def test_positions_parse_by_kind():
     assert parse(EncoderDecoderConfig, {"positions": {"kind": "learned"}}).positions == LearnedConfig(max_length=1024)
     assert parse(EncoderDecoderConfig, {}).positions == SinusoidalConfig()
     assert "Did you mean learned?" in refusal(positions={"kind": "learnd"})
@@ -57,5 +57,5 @@ def test_positions_are_chosen_by_kind():
 
 @pytest.mark.parametrize("place", ["embedding", "residual", "attention", "feed_forward"])
 @pytest.mark.parametrize("probability", [-0.1, 1.0])
-def test_a_probability_lies_in_its_range(place, probability):
+def test_probability_range(place, probability):
     assert f"dropout.{place} = {probability}: " in refusal(dropout={place: probability})

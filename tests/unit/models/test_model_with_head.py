@@ -1,4 +1,4 @@
-"""Networks with heads: what the head is given, from encoders and from causal networks."""
+"""Models with a task head on encoder-only and decoder-only backbones."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def sequence_head() -> SequenceHead:
 
 
 @pytest.mark.parametrize("backbone", [encoder(), causal()], ids=["encoder", "causal"])
-def test_the_head_stands_on_the_hidden_states(backbone):
+def test_head_gets_hidden_states(backbone):
     sequence, token, span = (
         sequence_head(),
         TokenHead(d_model=14, num_labels=3, dropout=0.0),
@@ -40,7 +40,7 @@ def test_the_head_stands_on_the_hidden_states(backbone):
     torch.testing.assert_close(logits, span(told_apart, LENGTHS, SEGMENTS))
 
 
-def test_a_causal_network_reads_each_row_as_alone():
+def test_decoder_only_ignores_padding():
     network = ModelWithHead(causal(), sequence_head())
     together = network(TOKENS, LENGTHS)
     alone = torch.cat(
@@ -49,7 +49,7 @@ def test_a_causal_network_reads_each_row_as_alone():
     torch.testing.assert_close(together, alone)
 
 
-def test_segments_reach_an_encoder():
+def test_segments_reach_encoder():
     network = ModelWithHead(encoder(), SpanHead(d_model=14, dropout=0.0))
     other = torch.tensor([[0, 1, 1, 1, 1], [0, 1, 1, 0, 0]])
     one, two = network(TOKENS, LENGTHS, SEGMENTS), network(TOKENS, LENGTHS, other)
@@ -57,7 +57,7 @@ def test_segments_reach_an_encoder():
     torch.testing.assert_close(one.starts[1], two.starts[1])
 
 
-def test_both_parts_are_trained():
+def test_backbone_and_head_get_gradients():
     network = ModelWithHead(causal(), sequence_head())
     names = dict(network.named_parameters())
     assert {name.partition(".")[0] for name in names} == {"backbone", "head"}
@@ -66,7 +66,7 @@ def test_both_parts_are_trained():
     assert names["backbone.model.embedding.tokens.weight"].grad is not None
 
 
-def test_the_longest_text_is_that_of_the_backbone():
+def test_max_length_is_that_of_backbone():
     long = random_encoder(EncoderOnlyConfig(**SIZES, positions=LearnedConfig(max_length=23)), vocabulary=19)
     assert ModelWithHead(long, sequence_head()).max_length == 23
     assert ModelWithHead(causal(), sequence_head()).max_length is None

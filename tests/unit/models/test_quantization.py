@@ -1,4 +1,4 @@
-"""Weights in less than full precision, and on disk."""
+"""Quantized weights and their files."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ matrices = arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 7)), e
 
 
 @given(matrices)
-def test_a_quantised_row_is_as_near_as_its_step_allows(weight):
+def test_int8_error_is_at_most_half_a_step(weight):
     whole, scale = quantize_int8(weight)
     assert whole.dtype == np.int8
     assert scale.dtype == np.float32
@@ -35,7 +35,7 @@ def test_a_quantised_row_is_as_near_as_its_step_allows(weight):
     assert (np.abs(weight - whole * scale[:, None]) <= scale[:, None] * 0.5001).all()
 
 
-def test_halves_go_to_the_even_number_and_a_row_of_zeros_stays():
+def test_int8_ties_to_even_and_zero_rows():
     weight = np.array([[127.0, 0.5, 1.5, -2.5], [0.0, 0.0, 0.0, 0.0]], dtype=np.float32)
     whole, scale = quantize_int8(weight)
     assert whole.tolist() == [[127, 0, 2, -2], [0, 0, 0, 0]]
@@ -43,7 +43,7 @@ def test_halves_go_to_the_even_number_and_a_row_of_zeros_stays():
 
 
 @given(matrices)
-def test_bfloat16_rounds_as_pytorch_does(weight):
+def test_bfloat16_rounds_like_pytorch(weight):
     theirs = torch.from_numpy(weight).to(torch.bfloat16)
     np.testing.assert_array_equal(to_bfloat16(weight), theirs.view(torch.uint16).numpy())
     np.testing.assert_array_equal(from_bfloat16(to_bfloat16(weight)), theirs.float().numpy())
@@ -64,7 +64,7 @@ def some_arrays() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(("compute", "bytes_a_weight"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
-def test_what_is_stored_is_large_matrices_in_less_and_comes_back(tmp_path, compute, bytes_a_weight):
+def test_large_matrices_are_quantized_on_disk(tmp_path, compute, bytes_a_weight):
     whole = some_arrays()
     save_arrays(tmp_path / "weights", quantize_weights(whole, compute))
     read = load_arrays(tmp_path / "weights")
@@ -78,7 +78,7 @@ def test_what_is_stored_is_large_matrices_in_less_and_comes_back(tmp_path, compu
 
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
-def test_pytorch_reads_the_same_numbers(tmp_path, compute):
+def test_pytorch_reads_same_numbers(tmp_path, compute):
     save_arrays(tmp_path / "weights", quantize_weights(some_arrays(), compute))
     arrays_, tensors = load_arrays(tmp_path / "weights"), load_tensors(tmp_path / "weights")
     assert arrays_.keys() == tensors.keys()
@@ -87,7 +87,7 @@ def test_pytorch_reads_the_same_numbers(tmp_path, compute):
         np.testing.assert_array_equal(mine, tensors[name].float().numpy())
 
 
-def test_a_damaged_or_missing_file_is_named(tmp_path):
+def test_bad_file_is_named(tmp_path):
     with pytest.raises(RunError, match="no such file"):
         load_arrays(tmp_path / "weights")
     (tmp_path / "weights").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{}")

@@ -1,4 +1,4 @@
-"""What a recurrent network's configuration refuses, and with which words."""
+"""Validation of configurations of recurrent models."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def refusal(**tree):
     return str(caught.value)
 
 
-def test_every_score_and_none_may_be_chosen():
+def test_every_score_and_none_parse():
     assert kinds_of(RecurrentConfig.model_fields["attention"].annotation) == [
         "none",
         "dot",
@@ -28,7 +28,7 @@ def test_every_score_and_none_may_be_chosen():
     ]
 
 
-def test_attention_is_chosen_by_kind():
+def test_attention_parses_by_kind():
     assert parse(RecurrentConfig, {}).attention == AdditiveConfig()
     assert parse(RecurrentConfig, {"attention": NONE}).attention == NoAttentionConfig()
     assert parse(RecurrentConfig, {"attention": {"hidden_size": 7}}).attention == AdditiveConfig(hidden_size=7)
@@ -37,7 +37,7 @@ def test_attention_is_chosen_by_kind():
     assert "attention.rank: no such key. It belongs to kind reduced_rank" in refusal(attention={"rank": 3})
 
 
-def test_widths_that_are_not_given_follow_the_decoder():
+def test_missing_sizes_follow_decoder():
     config = RecurrentConfig(d_model=14)
     assert (config.resolved_encoder_size, config.resolved_embedding_size) == (14, 14)
     config = RecurrentConfig(d_model=7, encoder_size=10, embedding_size=11, tie_embeddings="none")
@@ -48,7 +48,7 @@ def test_widths_that_are_not_given_follow_the_decoder():
     ("tree", "expected"),
     [({}, True), ({"attention": NONE}, False), ({"input_feeding": False}, False), ({"input_feeding": True}, True)],
 )
-def test_input_feeding_goes_with_attention_unless_it_is_chosen(tree, expected):
+def test_input_feeding_follows_attention(tree, expected):
     assert parse(RecurrentConfig, tree).use_input_feeding is expected
 
 
@@ -58,14 +58,14 @@ def test_input_feeding_without_attention_is_refused():
     assert "recipe.yaml: model.input_feeding = true has no effect without attention" in message
 
 
-def test_an_encoder_that_cannot_be_halved_is_refused():
+def test_odd_encoder_size_is_refused():
     assert "model.d_model = 7 cannot be halved between the two directions" in refusal(d_model=7)
     assert "model.encoder_size = 9 cannot be halved" in refusal(d_model=14, encoder_size=9)
     assert parse(RecurrentConfig, {"d_model": 7, "encoder_size": 10}).resolved_encoder_size == 10
 
 
 @pytest.mark.parametrize("kind", ["dot", "scaled_dot", "cosine"])
-def test_scores_of_one_size_refuse_two(kind):
+def test_inner_products_need_equal_sizes(kind):
     assert parse(RecurrentConfig, {"d_model": 14, "attention": {"kind": kind}}).attention.kind == kind
     assert refusal(d_model=14, encoder_size=10, attention={"kind": kind}) == (
         f"recipe.yaml: model.attention.kind = {kind} compares states of one size, but model.encoder_size = 10 and "
@@ -74,13 +74,13 @@ def test_scores_of_one_size_refuse_two(kind):
 
 
 @pytest.mark.parametrize("kind", ["none", "multiplicative", "reduced_rank", "additive"])
-def test_the_others_take_two_sizes(kind):
+def test_other_scores_accept_two_sizes(kind):
     tree = {"d_model": 14, "encoder_size": 10, "attention": {"kind": kind}}
     assert parse(RecurrentConfig, tree).resolved_encoder_size == 10
 
 
 @pytest.mark.parametrize("tie", ["all", "target"])
-def test_words_of_another_width_cannot_be_tied(tie):
+def test_embeddings_of_other_size_cannot_be_tied(tie):
     assert f"model.tie_embeddings = {tie} needs embeddings of the hidden size" in refusal(
         d_model=14, embedding_size=10, tie_embeddings=tie
     )
@@ -94,15 +94,15 @@ def test_dropout_between_single_layers_is_refused():
 
 
 @pytest.mark.parametrize("key", ["d_model", "encoder_size", "embedding_size", "encoder_layers", "decoder_layers"])
-def test_no_size_is_zero(key):
+def test_zero_sizes_are_refused(key):
     assert f"recipe.yaml: {key} = 0: " in refusal(**{key: 0})
 
 
 @pytest.mark.parametrize("place", ["embedding", "layers", "output"])
 @pytest.mark.parametrize("probability", [-0.1, 1.0])
-def test_a_probability_lies_in_its_range(place, probability):
+def test_probability_range(place, probability):
     assert f"dropout.{place} = {probability}: " in refusal(dropout={place: probability})
 
 
-def test_a_key_is_answered_with_the_nearest():
+def test_unknown_key_suggests_nearest():
     assert refusal(encoder_layer=3) == "recipe.yaml: encoder_layer: no such key. Did you mean encoder_layers?"

@@ -1,4 +1,4 @@
-"""What the decoder of a recurrent network gets of a source, and what a step keeps."""
+"""Memory and state of recurrent models."""
 
 import pytest
 import torch
@@ -22,8 +22,8 @@ def network(**options):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @torch.no_grad()
-def test_the_bottleneck_is_as_narrow_for_a_long_source_as_for_a_short_one(cell):
-    """Nothing of the source but these numbers reaches the decoder: others in their place make another source."""
+def test_memory_without_attention_has_fixed_size(cell):
+    """Only the initial states reach the decoder: exchanged states exchange the outputs."""
     model = network(attention=NoAttentionConfig(), cell=cell)
     long, short = (model.encode(*rectangle([source])) for source in (SOURCES[0] * 5, SOURCES[1]))
     for memory in (long, short):
@@ -40,7 +40,7 @@ def test_the_bottleneck_is_as_narrow_for_a_long_source_as_for_a_short_one(cell):
 
 
 @torch.no_grad()
-def test_with_attention_every_state_of_the_encoder_stays_in_sight():
+def test_memory_with_attention_has_all_states():
     model = network(attention=AdditiveConfig(hidden_size=7))
     memory = model.encode(*rectangle(SOURCES))
     assert memory.encoder_states.values.shape == (3, 1, 5, 10)
@@ -55,7 +55,7 @@ def test_with_attention_every_state_of_the_encoder_stays_in_sight():
 
 @pytest.mark.parametrize("attention", [AdditiveConfig(), NoAttentionConfig()])
 @torch.no_grad()
-def test_a_state_is_of_one_size_at_every_age_and_holds_no_source(attention):
+def test_state_has_fixed_size(attention):
     model = network(attention=attention)
     memory = model.encode(*rectangle(SOURCES))
     state = model.start(memory, beam_size=7)
@@ -67,8 +67,8 @@ def test_a_state_is_of_one_size_at_every_age_and_holds_no_source(attention):
 
 
 @torch.no_grad()
-def test_input_feeding_tells_the_next_step_where_it_looked():
-    """The same states, but another output before: only then does the next step differ."""
+def test_input_feeding_uses_previous_output():
+    """The same states with another previous output change the next step only with input feeding."""
     for feeds in (True, False):
         model = network(input_feeding=feeds)
         memory = model.encode(*rectangle(SOURCES))
@@ -83,7 +83,7 @@ def test_input_feeding_tells_the_next_step_where_it_looked():
 
 
 @torch.no_grad()
-def test_an_alignment_is_read_from_a_state_and_changes_nothing():
+def test_alignment_equals_attention_weights():
     model = network()
     memory = model.encode(*rectangle(SOURCES))
     _, state = model.step(torch.full((3, 2), SYMBOLS.bos), memory, model.start(memory, beam_size=2))
@@ -99,7 +99,7 @@ def test_an_alignment_is_read_from_a_state_and_changes_nothing():
     assert torch.equal(expected, again)
 
 
-def test_every_parameter_learns():
+def test_all_parameters_get_gradients():
     for attention in (AdditiveConfig(), NoAttentionConfig()):
         model = network(attention=attention, tie_embeddings="none")
         target, _ = rectangle([[SYMBOLS.bos, 5, 7], [SYMBOLS.bos], [SYMBOLS.bos, 9]])
@@ -110,7 +110,7 @@ def test_every_parameter_learns():
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("attention", [AdditiveConfig(), ScaledDotConfig(), NoAttentionConfig()])
-def test_in_half_precision_it_is_nearly_the_same(cell, attention, monkeypatch):
+def test_half_precision_is_close(cell, attention, monkeypatch):
     model = network(cell=cell, attention=attention)
     target, _ = rectangle([[SYMBOLS.bos, 5, 7], [SYMBOLS.bos], [SYMBOLS.bos, 9]])
     plain = model.hidden(*rectangle(SOURCES), target)
@@ -123,7 +123,7 @@ def test_in_half_precision_it_is_nearly_the_same(cell, attention, monkeypatch):
 
 
 @torch.no_grad()
-def test_a_joined_memory_is_no_wider_than_its_longest_source():
+def test_joined_memory_has_longest_width():
     model = network(attention=AdditiveConfig())
     memory = model.encode(*rectangle(SOURCES)).select(torch.tensor([1])).concat(model.encode(*rectangle(SOURCES[2:])))
     assert memory.encoder_states.length == 3

@@ -1,4 +1,4 @@
-"""Heads: pooling, what each looks at, and where an answer may stand."""
+"""Task heads: pooling, outputs and allowed answers."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ POOLED = {
 
 
 @pytest.mark.parametrize("pooling", POOLED)
-def test_pooling_leaves_padding_out(pooling):
+def test_pooling_ignores_padding(pooling):
     expected = torch.stack(POOLED[pooling])
     torch.testing.assert_close(pool_hidden(HIDDEN, LENGTHS, pooling), expected)
     spoilt = HIDDEN.clone()
@@ -42,7 +42,7 @@ def test_pooling_leaves_padding_out(pooling):
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("pooling", POOLED)
-def test_a_label_of_the_whole(pooling, dense):
+def test_sequence_head_equals_equation(pooling, dense):
     config = SequenceHeadConfig(pooling=pooling, dense=dense)
     head = build_sequence_head(config, d_model=5, num_labels=3).eval()
     x = torch.stack(POOLED[pooling])
@@ -51,12 +51,12 @@ def test_a_label_of_the_whole(pooling, dense):
     torch.testing.assert_close(head(HIDDEN, LENGTHS), linear(head.output, x))
 
 
-def test_a_label_of_every_token():
+def test_token_head_equals_equation():
     head = build_token_head(TokenHeadConfig(), d_model=5, num_labels=3).eval()
     torch.testing.assert_close(head(HIDDEN), linear(head.output, HIDDEN))
 
 
-def test_an_answer_stands_in_the_context_or_at_place_0():
+def test_answers_lie_in_context_or_at_zero():
     segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
     expected = [[1, 0, 0, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]]
     allowed = answer_mask(LENGTHS, segments)
@@ -69,7 +69,7 @@ def test_an_answer_stands_in_the_context_or_at_place_0():
         torch.testing.assert_close(side.softmax(-1)[~allowed], torch.zeros(int((~allowed).sum())))
 
 
-def test_dropout_is_for_training_alone():
+def test_dropout_applies_in_training_only():
     segments = torch.ones(3, 7, dtype=torch.long)
     for head, rest in (
         (SequenceHead(d_model=5, num_labels=3, pooling="mean", dense=False, dropout=0.5), (LENGTHS,)),
@@ -83,7 +83,7 @@ def test_dropout_is_for_training_alone():
         assert all(one.equal(other) for one, other in zip(same[0], same[1], strict=True))
 
 
-def test_the_first_weights_follow_the_generator():
+def test_initial_weights_follow_generator():
     def drawn(seed: int) -> torch.Tensor:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -94,6 +94,6 @@ def test_the_first_weights_follow_the_generator():
     assert drawn(1).std().item() == pytest.approx(0.02, rel=0.05)
 
 
-def test_an_unknown_pooling_is_refused():
+def test_unknown_pooling_is_refused():
     with pytest.raises(ConfigError, match="pooling = 'max'"):
         parse(SequenceHeadConfig, {"pooling": "max"})

@@ -1,4 +1,4 @@
-"""Weights on disk: what was saved comes back, and what does not fit is refused before anything changes."""
+"""Weights on disk and in the model."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
-def test_there_and_back(path, tie):
+def test_saved_weights_load_unchanged(path, tie):
     model, other = network(tie_embeddings=tie), network(tie_embeddings=tie, seed=2)
     save_tensors(path, get_weights(model))
     assert not torch.equal(logits(other), logits(model))
@@ -37,7 +37,7 @@ def test_there_and_back(path, tie):
 
 
 @pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
-def test_a_tied_weight_is_stored_once(path, tie, matrices):
+def test_tied_weight_is_stored_once(path, tie, matrices):
     model = network(tie_embeddings=tie)
     save_tensors(path, get_weights(model))
     stored = load_tensors(path)
@@ -52,7 +52,7 @@ def test_tied_weights_stay_tied_when_set(path):
     assert model.unembedding.weight is model.source_embedding.tokens.weight
 
 
-def test_the_tensors_are_the_model_s_own_and_setting_them_copies():
+def test_get_shares_and_set_copies():
     model, other = network(), network(seed=2)
     taken = get_weights(model)
     set_weights(other, taken)
@@ -63,7 +63,7 @@ def test_the_tensors_are_the_model_s_own_and_setting_them_copies():
 
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 100, 0.5, -1])
-def test_a_truncated_file_is_named(path, kept):
+def test_truncated_file_is_named(path, kept):
     save_tensors(path, get_weights(network()))
     content = path.read_bytes()
     cut = int(len(content) * kept) if isinstance(kept, float) else kept
@@ -73,18 +73,18 @@ def test_a_truncated_file_is_named(path, kept):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_another_kind_of_file_is_named(path):
+def test_other_file_format_is_named(path):
     path.write_text("these are not the weights you are looking for")
     with pytest.raises(RunError, match="damaged or not a safetensors file"):
         load_tensors(path)
 
 
-def test_a_missing_file_is_named(path):
+def test_missing_file_is_named(path):
     with pytest.raises(RunError, match="no such file; is the folder a complete run"):
         load_tensors(path)
 
 
-def test_a_folder_is_named(tmp_path):
+def test_folder_is_named(tmp_path):
     with pytest.raises(RunError, match=str(tmp_path)):
         load_tensors(tmp_path)
 
@@ -100,7 +100,7 @@ def test_a_folder_is_named(tmp_path):
         ({"d_model": 21}, "has another shape"),
     ],
 )
-def test_weights_of_another_configuration_are_refused_and_change_nothing(options, fault):
+def test_other_weights_are_refused_without_change(options, fault):
     model = network()
     before = {name: tensor.clone() for name, tensor in get_weights(model).items()}
     with pytest.raises(RunError, match=fault) as caught:

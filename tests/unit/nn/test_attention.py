@@ -31,7 +31,7 @@ def inputs(size, *, places=7):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("heads", "num_kv_heads"), [(1, 1), (3, 3), (3, 1), (6, 2)])
-def test_the_equation(heads, num_kv_heads, bias):
+def test_attention_equals_equation(heads, num_kv_heads, bias):
     own = layer(heads=heads, num_kv_heads=num_kv_heads, bias=bias)
     x, other = inputs(5 * heads), inputs(5 * heads, places=11)
     mask = padding_mask(torch.tensor([2, 11]), 11)
@@ -40,7 +40,7 @@ def test_the_equation(heads, num_kv_heads, bias):
     torch.testing.assert_close(own(x, seen, mask), attention(own, x, other, mask))
 
 
-def test_dropout_on_the_weights_is_for_training_alone():
+def test_dropout_applies_in_training_only():
     own = layer(dropout=0.5)
     x = inputs(15)
     seen, mask = own.project_keys_values(x), causal_mask(7, 7)
@@ -49,7 +49,7 @@ def test_dropout_on_the_weights_is_for_training_alone():
     assert not torch.equal(own(x, seen, mask), own(x, seen, mask))
 
 
-def test_the_reference_road_of_training_is_the_equation_where_nothing_falls():
+def test_training_without_drops_equals_equation():
     own = layer(dropout=1e-9).train()
     x = inputs(15)
     torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Blocks against the same sublayers put together by hand."""
+"""Transformer blocks compared with their sublayers combined by hand."""
 
 import math
 
@@ -79,7 +79,7 @@ def surrounded(residual, x, sublayer):
 
 
 def decoded(block, x, source, mask, source_mask):
-    """Self-attention, attention to the source, feed-forward."""
+    """Compose self-attention, cross-attention and the feed-forward network."""
     x = surrounded(block.attention_residual, x, lambda y: attention(block.attention, y, y, mask))
     x = surrounded(
         block.cross_attention_residual, x, lambda y: attention(block.cross_attention, y, source, source_mask)
@@ -89,7 +89,7 @@ def decoded(block, x, source, mask, source_mask):
 
 @NORMS
 @ORDERS
-def test_an_encoder_block(norm, position):
+def test_encoder_block_equals_sublayers(norm, position):
     block, x, mask = encoder_block(norm, position), inputs(2, 7), padding_mask(torch.tensor([3, 7]), 7)
     middle = surrounded(block.attention_residual, x, lambda y: attention(block.attention, y, y, mask))
     expected = surrounded(block.feed_forward_residual, middle, lambda y: feed_forward(block.feed_forward, y))
@@ -98,7 +98,7 @@ def test_an_encoder_block(norm, position):
 
 @NORMS
 @ORDERS
-def test_a_decoder_block_with_all_positions_in_parallel(norm, position):
+def test_decoder_block_equals_sublayers(norm, position):
     block, x, source = decoder_block(norm, position), inputs(2, 5), inputs(2, 7)
     mask, source_mask = causal_mask(5, 5), padding_mask(torch.tensor([3, 7]), 7)
     memory = block.cross_attention.project_keys_values(source)
@@ -108,8 +108,8 @@ def test_a_decoder_block_with_all_positions_in_parallel(norm, position):
 
 
 @ORDERS
-def test_a_decoder_block_with_one_position_after_the_past(position):
-    """Two sentences with three hypotheses each look at one memory a sentence."""
+def test_decoder_block_with_cache_equals_parallel(position):
+    """The three hypotheses of each sentence share its memory."""
     block, x, source = decoder_block("layer", position), inputs(6, 5), inputs(2, 7)
     source_mask = padding_mask(torch.tensor([3, 7]), 7)
     copies = [0, 0, 0, 1, 1, 1]
@@ -123,7 +123,7 @@ def test_a_decoder_block_with_one_position_after_the_past(position):
 
 
 @ORDERS
-def test_dropout_falls_on_the_sublayer_and_not_on_the_stream(position):
+def test_dropout_applies_to_sublayer_only(position):
     residual = Residual(torch.nn.Identity(), position=position, dropout=0.5)
     x, added = torch.full((1, 1, 1009), 3.0), torch.full((1, 1, 1009), 5.0)
     assert set(residual(x, lambda y: added).unique().tolist()) == {3.0, 13.0}

@@ -1,4 +1,4 @@
-"""Tokens to vectors, and back to logits."""
+"""Token embeddings and the output projection."""
 
 import math
 
@@ -13,34 +13,34 @@ TOKENS = torch.tensor([[2, 7, 10], [1, 1, 0]])
 PLACES = torch.tensor([[0, 1, 2]])
 
 
-def test_tokens_are_scaled_and_positions_are_not():
+def test_only_tokens_are_scaled():
     embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=SinusoidalPositions(size=5), dropout=0.0)
     expected = math.sqrt(5) * embedding.tokens.weight[TOKENS] + sinusoidal_positions(PLACES, 5)
     torch.testing.assert_close(embedding(TOKENS, PLACES), expected)
 
 
-def test_learnt_positions_are_added():
+def test_learned_positions_are_added():
     table = LearnedPositions(max_length=3, size=5)
     embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=table, dropout=0.0)
     expected = math.sqrt(5) * embedding.tokens.weight[TOKENS] + table.table.weight[PLACES]
     torch.testing.assert_close(embedding(TOKENS, PLACES), expected)
 
 
-def test_each_row_may_stand_at_its_own_place():
+def test_rows_may_have_different_positions():
     embedding = TokenEmbedding(tokens=nn.Embedding(11, 5), positions=SinusoidalPositions(size=5), dropout=0.0)
     places = torch.tensor([[3], [0]])
     expected = math.sqrt(5) * embedding.tokens.weight[TOKENS[:, :1]] + sinusoidal_positions(places, 5)
     torch.testing.assert_close(embedding(TOKENS[:, :1], places), expected)
 
 
-def test_dropout_falls_on_the_sum_in_training_alone():
+def test_dropout_applies_to_sum_in_training_only():
     embedding = TokenEmbedding(tokens=nn.Embedding(11, 701), positions=SinusoidalPositions(size=701), dropout=0.5)
     assert (embedding(TOKENS, PLACES) == 0).any()
     assert not (embedding.eval()(TOKENS, PLACES) == 0).all(dim=-1).any()
     assert torch.equal(embedding(TOKENS, PLACES), embedding(TOKENS, PLACES))
 
 
-def test_one_logit_a_word():
+def test_unembedding_gives_one_logit_per_token():
     unembedding = Unembedding(weight=nn.Parameter(torch.randn(11, 5)), bias=True)
     with torch.no_grad():
         unembedding.bias.copy_(torch.arange(11.0))
@@ -52,7 +52,7 @@ def test_one_logit_a_word():
         torch.testing.assert_close(logits[..., word], expected)
 
 
-def test_a_shared_weight_learns_from_both_ends():
+def test_tied_weight_gets_both_gradients():
     tokens = nn.Embedding(11, 5)
     unembedding = Unembedding(weight=tokens.weight, bias=False)
     assert unembedding.weight is tokens.weight

@@ -1,4 +1,4 @@
-"""The position-wise network against its equation."""
+"""Feed-forward network compared with its equation."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ X = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu", "silu"])
-def test_activations(name):
+def test_activation_equals_equation(name):
     x = torch.linspace(-7, 7, 101)
     torch.testing.assert_close(activation_function(x, name), activate(x, name))
 
@@ -25,17 +25,17 @@ def test_activations(name):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("gated", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
-def test_the_equation(activation, gated, bias):
+def test_feed_forward_equals_equation(activation, gated, bias):
     own = network(activation=activation, gated=gated, bias=bias)
     torch.testing.assert_close(own(X), feed_forward(own, X))
 
 
-def test_each_position_is_on_its_own():
+def test_positions_are_independent():
     own = network(gated=True)
     torch.testing.assert_close(own(X)[:, 1:2], own(X[:, 1:2]))
 
 
-def test_dropout_falls_inside_and_in_training_alone():
+def test_dropout_applies_in_training_only():
     own = network(dropout=0.5)
     assert not torch.equal(own(X), own(X))
     own.eval()

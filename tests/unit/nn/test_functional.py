@@ -1,4 +1,4 @@
-"""Scaled dot-product attention on both roads, against the equation written out key by key."""
+"""Reference and fused attention compared with the equation, key by key."""
 
 import math
 
@@ -10,7 +10,7 @@ from dragoman.nn.masks import causal_mask, left_padding_mask
 from dragoman.nn.scores import scaled_dot
 from tests.reference_layers import attend_heads
 
-ROADS = pytest.mark.parametrize("road", [reference_attention, fused_attention])
+IMPLEMENTATIONS = pytest.mark.parametrize("attend", [reference_attention, fused_attention])
 FORMATS = pytest.mark.parametrize("number_format", [torch.float32, torch.bfloat16])
 
 
@@ -21,7 +21,7 @@ def tensors(*, num_kv_heads=3, queries=5, keys=7, head_size=2, value_size=2, num
 
 
 def random_mask(*shape):
-    """Every query sees its first key at least."""
+    """Return a random mask with at least one key per query."""
     mask = torch.rand(*shape, generator=torch.Generator().manual_seed(2)) < 0.5
     mask[..., 0] = True
     return mask
@@ -33,7 +33,7 @@ KEYS = [[1.0, 1.0], [0.0, 2.0], [-1.0, 1.0]]
 VALUES = [[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]]
 
 
-def test_masked_attention_of_three_words():
+def test_masked_attention_by_hand():
     query, key = (torch.tensor(rows)[None, None] for rows in (QUERIES, KEYS))
     weights = masked_softmax(scaled_dot(query, key), causal_mask(3, 3))[0, 0]
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(3))
@@ -47,42 +47,42 @@ def test_masked_attention_of_three_words():
     assert weights[2].tolist() == pytest.approx([share / sum(third) for share in third])
 
 
-@ROADS
-def test_the_first_of_three_words_takes_its_own_value(road):
+@IMPLEMENTATIONS
+def test_first_causal_query_returns_its_own_value(attend):
     query, key, value = (torch.tensor(rows)[None, None] for rows in (QUERIES, KEYS, VALUES))
-    output = road(query, key, value, mask=causal_mask(3, 3))[0, 0]
+    output = attend(query, key, value, mask=causal_mask(3, 3))[0, 0]
     assert output[0].tolist() == VALUES[0]
     first = math.exp(1 / math.sqrt(2)) / (math.exp(1 / math.sqrt(2)) + math.exp(2 / math.sqrt(2)))
     expected = [first * one + (1 - first) * two for one, two in zip(VALUES[0], VALUES[1], strict=True)]
     assert output[1].tolist() == pytest.approx(expected)
 
 
-@ROADS
+@IMPLEMENTATIONS
 @pytest.mark.parametrize("num_kv_heads", [1, 3])
 @pytest.mark.parametrize("value_size", [2, 11])
 @pytest.mark.parametrize("mask_shape", [(1, 1, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7)])
-def test_the_equation(road, num_kv_heads, value_size, mask_shape):
+def test_attention_equals_equation(attend, num_kv_heads, value_size, mask_shape):
     query, key, value = tensors(num_kv_heads=num_kv_heads, value_size=value_size)
     mask = random_mask(*mask_shape)
     expected = attend_heads(query, key, value, mask)
-    torch.testing.assert_close(road(query, key, value, mask=mask), expected)
+    torch.testing.assert_close(attend(query, key, value, mask=mask), expected)
 
 
-@ROADS
-def test_without_a_mask_every_key_is_seen(road):
+@IMPLEMENTATIONS
+def test_no_mask_equals_full_mask(attend):
     query, key, value = tensors()
     expected = attend_heads(query, key, value, torch.ones(1, 1, 1, 7, dtype=torch.bool))
-    torch.testing.assert_close(road(query, key, value), expected)
+    torch.testing.assert_close(attend(query, key, value), expected)
 
 
-@ROADS
+@IMPLEMENTATIONS
 @FORMATS
-def test_a_query_that_may_see_nothing_receives_zeros(road, number_format):
+def test_fully_masked_query_gets_zeros(attend, number_format):
     inputs = [tensor.requires_grad_() for tensor in tensors(number_format=number_format)]
     mask = random_mask(2, 3, 5, 7)
     mask[0, 1, 2] = False
     mask[1, 2] = False
-    output = road(*inputs, mask=mask)
+    output = attend(*inputs, mask=mask)
     assert output.dtype == number_format
     assert (output[0, 1, 2] == 0).all()
     assert (output[1, 2] == 0).all()
@@ -94,28 +94,28 @@ def test_a_query_that_may_see_nothing_receives_zeros(road, number_format):
     assert (inputs[0].grad[1, 2] == 0).all()
 
 
-@ROADS
+@IMPLEMENTATIONS
 @FORMATS
-def test_a_young_hypothesis_behind_a_long_stretch_of_padding(road, number_format):
-    """Fused kernels go over the keys block by block, and here whole blocks are forbidden."""
+def test_long_left_padding_is_ignored(attend, number_format):
+    """Fused kernels process keys in blocks; here whole blocks are masked."""
     ages = torch.tensor([3, 1201])
     query, key, value = tensors(queries=1, keys=1201, number_format=number_format)
-    output = road(query, key, value, mask=left_padding_mask(ages, 1201))
-    alone = road(query[:1], key[:1, :, -3:], value[:1, :, -3:])
+    output = attend(query, key, value, mask=left_padding_mask(ages, 1201))
+    alone = attend(query[:1], key[:1, :, -3:], value[:1, :, -3:])
     close = {} if number_format == torch.float32 else {"atol": 0.02, "rtol": 0.02}
     torch.testing.assert_close(output[:1], alone, **close)
     assert output.isfinite().all()
 
 
 @FORMATS
-def test_weights_are_exactly_zero_where_nothing_is_allowed_however_large_the_scores(number_format):
+def test_masked_weights_are_exactly_zero(number_format):
     logits = torch.tensor([[[[1e4, -1e4, 3e4, 0.0]]]], dtype=number_format)
     mask = torch.tensor([[[[False, True, False, True]]]])
     assert masked_softmax(logits, mask).flatten().tolist() == [0.0, 0.0, 0.0, 1.0]
     assert masked_softmax(logits, torch.zeros_like(mask)).flatten().tolist() == [0.0] * 4
 
 
-def test_dropout_falls_on_the_weights_and_keeps_their_expectation():
+def test_dropout_preserves_expected_weights():
     query, key, _ = tensors(head_size=7)
     identity = torch.eye(7).expand(2, 3, 7, 7)
     weights = masked_softmax(scaled_dot(query, key), None)

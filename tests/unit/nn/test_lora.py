@@ -1,4 +1,4 @@
-"""Low-rank adapters: nothing changes at first, only they learn, and merged they are a plain network."""
+"""LoRA: initial identity, trainable parameters and merging."""
 
 import pytest
 import torch
@@ -33,13 +33,13 @@ def adapted(config: LoraConfig, *, stirred: bool) -> nn.Module:
 
 
 @pytest.mark.parametrize("config", [LoraConfig(), EVERYTHING])
-def test_nothing_has_changed_before_the_first_update(config):
+def test_new_adapters_change_nothing(config):
     expected = network()(SOURCE, LENGTHS, TARGET)
     torch.testing.assert_close(adapted(config, stirred=False)(SOURCE, LENGTHS, TARGET), expected, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("config", [LoraConfig(), EVERYTHING])
-def test_merged_it_is_a_plain_network_that_says_the_same(config):
+def test_merged_weights_give_same_output(config):
     model = adapted(config, stirred=True)
     expected = model(SOURCE, LENGTHS, TARGET)
     plain = network(seed=1)
@@ -48,7 +48,7 @@ def test_merged_it_is_a_plain_network_that_says_the_same(config):
     assert not torch.allclose(network()(SOURCE, LENGTHS, TARGET), expected, atol=1e-3)
 
 
-def test_the_change_is_the_paper_s():
+def test_change_equals_paper_equation():
     """Hu et al. (2021), equation 3, by hand on one matrix."""
     model = adapted(LoraConfig(rank=3, alpha=7.0), stirred=True)
     tensors = get_weights(model)
@@ -59,7 +59,7 @@ def test_the_change_is_the_paper_s():
     torch.testing.assert_close(merge_lora(tensors, LoraConfig(rank=3, alpha=7.0))[f"{place}.weight"], expected)
 
 
-def test_only_the_changes_learn():
+def test_only_adapters_are_trainable():
     model = adapted(LoraConfig(rank=3), stirred=True)
     model(SOURCE, LENGTHS, TARGET).square().sum().backward()
     learning = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
@@ -67,6 +67,6 @@ def test_only_the_changes_learn():
     assert len(learning) == 2 * 2 * 3  # two matrices of query and value in each of three attentions
 
 
-def test_a_map_that_is_not_there_is_said():
+def test_unknown_target_is_refused():
     with pytest.raises(ConfigError, match=r"targets = gate: the model has no such linear map"):
         apply_lora(network(), LoraConfig(targets=("gate",)))

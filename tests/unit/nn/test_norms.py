@@ -1,4 +1,4 @@
-"""Norms against their formulas."""
+"""Norms compared with their formulas."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.reference_layers import normalized
 
 
 @pytest.mark.parametrize("name", ["layer", "rms"])
-def test_the_formula(name):
+def test_norm_equals_formula(name):
     generator = torch.Generator().manual_seed(1)
     norm = build_norm(name, 7)
     for parameter in norm.parameters():
@@ -18,11 +18,11 @@ def test_the_formula(name):
 
 
 @pytest.mark.parametrize("name", ["layer", "rms"])
-def test_a_position_of_zeros_stays_finite(name):
+def test_zeros_stay_finite(name):
     assert build_norm(name, 7)(torch.zeros(2, 3, 7)).tolist() == torch.zeros(2, 3, 7).tolist()
 
 
-def test_a_fresh_norm_gives_unit_scale():
+def test_new_norm_gives_unit_scale():
     x = 11 * torch.randn(5, 1009, generator=torch.Generator().manual_seed(1)) + 3
     layer, rms = build_norm("layer", 1009)(x), build_norm("rms", 1009)(x)
     torch.testing.assert_close(layer.mean(-1), torch.zeros(5), atol=1e-5, rtol=0)

@@ -1,4 +1,4 @@
-"""Positions: the paper's sines and cosines in a double loop, and the table that ends."""
+"""Sinusoidal and learned positions."""
 
 import math
 
@@ -20,18 +20,18 @@ def by_formula(position, size):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 14, 64])
-def test_the_formula(size):
+def test_sinusoidal_equals_formula(size):
     places = [0, 1, 2, 3, 17, 101]
     expected = torch.tensor([by_formula(place, size) for place in places])
     torch.testing.assert_close(sinusoidal_positions(torch.tensor(places), size), expected, atol=1e-5, rtol=0)
 
 
-def test_there_is_no_end():
+def test_sinusoidal_has_no_limit():
     far = torch.tensor([100_003])
     torch.testing.assert_close(sinusoidal_positions(far, 6), torch.tensor([by_formula(100_003, 6)]), atol=0.02, rtol=0)
 
 
-def test_any_shape_of_places():
+def test_positions_may_have_any_shape():
     places = torch.tensor([[0, 3, 5], [7, 1, 0]])
     module = SinusoidalPositions(size=11)
     assert list(module.parameters()) == []
@@ -39,14 +39,14 @@ def test_any_shape_of_places():
     assert torch.equal(module(places)[1, 0], sinusoidal_positions(torch.tensor([7]), 11)[0])
 
 
-def test_a_learnt_table_gives_its_rows():
+def test_learned_positions_return_table_rows():
     table = LearnedPositions(max_length=5, size=3)
     places = torch.tensor([[0, 4], [2, 2]])
     assert torch.equal(table(places), table.table.weight[places])
     assert table(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0, 3)
 
 
-def test_beyond_its_end_a_learnt_table_refuses():
+def test_learned_positions_refuse_long_sequences():
     table = LearnedPositions(max_length=5, size=3)
     with pytest.raises(DataError, match=r"position 7, .* end at 4; shorten .* larger model\.positions\.max_length"):
         table(torch.tensor([[0, 1], [7, 5]]))

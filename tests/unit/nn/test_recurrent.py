@@ -1,4 +1,4 @@
-"""Recurrent cells, the encoder that reads both ways, and the decoder that looks back, against their equations."""
+"""Recurrent cells, encoder, attention and decoder compared with their equations."""
 
 import math
 
@@ -33,7 +33,7 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def test_an_lstm_cell_by_hand():
+def test_lstm_cell_by_hand():
     i, f, g, o, before = 0.3, -0.7, 1.1, 0.2, 0.5
     hidden, cell = lstm_cell(torch.tensor([[before]]), torch.tensor([[i, f, g, o]]))
     expected = sigmoid(f) * before + sigmoid(i) * math.tanh(g)
@@ -41,14 +41,14 @@ def test_an_lstm_cell_by_hand():
     assert float(hidden) == pytest.approx(sigmoid(o) * math.tanh(expected))
 
 
-def test_open_forget_and_closed_input_gates_remember():
+def test_lstm_gates_preserve_cell_state():
     before, shut = random(2, 3), torch.full((2, 3), -50.0)
     hidden, cell = lstm_cell(before, torch.cat([shut, -shut, random(2, 3, seed=1), -shut], dim=1))
     torch.testing.assert_close(cell, before)
     torch.testing.assert_close(hidden, before.tanh())
 
 
-def test_a_gru_cell_by_hand():
+def test_gru_cell_by_hand():
     before, taken, mapped = 0.5, (0.3, -0.7, 1.1), (0.2, 0.4, -0.6)
     hidden = gru_cell(torch.tensor([[before]]), torch.tensor([taken]), torch.tensor([mapped]))
     r, z = sigmoid(taken[0] + mapped[0]), sigmoid(taken[1] + mapped[1])
@@ -56,14 +56,14 @@ def test_a_gru_cell_by_hand():
     assert float(hidden) == pytest.approx(z * before + (1 - z) * n)
 
 
-def test_an_open_update_gate_remembers():
+def test_gru_update_gate_preserves_state():
     before, taken = random(2, 3), random(2, 9, seed=1)
     taken[:, 3:6] = 50.0
     torch.testing.assert_close(gru_cell(before, taken, random(2, 9, seed=2)), before)
 
 
 @CELLS
-def test_a_cell_has_so_many_gates_and_parts(cell):
+def test_gate_and_state_counts(cell):
     layer = RecurrentLayer(cell=cell, input_size=5, size=3)
     weights = CellWeights.of(layer.layer)
     assert weights.input.shape == (3 * num_gates(cell), 5)
@@ -73,7 +73,7 @@ def test_a_cell_has_so_many_gates_and_parts(cell):
 
 
 @CELLS
-def test_all_at_once_is_one_place_after_the_other(cell):
+def test_layer_equals_single_steps(cell):
     layer = RecurrentLayer(cell=cell, input_size=5, size=3)
     x, state = random(2, 7, 5), tuple(random(2, 3, seed=seed) for seed in range(num_states(cell)))
     at_once = layer(x, state)
@@ -83,8 +83,8 @@ def test_all_at_once_is_one_place_after_the_other(cell):
 
 
 @CELLS
-def test_the_halves_of_the_encoder_read_from_both_ends(cell):
-    """A word changes the forward half from its place on, the backward half up to its place."""
+def test_encoder_directions_depend_on_their_side(cell):
+    """A token changes the forward half from its position on, and the backward half up to its position."""
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     x, lengths = random(1, 7, 5), torch.tensor([7])
     changed = x.clone()
@@ -97,7 +97,7 @@ def test_the_halves_of_the_encoder_read_from_both_ends(cell):
 
 @CELLS
 @pytest.mark.parametrize("road", [BidirectionalLayer.forward, bidirectional_reference])
-def test_the_encoder_ends_at_the_last_word_and_at_the_first(cell, road):
+def test_final_states_ignore_padding(cell, road):
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     lengths = torch.tensor([2, 7, 1])
     states, last = road(layer, random(3, 7, 5), lengths)
@@ -109,13 +109,13 @@ def test_the_encoder_ends_at_the_last_word_and_at_the_first(cell, road):
 
 
 @CELLS
-def test_the_slow_road_of_the_encoder_agrees_with_the_fast(cell):
+def test_bidirectional_reference_equals_layer(cell):
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     x, lengths = random(3, 7, 5), torch.tensor([2, 7, 1])
     torch.testing.assert_close(bidirectional_reference(layer, x, lengths), layer(x, lengths))
 
 
-def test_layers_stand_on_one_another():
+def test_encoder_layers_are_stacked():
     layers = [BidirectionalLayer(cell="gru", input_size=size, size=6) for size in (5, 6)]
     x, lengths = random(2, 7, 5), torch.tensor([3, 7])
     encoded = RecurrentEncoder(layers=layers, dropout=0.0)(x, lengths)
@@ -124,7 +124,7 @@ def test_layers_stand_on_one_another():
     torch.testing.assert_close((encoded.states, encoded.last), (above, (first, second)))
 
 
-def test_a_bridge_bounds_the_hidden_state_alone():
+def test_decoder_init_bounds_hidden_state_only():
     bridge = DecoderInit(cell="lstm", encoder_size=6, size=5)
     last = (random(2, 6), 10 * random(2, 6, seed=1))
     hidden, cell = bridge(last)
@@ -142,8 +142,8 @@ def view_of(layer: SourceAttention, encoded: Tensor, lengths: list[int]) -> Atte
     return AttentionMemory(layer.keys_values(encoded), padding_mask(torch.tensor(lengths), encoded.shape[1]))
 
 
-def test_attention_by_hand():
-    """One query of two sentences, the second one word shorter."""
+def test_source_attention_by_hand():
+    """One query for each of two sentences of different length."""
     layer = attention(DotConfig(), size=2, value_size=2)
     encoded = torch.tensor([[[1.0, 0.0], [0.0, 2.0]], [[3.0, 1.0], [7.0, 7.0]]])
     query = torch.tensor([[[1.0, 2.0]], [[5.0, -1.0]]])
@@ -157,7 +157,7 @@ def test_attention_by_hand():
     torch.testing.assert_close(layer(query, view), combined.tanh())
 
 
-def test_additive_attention_by_its_equation():
+def test_additive_attention_equals_equation():
     layer = attention(AdditiveConfig(hidden_size=7), size=5, value_size=6)
     encoded, query = random(2, 4, 6), random(2, 3, 5, seed=1)
     score, view = layer.score, view_of(layer, encoded, [4, 2])
@@ -190,7 +190,7 @@ def first_cells(cell: str, layers: int, rows: int) -> tuple[tuple[Tensor, ...], 
 @CELLS
 @pytest.mark.parametrize("feeds_input", [False, True])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_the_decoder_by_its_equations(cell, feeds_input, layers):
+def test_decoder_equals_equations(cell, feeds_input, layers):
     model = decoder(feeds_input=feeds_input, cell=cell, layers=layers)
     embedded, encoded = random(2, 4, 7), random(2, 3, 6, seed=1)
     view = view_of(model.attention, encoded, [3, 2])
@@ -211,8 +211,8 @@ def test_the_decoder_by_its_equations(cell, feeds_input, layers):
         torch.testing.assert_close(found[:, place], fed)
 
 
-def test_feeding_is_a_wider_input():
-    """Reading $[x; h]$ with one matrix is reading each with its half of it."""
+def test_input_feeding_equals_concatenated_input():
+    """One matrix times $[x; h]$ equals the sum of its halves times $x$ and $h$."""
     model, cells = decoder(feeds_input=True, layers=1), first_cells("lstm", 1, 2)
     view = view_of(model.attention, random(2, 3, 6, seed=1), [3, 2])
     x, fed = random(2, 7), random(2, 5, seed=2)
@@ -228,14 +228,14 @@ def test_feeding_is_a_wider_input():
     torch.testing.assert_close(output, model.attention(hidden[:, None], view)[:, 0])
 
 
-def test_without_attention_the_output_is_the_uppermost_state():
+def test_output_without_attention_is_top_state():
     model, cells = decoder(feeds_input=False, looks=False), first_cells("lstm", 2, 3)
     output, after = model.step(model.project_input(random(3, 7)), cells, previous_output=None, memory=None)
     assert output is after[1][0]
 
 
-def test_the_beams_of_a_sentence_look_at_its_source():
-    """Rows that follow one another are the hypotheses of one sentence."""
+def test_beams_share_encoder_states():
+    """Adjacent rows are the hypotheses of one sentence."""
     model, cells = decoder(feeds_input=True), first_cells("lstm", 2, 6)
     encoded = random(2, 3, 6, seed=1)
     taken, fed = model.project_input(random(6, 7)), random(6, 5, seed=2)
@@ -246,7 +246,7 @@ def test_the_beams_of_a_sentence_look_at_its_source():
 
 
 @pytest.mark.parametrize("feeds_input", [False, True])
-def test_dropout_falls_between_layers_and_on_the_output_in_training_alone(feeds_input):
+def test_dropout_applies_in_training_only(feeds_input):
     model = decoder(feeds_input=feeds_input, layer_dropout=0.5, output_dropout=0.5)
     view = view_of(model.attention, random(2, 3, 6, seed=1), [3, 2])
     embedded, cells = random(2, 41, 7), first_cells("lstm", 2, 2)

@@ -1,4 +1,4 @@
-"""Positions that act inside self-attention, against their formulas."""
+"""Rotary positions and position biases compared with their formulas."""
 
 import math
 
@@ -16,7 +16,7 @@ def query(*, heads=3, queries=4, size=6):
     return torch.randn(2, heads, queries, size, generator=torch.Generator().manual_seed(1))
 
 
-def test_each_pair_of_numbers_turns_by_its_own_rate():
+def test_rotary_equals_formula():
     x = query(queries=3)
     turned = apply_rotary(x, torch.tensor([[0, 1, 5]]), base=7.0)
     for index, place in enumerate((0, 1, 5)):
@@ -30,7 +30,7 @@ def test_each_pair_of_numbers_turns_by_its_own_rate():
             torch.testing.assert_close(turned[1, 2, index, [pair, pair + 3]], torch.stack(expected))
 
 
-def test_turned_queries_and_keys_know_their_distance_alone():
+def test_rotary_product_depends_on_distance():
     q, k = query(queries=1), query(queries=1, size=6).flip(0)
     rotary = RotaryPositions(base=11.0)
 
@@ -42,7 +42,7 @@ def test_turned_queries_and_keys_know_their_distance_alone():
     assert list(rotary.parameters()) == []
 
 
-def test_rows_may_stand_at_places_of_their_own():
+def test_rows_may_have_different_positions():
     x = query(queries=2)
     together = apply_rotary(x, torch.tensor([[3, 4], [0, 9]]), base=11.0)
     torch.testing.assert_close(together[:1], apply_rotary(x[:1], torch.tensor([[3, 4]]), base=11.0))
@@ -50,7 +50,7 @@ def test_rows_may_stand_at_places_of_their_own():
 
 
 @pytest.mark.parametrize("past_only", [True, False])
-def test_near_distances_have_buckets_of_their_own_and_far_ones_share(past_only):
+def test_t5_buckets_equal_formula(past_only):
     away = torch.arange(-300, 301)
     rows = relative_position_bucket(away, num_buckets=16, max_distance=64, causal=past_only)
     assert rows.min() == 0
@@ -64,7 +64,7 @@ def test_near_distances_have_buckets_of_their_own_and_far_ones_share(past_only):
     assert ahead == ({0} if past_only else set(range(9, 16)))
 
 
-def test_a_bucket_adds_its_number_for_each_head():
+def test_t5_bias_per_bucket_and_head():
     positions = T5Bias(num_buckets=8, max_distance=7, num_heads=3, causal=True)
     torch.nn.init.normal_(positions.table, generator=torch.Generator().manual_seed(2))
     bias = positions.bias(query(), keys=9, past_length=5)
@@ -74,19 +74,19 @@ def test_a_bucket_adds_its_number_for_each_head():
         assert torch.equal(bias[0, :, i, j], positions.table[row])
 
 
-def test_slopes_of_the_paper():
+def test_alibi_slopes_equal_paper():
     assert alibi_slopes(8).tolist() == [2.0**-number for number in range(1, 9)]
     assert alibi_slopes(16).tolist() == pytest.approx([2 ** (-number / 2) for number in range(1, 17)])
 
 
-def test_scores_fall_with_the_distance_on_both_sides():
+def test_alibi_bias_is_symmetric():
     bias = AlibiBias(num_heads=8).bias(query(heads=8), keys=9, past_length=4)
     assert bias.shape == (1, 8, 4, 9)
     assert bias[0, 0, 1].tolist() == [-2.5, -2.0, -1.5, -1.0, -0.5, 0.0, -0.5, -1.0, -1.5]
     assert bias[0, 1, 0].tolist() == [-1.0, -0.75, -0.5, -0.25, 0.0, -0.25, -0.5, -0.75, -1.0]
 
 
-def test_distances_beyond_the_reach_share_one_vector():
+def test_shaw_clips_distances():
     positions = ShawPositions(max_distance=2, head_size=6, scale=0.5, adds_values=True)
     q = query()
     bias = positions.bias(q, keys=9, past_length=3)
@@ -95,7 +95,7 @@ def test_distances_beyond_the_reach_share_one_vector():
         torch.testing.assert_close(bias[..., i, j], 0.5 * q[:, :, i] @ positions.key_embedding[row])
 
 
-def test_values_of_distances_are_summed_by_their_weights():
+def test_shaw_values_equal_formula():
     positions = ShawPositions(max_distance=2, head_size=6, scale=0.5, adds_values=True)
     weights = torch.rand(2, 3, 4, 9, generator=torch.Generator().manual_seed(5))
     expected = torch.zeros(2, 3, 4, 6)
@@ -106,7 +106,7 @@ def test_values_of_distances_are_summed_by_their_weights():
     torch.testing.assert_close(positions.values(weights, past_length=3), expected)
 
 
-def test_all_three_offer_the_same():
+def test_biases_implement_protocol():
     assert isinstance(ShawPositions(max_distance=2, head_size=6, scale=1.0, adds_values=False), PositionBias)
     assert isinstance(T5Bias(num_buckets=8, max_distance=7, num_heads=3, causal=True), PositionBias)
     assert isinstance(AlibiBias(num_heads=3), PositionBias)

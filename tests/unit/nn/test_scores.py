@@ -1,4 +1,4 @@
-"""Every score against its equation, one query and key after another."""
+"""Attention scores compared with their equations, pair by pair."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def inputs(key_size: int = SIZE) -> tuple[Tensor, Tensor]:
 
 
 def equation(name: str, score: Score, head: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """The score of one query and one key, in one head."""
+    """Compute the score of one query and one key in one head."""
     shared = head // (HEADS // KEY_HEADS)
     match name:
         case "dot":
@@ -54,7 +54,7 @@ def equation(name: str, score: Score, head: int) -> Callable[[Tensor, Tensor], T
 
 @pytest.mark.parametrize("name", SCORES)
 @torch.no_grad()
-def test_the_equation(name: str) -> None:
+def test_score_equals_equation(name: str) -> None:
     key_size = SIZE if name in OF_ONE_SIZE else KEY_SIZE
     score, (query, key) = built(name, key_size=key_size), inputs(key_size)
     found = score.compare(score.queries(query), score.keys(key))
@@ -65,14 +65,14 @@ def test_the_equation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_ONE_SIZE)
-def test_a_score_that_needs_one_size_says_so(name: str) -> None:
+def test_different_sizes_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="they have 5 and 7; choose multiplicative, reduced_rank or additive"):
         built(name, key_size=KEY_SIZE)
 
 
 @pytest.mark.parametrize("name", [name for name in SCORES if name != "additive"])
 @torch.no_grad()
-def test_where_there_is_a_scale_the_score_is_an_inner_product(name: str) -> None:
+def test_scaled_scores_are_inner_products(name: str) -> None:
     score, (query, key) = built(name), inputs()
     mapped, keys = score.queries(query), score.keys(key).repeat_interleave(HEADS // KEY_HEADS, dim=1)
     assert score.scale is not None
@@ -80,14 +80,14 @@ def test_where_there_is_a_scale_the_score_is_an_inner_product(name: str) -> None
     torch.testing.assert_close(score.compare(mapped, score.keys(key)), by_scale, atol=1e-5, rtol=1e-5)
 
 
-def test_the_additive_score_is_none() -> None:
+def test_additive_score_has_no_scale() -> None:
     assert built("additive").scale is None
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 11, 17])
 @pytest.mark.parametrize("mask_kind", ["none", "keys", "pairs"])
-def test_a_few_queries_at_a_time_is_all_at_once(chunk: int, mask_kind: str) -> None:
-    """Values and all gradients, though each chunk is computed again on the way back."""
+def test_chunked_attention_equals_whole(chunk: int, mask_kind: str) -> None:
+    """Values and all gradients agree, although the backward pass recomputes each chunk."""
     score, tensors = built("additive"), [tensor.requires_grad_() for tensor in inputs()]
     value = torch.randn(3, KEY_HEADS, 13, 4, generator=torch.Generator().manual_seed(4), requires_grad=True)
     shapes = {"keys": (3, 1, 1, 13), "pairs": (3, 1, 11, 13)}

@@ -1,4 +1,4 @@
-"""BigBird: what the random blocks promise, the mask spelt out, and how little work is done."""
+"""BigBird: random blocks, equivalent mask and cost."""
 
 import doctest
 from collections import Counter
@@ -23,14 +23,14 @@ def bigbird(*, block=3, random=2, seed=0):
     )
 
 
-def test_the_examples_of_the_docstrings():
+def test_docstring_examples():
     assert doctest.testmod(dragoman.nn.sparse.bigbird).attempted > 0
     assert doctest.testmod(dragoman.nn.sparse.bigbird).failed == 0
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 5, 7, 11, 29])
 @pytest.mark.parametrize("random", [0, 1, 2, 5])
-def test_random_blocks_are_far_inner_and_different(blocks, random):
+def test_random_blocks_are_distinct_and_distant(blocks, random):
     plan = sample_random_blocks(blocks, 3, num_random_blocks=random, seed=1)
     assert plan.shape == (3, max(0, blocks - 2), random)
     for head in range(3):
@@ -43,7 +43,7 @@ def test_random_blocks_are_far_inner_and_different(blocks, random):
             assert row == [*chosen, *[NO_BLOCK] * (random - len(chosen))]
 
 
-def test_a_plan_is_a_pure_function_of_its_arguments():
+def test_random_blocks_depend_on_arguments_only():
     first = sample_random_blocks(29, 3, num_random_blocks=2, seed=1).clone()
     sample_random_blocks.cache_clear()
     assert torch.equal(sample_random_blocks(29, 3, num_random_blocks=2, seed=1), first)
@@ -52,14 +52,14 @@ def test_a_plan_is_a_pure_function_of_its_arguments():
     assert not torch.equal(sample_random_blocks(31, 3, num_random_blocks=2, seed=1)[:, :27], first)
 
 
-def test_a_plan_never_changes_because_trained_networks_rely_on_it():
+def test_random_blocks_never_change():
     assert sample_random_blocks(9, 2, num_random_blocks=2, seed=7).tolist() == [
         [[5, 6], [6, 7], [6, 7], [1, 2], [2, 7], [2, 4], [3, 5]],
         [[3, 7], [5, 7], [1, 5], [1, 7], [1, 7], [1, 2], [2, 4]],
     ]
 
 
-def test_every_block_that_is_left_is_as_likely():
+def test_random_blocks_are_uniform():
     counts = Counter()
     for seed in range(600):
         counts.update(sample_random_blocks(9, 1, num_random_blocks=2, seed=seed)[0, 3].tolist())
@@ -67,7 +67,7 @@ def test_every_block_that_is_left_is_as_likely():
     assert all(abs(count - 300) < 60 for count in counts.values())  # five standard deviations
 
 
-def test_the_mask_of_seven_blocks_spelt_out():
+def test_mask_of_seven_blocks():
     plan = torch.tensor([[[4], [5], [1], [2], [NO_BLOCK]]])
     expected = ["1111111", "1110101", "1111011", "1111101", "1011111", "1000111", "1111111"]
     mask = bigbird_mask(7, block_size=1, random_blocks=plan)
@@ -77,7 +77,7 @@ def test_the_mask_of_seven_blocks_spelt_out():
     assert wide.tolist() == [[expected[row][column] == "1" for column in places] for row in places]
 
 
-def test_the_mask_has_a_plan_for_each_head():
+def test_mask_has_blocks_per_head():
     plan = torch.tensor([[[3], [NO_BLOCK], [1]], [[NO_BLOCK], [NO_BLOCK], [NO_BLOCK]]])
     mask = bigbird_mask(5, block_size=1, random_blocks=plan)
     assert mask[0].int().tolist() == [
@@ -98,7 +98,7 @@ def test_the_mask_has_a_plan_for_each_head():
 
 @pytest.mark.parametrize("random", [0, 2, 5])
 @pytest.mark.parametrize("places", [1, 2, 3, 4, 11, 12])
-def test_so_few_blocks_that_none_is_left_out_are_full_attention(places, random):
+def test_few_blocks_use_full_attention(places, random):
     blocks = -(-places // 3)
     assert bigbird_mask(
         places, block_size=3, random_blocks=sample_random_blocks(blocks, 1, num_random_blocks=random, seed=0)
@@ -108,7 +108,7 @@ def test_so_few_blocks_that_none_is_left_out_are_full_attention(places, random):
     assert look.calls == [(2, places, places)]
 
 
-def test_one_block_more_is_not():
+def test_one_more_block_is_sparse():
     assert not bigbird_mask(
         19, block_size=3, random_blocks=sample_random_blocks(7, 1, num_random_blocks=2, seed=0)
     ).all()
@@ -117,7 +117,7 @@ def test_one_block_more_is_not():
     assert look.calls == [(2, 6, 19), (2 * 5, 3, 7 * 3)]
 
 
-def test_gathering_the_chosen_blocks():
+def test_gather_blocks():
     x = torch.arange(2 * 2 * 4.0).view(2, 2, 4, 1)
     chosen = torch.tensor([[[[0, 1], [1, NO_BLOCK]]], [[[1, 1], [0, 1]]]])  # one middle block a row
     picked = gather_blocks(split_into_blocks(x, 2), chosen)[..., 0]
@@ -127,12 +127,12 @@ def test_gathering_the_chosen_blocks():
     assert picked[1, 1].tolist() == [12, 13, 14, 15]
 
 
-def test_the_last_block_is_filled_up_with_zeros():
+def test_last_block_is_padded_with_zeros():
     assert split_into_blocks(torch.ones(1, 1, 5, 1), 3)[0, 0, :, :, 0].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert split_into_blocks(torch.ones(1, 1, 5, 1, dtype=torch.bool), 3).dtype == torch.bool
 
 
-def test_twice_the_length_is_twice_the_work():
+def test_cost_is_linear():
     pairs = []
     for blocks in (17, 33):
         look = CountingAttention()
@@ -142,7 +142,7 @@ def test_twice_the_length_is_twice_the_work():
     assert pairs[1] == 31 * 8 * 7 * 8 + 2 * 8 * 33 * 8
 
 
-def test_nothing_of_the_size_of_the_square_is_ever_made():
+def test_no_quadratic_tensor():
     length, block = 2048, 8
     query, key, value = inputs(rows=1, heads=1, queries=length)
     with PeakTensor() as largest:
@@ -150,7 +150,7 @@ def test_nothing_of_the_size_of_the_square_is_ever_made():
     assert largest.bytes <= 8 * length * 7 * block * 2
 
 
-def test_a_plan_for_one_head_serves_all():
+def test_one_head_of_blocks_serves_all():
     query, key, value = inputs(queries=29)
     one = BigBird(
         block_size=3,
@@ -165,8 +165,8 @@ def test_a_plan_for_one_head_serves_all():
     assert not torch.allclose(attended, bigbird()(dense_attention, query, key, value, None))
 
 
-def test_heads_may_leave_out_what_others_see_and_padding_may_lie_anywhere():
-    """A plan by hand for two heads of keys, which serve three heads of queries each."""
+def test_blocks_per_head_and_any_padding():
+    """Two key heads, each with three query heads, have blocks of their own."""
     query, key, value = inputs(rows=1, heads=6, key_heads=2, queries=31)
     plan = sample_random_blocks(11, 2, num_random_blocks=2, seed=0).clone()
     plan[0, 2], plan[1, 3, 1] = NO_BLOCK, NO_BLOCK
@@ -178,7 +178,7 @@ def test_heads_may_leave_out_what_others_see_and_padding_may_lie_anywhere():
     torch.testing.assert_close(pattern(dense_attention, query, key, value, holes), dense)
 
 
-def test_a_block_named_twice_counts_twice():
+def test_repeated_block_counts_twice():
     query, key, value = inputs(rows=1, heads=1, queries=29)
     twice = BigBird(
         block_size=3,
@@ -193,7 +193,7 @@ def test_a_block_named_twice_counts_twice():
     torch.testing.assert_close(attended[:, :, 12:15], expected)
 
 
-def test_a_row_of_nothing_but_padding_receives_zeros():
+def test_padding_row_gets_zeros():
     query, key, value = inputs(queries=29)
     attended = bigbird()(dense_attention, query, key, value, padding_mask(torch.tensor([0, 29]), 29))
     assert (attended[0] == 0).all()
@@ -201,7 +201,7 @@ def test_a_row_of_nothing_but_padding_receives_zeros():
     assert query.grad.isfinite().all()
 
 
-def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
+def test_cache_and_pair_mask_are_refused():
     with pytest.raises(AssertionError, match="without a cache"):
         bigbird()(dense_attention, *inputs(queries=1, keys=29), None)
     with pytest.raises(AssertionError, match="padding only"):

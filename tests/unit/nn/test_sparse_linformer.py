@@ -1,4 +1,4 @@
-"""Linformer: the equation in loops, its end, and how little work is done."""
+"""Linformer: equation, length limit and cost."""
 
 import math
 
@@ -36,7 +36,7 @@ def by_equation(pattern, query, key, value, lengths):
 
 @pytest.mark.parametrize("key_heads", [1, 3])
 @pytest.mark.parametrize("places", [1, 2, 7, 13])
-def test_the_equation(places, key_heads):
+def test_linformer_equals_equation(places, key_heads):
     query, key, value = (x.detach() for x in inputs(queries=places, key_heads=key_heads))
     pattern = linformer()
     expected = by_equation(pattern, query, key, value, [places, places])
@@ -47,13 +47,13 @@ def test_the_equation(places, key_heads):
     torch.testing.assert_close(padded, expected)
 
 
-def test_it_looks_at_so_many_mixtures_and_no_more():
+def test_number_of_keys_is_fixed():
     look = CountingAttention()
     linformer(length=101)(look, *inputs(queries=101), None)
     assert look.calls == [(2, 101, 3)]
 
 
-def test_both_mixtures_are_learnt():
+def test_both_projections_get_gradients():
     pattern = linformer()
     query, key, value = inputs(queries=7)
     pattern(dense_attention, query, key, value, None).square().sum().backward()
@@ -63,25 +63,25 @@ def test_both_mixtures_are_learnt():
     assert [tuple(parameter.shape) for parameter in pattern.parameters()] == [(3, 13), (3, 13)]
 
 
-def test_a_sequence_beyond_the_end_is_refused_with_the_remedy():
+def test_long_sequence_is_refused():
     with pytest.raises(DataError, match=r"14 tokens, but the pattern linformer supports 13.*pattern\.max_length"):
         linformer()(dense_attention, *inputs(queries=14), None)
 
 
-def test_a_row_of_nothing_but_padding_receives_zeros():
+def test_padding_row_gets_zeros():
     query, key, value = inputs(queries=7)
     attended = linformer()(dense_attention, query, key, value, padding_mask(torch.tensor([0, 7]), 7))
     assert (attended[0] == 0).all()
 
 
-def test_nothing_of_the_size_of_the_square_is_ever_made():
+def test_no_quadratic_tensor():
     query, key, value = inputs(rows=1, heads=1, queries=2048)
     with PeakTensor() as largest:
         linformer(width=8, length=2048)(dense_attention, query, key, value, None).square().sum().backward()
     assert largest.bytes <= 8 * 2048 * 8
 
 
-def test_a_cache_or_a_mask_of_pairs_is_a_mistake():
+def test_cache_and_pair_mask_are_refused():
     with pytest.raises(AssertionError, match="without a cache"):
         linformer()(dense_attention, *inputs(queries=1, keys=11), None)
     with pytest.raises(AssertionError, match="padding only"):

@@ -1,4 +1,4 @@
-"""From settings to a recurrent network: what is shared, how many parameters there are, and how they are drawn."""
+"""Factory of recurrent models: tied weights, parameter counts and initialization."""
 
 import math
 
@@ -24,7 +24,7 @@ def build(source=17, target=17, **options):
         return build_recurrent_model(config, source_vocabulary=source, target_vocabulary=target)
 
 
-def test_it_is_a_network_from_source_to_target():
+def test_model_implements_protocol():
     model = build()
     assert isinstance(model, EncoderDecoder)
     assert isinstance(model, TrainableSeq2Seq)
@@ -35,27 +35,27 @@ def test_it_is_a_network_from_source_to_target():
     assert model.device == torch.device("cpu")
 
 
-def test_all_are_tied():
+def test_tie_all():
     model = build(tie_embeddings="all")
     weight = model.unembedding.weight
     assert weight is model.source_embedding.tokens.weight
     assert weight is model.target_embedding.tokens.weight
 
 
-def test_the_target_is_tied():
+def test_tie_target():
     model = build(tie_embeddings="target", source=23)
     assert model.unembedding.weight is model.target_embedding.tokens.weight
     assert model.source_embedding.tokens.weight.shape == (23, 14)
 
 
-def test_none_is_tied():
+def test_tie_none():
     model = build(tie_embeddings="none", source=23, embedding_size=11)
     assert model.source_embedding.tokens.weight.shape == (23, 11)
     assert model.target_embedding.tokens.weight.shape == (17, 11)
     assert model.unembedding.weight.shape == (17, 14)
 
 
-def test_two_vocabularies_cannot_be_tied():
+def test_different_vocabularies_cannot_be_tied():
     with pytest.raises(ConfigError) as caught:
         build(tie_embeddings="all", source=17, target=23)
     assert "17 and 23 entries; set tokenizer.shared=true or model.tie_embeddings=target" in str(caught.value)
@@ -77,7 +77,7 @@ def test_two_vocabularies_cannot_be_tied():
         {"encoder_layers": 3, "decoder_layers": 1, "cell": "gru"},
     ],
 )
-def test_there_are_as_many_parameters_as_the_formula_says(options):
+def test_parameter_count_equals_formula(options):
     config = RecurrentConfig(**{**SMALL, **options})
     source = 17 if config.tie_embeddings == "all" else 23
     model = build(source, 17, **options)
@@ -129,7 +129,7 @@ def test_embeddings_have_unit_variance_once_scaled():
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_every_gate_is_drawn_by_itself(cell):
+def test_gates_are_initialized_separately(cell):
     model = build(cell=cell, d_model=34, encoder_size=26)
     recurrent = [module for module in model.modules() if isinstance(module, nn.LSTM | nn.GRU)]
     assert len(recurrent) == 5
@@ -149,7 +149,7 @@ def test_every_gate_is_drawn_by_itself(cell):
                     assert torch.equal(gate, torch.full_like(gate, float(forgets)))
 
 
-def test_each_place_has_its_own_dropout():
+def test_dropout_probabilities_are_separate():
     model = build(dropout=RecurrentDropoutConfig(embedding=0.1, layers=0.2, output=0.3))
     found = {name: module.probability for name, module in model.named_modules() if isinstance(module, Dropout)}
     assert found == {
@@ -161,7 +161,7 @@ def test_each_place_has_its_own_dropout():
     }
 
 
-def test_a_seed_makes_a_network():
+def test_seed_determines_weights():
     first, second = dict(build().named_parameters()), dict(build().named_parameters())
     assert first.keys() == second.keys()
     assert all(torch.equal(parameter, second[name]) for name, parameter in first.items())

@@ -1,4 +1,4 @@
-"""Places in a tree, against their definition."""
+"""Tree positions compared with their definition."""
 
 import pytest
 import torch
@@ -23,17 +23,17 @@ some_forests = st.lists(forests(most=11), min_size=1, max_size=3)
 
 
 def padded(forests: list[Heads]) -> torch.Tensor:
-    """The heads from word 0 on, with padding after them."""
+    """Return the heads from word 0 on, padded at the end."""
     width = max(map(len, forests))
     return torch.tensor([[0, *heads, *[0] * (width - len(heads))] for heads in forests])
 
 
 def sentence() -> torch.Tensor:
-    """Bush(1) held(2) a(3) talk(4) with(5) Sharon(6): held is the root, with hangs on held."""
+    """Bush(1) held(2) a(3) talk(4) with(5) Sharon(6): held is the root and the head of with."""
     return torch.tensor([[0, 2, 0, 4, 2, 2, 5]])
 
 
-def test_depths_and_relations_of_a_sentence():
+def test_depths_and_relations_by_hand():
     assert depths(sentence()).tolist() == [[0, 2, 1, 3, 2, 2, 3]]
     of_talk = tree_relations(sentence())[0, 4].tolist()
     # above all, Bush before it in another branch, held above it, a below it, itself, with and Sharon behind it
@@ -41,14 +41,14 @@ def test_depths_and_relations_of_a_sentence():
 
 
 @given(some_forests)
-def test_depths_are_ways_up(forests: list[Heads]) -> None:
+def test_depth_is_length_of_path_to_root(forests: list[Heads]) -> None:
     found = depths(padded(forests))
     for row, heads in enumerate(forests):
         assert found[row, : len(heads) + 1].tolist() == [depth(heads, word) for word in range(len(heads) + 1)]
 
 
 @given(some_forests)
-def test_what_is_above_a_word_stands_on_its_way_up(forests: list[Heads]) -> None:
+def test_ancestors_are_on_path_to_root(forests: list[Heads]) -> None:
     found = ancestry(padded(forests))
     for row, heads in enumerate(forests):
         for word in range(len(heads) + 1):
@@ -56,7 +56,7 @@ def test_what_is_above_a_word_stands_on_its_way_up(forests: list[Heads]) -> None
 
 
 @given(some_forests)
-def test_relations_are_those_of_the_definition(forests: list[Heads]) -> None:
+def test_relations_equal_definition(forests: list[Heads]) -> None:
     found = tree_relations(padded(forests))
     for row, heads in enumerate(forests):
         words = range(len(heads) + 1)
@@ -65,18 +65,18 @@ def test_relations_are_those_of_the_definition(forests: list[Heads]) -> None:
 
 
 @given(some_forests)
-def test_a_relation_seen_from_the_other_side_is_its_opposite(forests: list[Heads]) -> None:
+def test_relations_are_antisymmetric(forests: list[Heads]) -> None:
     found = tree_relations(padded(forests))
     assert torch.equal(found, -found.transpose(1, 2))
 
 
 @given(st.integers(1, 40))
-def test_a_word_hangs_as_deep_as_there_are_words(words: int) -> None:
-    """The deepest of trees, where doubling must go furthest."""
+def test_chain_has_maximum_depth(words: int) -> None:
+    """The deepest tree needs the most doublings."""
     assert depths(torch.arange(words + 1)[None].sub(1).clamp(min=0)).tolist() == [[*range(words + 1)]]
 
 
-def test_the_tokens_of_a_word_stand_where_it_stands():
+def test_tokens_share_the_position_of_their_word():
     structure = SourceFeatures(words=torch.tensor([[1, 1, 2, 0, 0]]), heads=torch.tensor([[0, 2, 0]]))
     assert token_depths(structure).tolist() == [[2, 2, 1, 0, 0]]
     assert token_relations(structure)[0].tolist() == [
@@ -88,7 +88,7 @@ def test_the_tokens_of_a_word_stand_where_it_stands():
     ]
 
 
-def test_depths_join_positions_in_a_layer():
+def test_depth_embedding_equals_equation():
     with torch.random.fork_rng():
         torch.manual_seed(1)
         positions = DepthEmbedding(size=6, bias=True)
@@ -110,7 +110,7 @@ def queries(*, rows: int, places: int) -> torch.Tensor:
     return torch.randn(rows, 3, places, 5, generator=torch.Generator().manual_seed(2))
 
 
-def test_a_relation_adds_its_vector_to_the_keys():
+def test_tree_bias_equals_vectors_on_keys():
     positions = with_vectors(TreeBias(max_distance=2, head_size=5, scale=0.5))
     relations = torch.tensor([[[0, 7, -1], [2, 0, 1], [-2, -3, 0]], [[0, 0, 0], [0, 0, 5], [0, -5, 0]]])
     query = queries(rows=2, places=3)
@@ -124,8 +124,8 @@ def test_a_relation_adds_its_vector_to_the_keys():
 
 
 @pytest.mark.parametrize("reach", [2, 9])
-def test_in_a_chain_relations_are_distances(reach):
-    """Each word hangs on the one before it; word 0 is the first place here."""
+def test_chain_relations_equal_distances(reach):
+    """The head of each word is the previous word; word 0 is the first position."""
     chain = torch.arange(7)[None].sub(1).clamp(min=0)
     tree = with_vectors(TreeBias(max_distance=reach, head_size=5, scale=0.5))
     sequence = with_vectors(ShawPositions(max_distance=reach, head_size=5, scale=0.5, adds_values=False))
@@ -135,8 +135,8 @@ def test_in_a_chain_relations_are_distances(reach):
     )
 
 
-def test_in_a_flat_tree_only_the_side_counts():
-    """Every word is a root; between words there are but three relations, which are distances of a reach of one."""
+def test_flat_tree_relations_are_sides():
+    """Every word is a root, so that relations equal distances clipped to one."""
     flat = tree_relations(torch.zeros(1, 7, dtype=torch.long))[:, 1:, 1:]
     assert flat.unique().tolist() == [-2, 0, 2]
     tree = with_vectors(TreeBias(max_distance=4, head_size=5, scale=0.5))

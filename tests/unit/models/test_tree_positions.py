@@ -1,4 +1,4 @@
-"""Structural positions: what their configuration refuses, where their parts stand, and that trees are asked for."""
+"""Tree positions of a model: validation, modules and source features."""
 
 import pytest
 import torch
@@ -32,25 +32,25 @@ def refusal(kind=EncoderDecoderConfig, **tree) -> str:
 
 
 @pytest.mark.parametrize("kind", [DecoderOnlyConfig, EncoderOnlyConfig])
-def test_only_an_encoder_beside_a_decoder_reads_trees(kind):
+def test_tree_positions_need_encoder_decoder(kind):
     message = refusal(kind)
     assert "requires the encoder of an encoder-decoder Transformer" in message
     assert "choose other positions" in message
 
 
-def test_something_of_the_trees_must_be_left():
+def test_absolute_or_relative_is_required():
     message = refusal(positions={"kind": "tree", "absolute": False, "relative": False})
     assert "leave no tree positions; set one of them to true, or choose sinusoidal positions" in message
 
 
-def test_a_reach_without_relations_has_no_effect():
+def test_max_distance_without_relations_is_refused():
     message = refusal(positions={"kind": "tree", "relative": False, "max_distance": 5})
     assert "model.positions.max_distance = 5 has no effect with model.positions.relative = false" in message
 
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("relative", [True, False])
-def test_relations_go_with_inner_products_alone(score, relative):
+def test_relations_need_inner_products(score, relative):
     tree = {
         "positions": {"kind": "tree", "relative": relative},
         "attention": {"encoder": {"score": SCORES[score].model_dump()}},
@@ -65,7 +65,7 @@ def test_relations_go_with_inner_products_alone(score, relative):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("relative", [True, False])
-def test_relations_go_with_full_attention_alone(pattern, relative):
+def test_relations_need_full_attention(pattern, relative):
     tree = {
         "positions": {"kind": "tree", "relative": relative},
         "attention": {"encoder": {"pattern": PATTERNS[pattern].model_dump()}},
@@ -78,14 +78,14 @@ def test_relations_go_with_full_attention_alone(pattern, relative):
     assert "choose full" in message
 
 
-def test_the_decoder_is_free():
+def test_decoder_attention_is_unrestricted():
     decoder = {"score": {"kind": "additive"}, "pattern": {"kind": "sliding_window"}}
     taken = parse(EncoderDecoderConfig, {"positions": {"kind": "tree"}, "attention": {"decoder": decoder}})
     assert taken.attention.decoder.pattern.kind == "sliding_window"
 
 
 @pytest.mark.parametrize("form", [BOTH, ABSOLUTE, RELATIVE])
-def test_the_parts_stand_in_the_encoder_and_are_drawn_as_the_others(form):
+def test_modules_are_in_encoder_only(form):
     model = build_encoder_decoder(structural(**form), **VOCABULARIES)
     trees = [block.attention.tree for block in (*model.encoder, *model.decoder)]
     assert [tree is not None for tree in trees] == [form is not ABSOLUTE] * 2 + [False]
@@ -100,7 +100,7 @@ def test_the_parts_stand_in_the_encoder_and_are_drawn_as_the_others(form):
 
 
 @pytest.mark.parametrize("form", [BOTH, ABSOLUTE, RELATIVE])
-def test_each_form_learns_and_looks_at_the_trees(form):
+def test_all_modules_get_gradients(form):
     model = random_transformer(structural(**form), **VOCABULARIES)
     target = torch.tensor([[2, 5], [2, 6]])
     logits = model(SOURCE, LENGTHS, target, TREES)

@@ -1,4 +1,4 @@
-"""Sliding windows: who is within reach, pair by pair, and how little work is done."""
+"""Sliding windows: equivalent mask, blocks and cost."""
 
 import doctest
 
@@ -15,7 +15,7 @@ from tests.peak_tensor import PeakTensor
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
 
 
-def test_the_example_of_the_docstring():
+def test_docstring_examples():
     assert doctest.testmod(dragoman.nn.sparse.sliding_window).attempted > 0
     assert doctest.testmod(dragoman.nn.sparse.sliding_window).failed == 0
 
@@ -23,7 +23,7 @@ def test_the_example_of_the_docstring():
 @CAUSAL
 @pytest.mark.parametrize(("queries", "keys", "before"), [(1, 1, 0), (5, 5, 0), (3, 7, 4), (1, 7, 6), (5, 11, 2)])
 @pytest.mark.parametrize("reach", [1, 2, 3, 13])
-def test_the_band_pair_by_pair(queries, keys, before, reach, causal):
+def test_mask_equals_definition(queries, keys, before, reach, causal):
     furthest = 0 if causal else reach
     expected = [[-reach <= key - query - before <= furthest for key in range(keys)] for query in range(queries)]
     mask = sliding_window_mask(queries, keys, past_length=before, window=reach, causal=causal)
@@ -31,13 +31,13 @@ def test_the_band_pair_by_pair(queries, keys, before, reach, causal):
     assert mask[0, 0].tolist() == expected
 
 
-def test_stretches_overlap_where_they_are_longer_than_the_step():
+def test_overlapping_blocks():
     x = torch.arange(2 * 7.0).view(2, 1, 7, 1)
     expected = [[0, 1, 2], [2, 3, 4], [4, 5, 6], [7, 8, 9], [9, 10, 11], [11, 12, 13]]
     assert overlapping_blocks(x, size=3, step=2)[:, 0, :, 0].tolist() == expected
 
 
-def test_blocks_along_the_diagonal_of_a_mask():
+def test_diagonal_blocks():
     mask = torch.tensor([[[[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 1, 0, 1, 0], [0, 0, 1, 1, 1]]]]).bool()
     expected = [[[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [1, 1, 1]]]
     assert diagonal_blocks(mask, block=2, span=3)[0].int().tolist() == expected
@@ -48,7 +48,7 @@ def test_blocks_along_the_diagonal_of_a_mask():
 
 @CAUSAL
 @pytest.mark.parametrize("reach", [10, 97])
-def test_a_window_that_holds_everything_is_full_attention(causal, reach):
+def test_wide_window_equals_full_attention(causal, reach):
     query, key, value = inputs(queries=11)
     look = CountingAttention()
     SlidingWindow(window=reach, causal=causal)(look, query, key, value, None)
@@ -57,7 +57,7 @@ def test_a_window_that_holds_everything_is_full_attention(causal, reach):
     torch.testing.assert_close(windowed, dense_attention(query, key, value, mask=None, causal=causal, past_length=0))
 
 
-def test_a_step_looks_at_what_it_reaches_and_not_at_the_whole_cache():
+def test_cached_step_reads_window_only():
     query, key, value = inputs(queries=1, keys=1009)
     look = CountingAttention()
     attended = SlidingWindow(window=7, causal=True)(
@@ -69,7 +69,7 @@ def test_a_step_looks_at_what_it_reaches_and_not_at_the_whole_cache():
 
 
 @CAUSAL
-def test_twice_the_length_is_twice_the_work(causal):
+def test_cost_is_linear(causal):
     pairs = []
     for length in (640, 1280):
         look = CountingAttention()
@@ -79,14 +79,14 @@ def test_twice_the_length_is_twice_the_work(causal):
     assert pairs[0] == 640 * 64 * (2 if causal else 3)
 
 
-def test_a_small_reach_is_taken_in_blocks_that_are_worth_it():
+def test_small_window_uses_minimum_block():
     look = CountingAttention()
     SlidingWindow(window=3, causal=True)(look, *inputs(rows=1, heads=1, queries=5 * MIN_BLOCK_SIZE), None)
     assert look.calls == [(5, MIN_BLOCK_SIZE, MIN_BLOCK_SIZE + 3)]
 
 
 @CAUSAL
-def test_nothing_of_the_size_of_the_square_is_ever_made(causal):
+def test_no_quadratic_tensor(causal):
     length, reach = 2048, 32
     query, key, value = inputs(rows=1, heads=1, queries=length)
     with PeakTensor() as largest:
@@ -94,6 +94,6 @@ def test_nothing_of_the_size_of_the_square_is_ever_made(causal):
     assert largest.bytes <= 8 * length * 4 * reach
 
 
-def test_a_cache_longer_than_the_keys_is_a_mistake():
+def test_long_cache_is_refused():
     with pytest.raises(AssertionError, match="align with the last keys"):
         SlidingWindow(window=3, causal=True)(dense_attention, *inputs(queries=7, keys=5), None)

@@ -1,4 +1,4 @@
-"""From settings to a network: what is shared, how many parameters there are, and how they are drawn."""
+"""Factory of Transformers: tied weights, parameter counts and initialization."""
 
 import math
 
@@ -30,32 +30,32 @@ def build(source=17, target=17, **options):
         return build_encoder_decoder(config, source_vocabulary=source, target_vocabulary=target)
 
 
-def test_it_is_a_network_from_source_to_target():
+def test_model_implements_protocol():
     assert isinstance(build(), EncoderDecoder)
 
 
-def test_all_are_tied():
+def test_tie_all():
     model = build(tie_embeddings="all")
     weight = model.unembedding.weight
     assert weight is model.source_embedding.tokens.weight
     assert weight is model.target_embedding.tokens.weight
 
 
-def test_the_target_is_tied():
+def test_tie_target():
     model = build(tie_embeddings="target", source=23)
     assert model.unembedding.weight is model.target_embedding.tokens.weight
     assert model.source_embedding.tokens.weight.shape == (23, 15)
     assert model.unembedding.weight.shape == (17, 15)
 
 
-def test_none_is_tied():
+def test_tie_none():
     model = build(tie_embeddings="none", source=17)
     weights = [model.source_embedding.tokens.weight, model.target_embedding.tokens.weight, model.unembedding.weight]
     assert len({id(weight) for weight in weights}) == 3
     assert len({float(weight.detach().sum()) for weight in weights}) == 3
 
 
-def test_two_vocabularies_cannot_be_tied():
+def test_different_vocabularies_cannot_be_tied():
     with pytest.raises(ConfigError) as caught:
         build(tie_embeddings="all", source=17, target=23)
     assert "17 and 23 entries; set tokenizer.shared=true or model.tie_embeddings=target" in str(caught.value)
@@ -78,7 +78,7 @@ def test_two_vocabularies_cannot_be_tied():
         ({"positions": LearnedConfig(max_length=31)}, 17, 17),
     ],
 )
-def test_there_are_as_many_parameters_as_the_formula_says(options, source, target):
+def test_parameter_count_equals_formula(options, source, target):
     model = build(source, target, **options)
     config = EncoderDecoderConfig(**{**SMALL, **options})
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters(config, source, target)
@@ -98,8 +98,8 @@ def parameters(config, source, target):
     return encoder + decoder + last_norms + (matrices + places) * d + bias * target
 
 
-def test_base_has_the_size_of_the_paper():
-    """Table 3 of Vaswani et al. (2017) gives 65 million with 37,000 entries, unembedding tied, to two digits."""
+def test_base_model_has_size_of_paper():
+    """Table 3 of Vaswani et al. (2017): 65 million parameters with 37,000 entries and tied embeddings."""
     config = EncoderDecoderConfig(norm_position="post")
     assert parameters(config, 37_000, 37_000) == pytest.approx(65e6, rel=0.04)
 
@@ -115,7 +115,7 @@ def test_embeddings_have_unit_variance_once_scaled():
         assert float(weight.detach().mean()) == pytest.approx(0, abs=0.003)
 
 
-def test_maps_are_drawn_by_glorot_and_bengio():
+def test_linear_maps_use_glorot_initialization():
     model = build(d_model=60, num_heads=4, d_ff=101)
     split = {id(map_) for layer in attentions(model) for map_ in (layer.query, layer.key, layer.value)}
     for module in model.modules():
@@ -130,7 +130,7 @@ def attentions(model):
     return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
 
 
-def test_each_place_has_its_own_dropout():
+def test_dropout_probabilities_are_separate():
     chosen = DropoutConfig(embedding=0.1, residual=0.2, attention=0.3, feed_forward=0.4)
     model = build(dropout=chosen)
     assert {layer.dropout for layer in attentions(model)} == {0.3}
@@ -149,7 +149,7 @@ def test_each_place_has_its_own_dropout():
     }
 
 
-def test_a_network_knows_where_its_positions_end():
+def test_max_length_of_positions():
     assert build().max_length is None
     model = build(positions=LearnedConfig(max_length=7))
     assert model.max_length == 7
@@ -159,7 +159,7 @@ def test_a_network_knows_where_its_positions_end():
         model(torch.full((1, 8), 5), torch.tensor([8]), target)
 
 
-def test_the_shortest_of_positions_and_patterns_is_the_longest_sequence():
+def test_max_length_is_shortest_limit():
     linformer = SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=11))
     roles = EncoderDecoderAttentionConfig(encoder=linformer)
     assert build(attention=roles).max_length == 11
@@ -167,7 +167,7 @@ def test_the_shortest_of_positions_and_patterns_is_the_longest_sequence():
     assert build(attention=roles, positions=LearnedConfig(max_length=13)).max_length == 11
 
 
-def test_a_seed_makes_a_network():
+def test_seed_determines_weights():
     first, second = dict(build().named_parameters()), dict(build().named_parameters())
     assert first.keys() == second.keys()
     assert all(torch.equal(parameter, second[name]) for name, parameter in first.items())
