@@ -227,7 +227,7 @@ def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
         if attention.tree is None or len(inputs) < 5 or inputs[4] is None:
             expected = dense_weights(attention, inputs, one.allowed)
         else:
-            query = attention.queries(inputs[0], *inputs[3:4])
+            query = attention.project_queries(inputs[0], *inputs[3:4])
             logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(
                 query, inputs[4], past_length=0
             )
