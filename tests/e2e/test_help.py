@@ -1,4 +1,4 @@
-"""The command as a process: how fast it answers, and what it says when something is wrong."""
+"""The command as a process: start-up time, help, exit codes and error messages."""
 
 import functools
 import os
@@ -51,25 +51,25 @@ def test_every_verb_has_help_with_its_summary():
         assert summary in " ".join(answer.stdout.replace("│", " ").split())
 
 
-def test_the_version_is_that_of_the_package():
+def test_version_is_that_of_the_package():
     from importlib.metadata import version
 
     assert dragoman("--version").stdout == f"dragoman {version('dragoman')}\n"
 
 
-def test_an_unknown_verb_is_answered_with_the_nearest():
+def test_unknown_verb_suggests_the_nearest():
     answer = dragoman("evalute")
     assert answer.returncode == 2
     assert "evaluate" in answer.stderr
 
 
-def test_an_unknown_option_is_answered_with_the_nearest():
+def test_unknown_option_suggests_the_nearest():
     answer = dragoman("evaluate", "--refrence", "x")
     assert answer.returncode == 2
     assert "--reference" in answer.stderr
 
 
-def test_what_the_person_can_mend_is_one_message_and_code_2(tmp_path):
+def test_user_error_gives_one_message_and_code_2(tmp_path):
     answer = dragoman("evaluate", "--hypothesis", "missing.de", "--reference", "also-missing.de", cwd=tmp_path)
     assert answer.returncode == 2
     assert answer.stdout == ""
@@ -79,7 +79,7 @@ def test_what_the_person_can_mend_is_one_message_and_code_2(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_debug_shows_the_traceback_wherever_it_stands(place, tmp_path):
+def test_debug_shows_the_traceback_before_or_after_a_verb(place, tmp_path):
     verb = ["evaluate", "--hypothesis", "missing.de", "--reference", "missing.de"]
     answer = dragoman(*(["--debug", *verb] if place == "before" else [*verb, "--debug"]), cwd=tmp_path)
     assert answer.returncode == 2
@@ -87,7 +87,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(place, tmp_path):
     assert answer.stderr.splitlines()[-1].startswith("dragoman: missing.de: cannot be read")
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly(tmp_path):
+def test_closed_pipe_ends_the_command_quietly(tmp_path):
     (tmp_path / "lines").write_text("a b c d\n" * 20_011, encoding="utf-8")
     command = [COMMAND, "evaluate", "--hypothesis", "lines", "--reference", "lines", "--metric", "exact", "--sentence"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -100,21 +100,21 @@ def test_a_reader_that_leaves_ends_the_command_quietly(tmp_path):
     process.stderr.close()
 
 
-def test_an_interrupted_command_ends_quietly_with_130(tmp_path):
+def test_interrupted_command_ends_with_code_130(tmp_path):
     (tmp_path / "reference").write_text("a\n", encoding="utf-8")
     command = [COMMAND, "evaluate", "--reference", "reference", "--hypothesis", "-"]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    # A shell that starts the tests in the background has them ignore Ctrl-C, and children inherit that.
+    # A shell that starts the tests in the background ignores Ctrl-C, and child processes inherit that.
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, cwd=tmp_path, text=True, preexec_fn=heed, **streams) as process:
-        process.stdin.write("a\n" * 200_000)  # more than a pipe holds: it returns when the command is reading
+        process.stdin.write("a\n" * 200_000)  # more than a pipe holds, so `write` returns when the command reads
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_the_command_also_runs_as_a_module():
+def test_command_runs_as_a_module():
     answer = subprocess.run(
         [sys.executable, "-m", "dragoman", "--version"],
         capture_output=True,

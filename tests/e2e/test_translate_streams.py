@@ -1,4 +1,4 @@
-"""`dragoman translate` on more text than it reads at once, as a process; the core is a stand-in that copies."""
+"""`dragoman translate` on long streams, as a process with a stub of the CPU library that copies its input."""
 
 import functools
 import os
@@ -25,7 +25,7 @@ def run(tmp_path):
 
 def translating(run: Path, *options: object) -> subprocess.Popen[str]:
     paths = [str(STUBS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # A shell that starts the tests in the background has them ignore Ctrl-C, and children inherit that.
+    # A shell that starts the tests in the background ignores Ctrl-C, and child processes inherit that.
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(
         [sys.executable, "-m", "dragoman", "translate", str(run), "--beam", "1", "--device", "cpu", *map(str, options)],
@@ -43,7 +43,7 @@ def text(count: int) -> str:
     return "".join(LINES[number % len(LINES)] + "\n" for number in range(count))
 
 
-def test_lines_come_out_before_all_are_there_and_in_their_order(run):
+def test_lines_are_printed_in_order_before_the_input_ends(run):
     with translating(run) as process:
         process.stdin.write(text(STREAM_CHUNK + ENCODE_CHUNK))
         process.stdin.flush()
@@ -54,7 +54,7 @@ def test_lines_come_out_before_all_are_there_and_in_their_order(run):
     assert err == ""
 
 
-def test_a_reader_that_leaves_ends_it_quietly(run, tmp_path):
+def test_closed_pipe_ends_translate_quietly(run, tmp_path):
     (tmp_path / "source").write_text(text(MANY), encoding="utf-8")
     with translating(run, "--input", "source") as process:
         assert process.stdout.readline() == LINES[0] + "\n"
@@ -64,9 +64,9 @@ def test_a_reader_that_leaves_ends_it_quietly(run, tmp_path):
 
 
 @pytest.mark.parametrize("output", ["-", "target"])
-def test_an_interrupted_translation_ends_quietly_and_leaves_no_half_file(run, tmp_path, output):
+def test_interrupted_translation_leaves_no_partial_file(run, tmp_path, output):
     with translating(run, "--output", output) as process:
-        process.stdin.write(text(MANY))  # more than it reads ahead: it returns when some are translated
+        process.stdin.write(text(MANY))  # more than is read ahead, so `write` returns after some translations
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)

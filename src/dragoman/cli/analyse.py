@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import names_apart, require_writable, write_text
+from dragoman.atomic import names_apart, require_writable
 from dragoman.cli import streams
-from dragoman.cli.inspect import HtmlFile, JsonFile
+from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
 from dragoman.cli.loading import load_as
 from dragoman.cli.options import DeviceOption, config_options, refuse
 from dragoman.decoding.config import DecodingConfig
@@ -27,9 +26,7 @@ def analyse(
     *,
     source: Annotated[Path, typer.Option(help="Source side of the test set.")],
     reference: Annotated[Path, typer.Option("--reference", "-r", help="Reference translations.")],
-    train: Annotated[
-        Path | None, typer.Option(help="Target side of the training corpus, for the word frequencies.")
-    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training text of the target side, for word frequencies.")] = None,
     decoding: dict[str, int],
     worst: Annotated[int, typer.Option(min=0, help="Number of sentences with the lowest chrF to show.")] = 10,
     out: HtmlFile = None,
@@ -49,8 +46,7 @@ def analyse(
     if out is None and json_ is None:
         raise ConfigError("No output is given. Give --out report.html or --json FILE.")
     if not any(path.is_dir() for path in systems):
-        options = {**decoding, "device": device}
-        refuse(options, "without a run that translates")
+        refuse({**decoding, "device": device}, "without a run that translates")
     for path in filter(None, (out, json_)):
         require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
@@ -69,11 +65,7 @@ def analyse(
         signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
         differences=compare_bleu(found, references),
     )
-    if out is not None:
-        write_text(out, analysis_page(tree(compact=True)))
-        streams.say(f"{out}: written. Open it in a browser.")
-    if json_ is not None:
-        write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
+    write_report(tree, analysis_page, out, json_)
 
 
 def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None, **shared: Any) -> SystemAnalysis:

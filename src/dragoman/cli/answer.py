@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 QuestionFile = Annotated[
     str | None,
-    typer.Option(
-        "--input", "-i", help="File with one JSON object with question and context per line; - is standard input."
-    ),
+    typer.Option("--input", "-i", help="JSON lines with question and context, also compressed; - is standard input."),
 ]
 Context = Annotated[
     str | None,

@@ -25,13 +25,9 @@ Method = Literal["beam", "sampling"]
 def backtranslate(
     run: Annotated[Path, typer.Argument(help="Run folder of the opposite direction, from target to source.")],
     *,
-    monolingual: Annotated[
-        str, typer.Option(help="File of text in the target language, one segment per line; - is standard input.")
-    ],
+    monolingual: Annotated[str, typer.Option(help="File of target text, one segment per line; - is standard input.")],
     output_dir: OutputDir,
-    method: Annotated[
-        Method, typer.Option(help="Beam search, or sampling, which gives more diverse sources.")
-    ] = "beam",
+    method: Annotated[Method, typer.Option(help="Beam search, or the more diverse sampling.")] = "beam",
     search: dict[str, Any],
     sampling: dict[str, Any],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",

@@ -13,12 +13,9 @@ from dragoman.cli import streams
 from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 
-SourceFile = Annotated[
-    str | None, typer.Option("--source", "-i", help="File of texts to measure on. Without it, random tokens.")
-]
+SourceFile = Annotated[str | None, typer.Option("--source", "-i", help="File of texts. Without it, random tokens.")]
 BatchSizes = Annotated[
-    list[int] | None,
-    typer.Option("--batch", min=1, help="Batch size in sentences (repeatable).", show_default="1, 8, 64"),
+    list[int] | None, typer.Option("--batch", min=1, help="Batch size (repeatable).", show_default="1, 8, 64")
 ]
 BeamSizes = Annotated[
     list[int] | None, typer.Option("--beam-size", "--beam", min=1, help="Beam size (repeatable).", show_default="1, 4")

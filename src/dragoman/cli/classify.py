@@ -25,9 +25,7 @@ def classify(
     *,
     input_: InputFile = "-",
     output: OutputFile = "-",
-    all_: Annotated[
-        bool, typer.Option("--all", help="Print all labels with their probabilities, most probable first.")
-    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Print all labels, most probable first.")] = False,
     loading: dict[str, Any],
     format_: FormatOption = "text",
 ) -> None:

@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 SEED, RESAMPLES, TRIALS = 12345, 1000, 10_000
 References = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reference",
-        "-r",
-        help="File of references, one per line (repeatable for several references). Required for translations.",
-    ),
+    list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable). Translations need it.")
 ]
 
 
 def compare(
-    systems: Annotated[
-        list[str], typer.Argument(help="Files of translations, the first one the baseline; or run folders.")
-    ],
+    systems: Annotated[list[str], typer.Argument(help="Files of translations, the baseline first; or run folders.")],
     *,
     reference: References = None,
     metric: MetricNames = DEFAULT_METRICS,

@@ -40,9 +40,7 @@ def prepare(
     output_dir: OutputDir,
     engine: Annotated[Engine, typer.Option(help="Process blocks in this process, or with Ray.")] = "single",
     workers: Annotated[int | None, typer.Option(min=1, help="Workers of --engine ray. Default: one per core.")] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json to use. Without it, the tokenizer is trained on the corpus.")
-    ] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="tokenizer.json; by default trained on the corpus.")] = None,
     shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
     data_dir: DataDir = None,
     assignments: Assignments = None,

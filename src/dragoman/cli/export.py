@@ -13,16 +13,10 @@ from dragoman.data.shortlist import ShortlistConfig
 from dragoman.errors import ConfigError
 
 StoredType = Annotated[
-    Literal["float32", "bfloat16", "int8"],
-    typer.Option(
-        "--compute-type", help="Number format of the weights, and for inference where the CPU library supports it."
-    ),
+    Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
 ]
 ShortlistCorpus = Annotated[
-    Path | None,
-    typer.Option(
-        help="Parallel corpus that --shortlist is learned from, aligned line by line.", show_default="the run's own"
-    ),
+    Path | None, typer.Option(help="Aligned corpus that --shortlist is learned from.", show_default="the run's own")
 ]
 
 
@@ -32,9 +26,7 @@ def export(
     *,
     output_dir: OutputDir,
     compute_type: StoredType = "float32",
-    shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Learn a lexical shortlist, for translate --shortlist.")
-    ] = False,
+    shortlist: Annotated[bool, typer.Option("--shortlist", help="Learn a lexical shortlist.")] = False,
     source: ShortlistCorpus = None,
     target: ShortlistCorpus = None,
     sizes: dict[str, Any],

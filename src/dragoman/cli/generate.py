@@ -29,17 +29,11 @@ if TYPE_CHECKING:
 
     from dragoman.inference import Completion, Generator
 
-PromptText = Annotated[
-    str | None,
-    typer.Option("--prompt", "-p", help="Text to continue. Without it, generation starts from the begin symbol."),
-]
+PromptText = Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue; by default empty.")]
 PromptFile = Annotated[
-    str | None,
-    typer.Option("--input", "-i", help="File of prompts, one per line, also compressed; - is standard input."),
+    str | None, typer.Option("--input", "-i", help="File of prompts, one per line; - is standard input.")
 ]
-Stop = Annotated[
-    list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable). A line break is $'\\n'.")
-]
+Stop = Annotated[list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable).")]
 StreamFlag = Annotated[bool | None, typer.Option(help="Print tokens as they come.", show_default="on a terminal")]
 FILTERS = ("top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size")
 SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,15 +17,15 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.runs.inspect import InspectedRun
 
 Models = Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")]
 Texts = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")]
 Targets = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Output to explain, one per text: translation, continuation, label or answer. Default: the model's own."
-    ),
+    typer.Option(help="Translation, continuation, label or answer to explain, one per text. Default: the model's."),
 ]
 Questions = Annotated[list[str] | None, typer.Option(help="Question about each text, for a question answering run.")]
 HtmlFile = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.")]
@@ -68,13 +68,18 @@ def inspect(
     found = [inspect_run(model, request, name=name, device=device) for model, name in zip(models, names, strict=True)]
     systems = [(one.name, one.facts, one.studies, one.writes) for one in found]
     tree = partial(tree_of, systems, title=" and ".join(names), judged=cross_score(found, request))
+    write_report(tree, page, out, json_)
+    if png is not None:
+        _write_figures(found, png)
+
+
+def write_report(tree: Callable[..., Any], page: Callable[[Any], str], out: Path | None, json_: Path | None) -> None:
+    """Write the HTML page and the JSON file of a report, if they are requested."""
     if out is not None:
         write_text(out, page(tree(compact=True)))
         streams.say(f"{out}: written. Open it in a browser.")
     if json_ is not None:
         write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
-    if png is not None:
-        _write_figures(found, png)
 
 
 def _check_outputs(*, out: Path | None, png: Path | None, json_: Path | None) -> None:

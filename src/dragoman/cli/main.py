@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+import dragoman
 from dragoman.errors import DragomanError
 
 USER_ERROR: Final = 2
@@ -125,23 +126,20 @@ def run(arguments: list[str], *, debug: bool) -> int:
 
 def _report(error: Exception) -> int:
     """Print the message of an error to standard error and return the exit code."""
-    if isinstance(error, DragomanError):
-        return _report_user_error(str(error))
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _report_user_error(
-            f"{error.filename or 'the disk'}: no space is left. Free some space, or write to another disk."
-        )
-    if isinstance(error, OSError) and error.filename is not None:
-        return _report_user_error(f"{error.filename}: {error.strerror}. Check the path and its permissions.")
-    print(
-        f"dragoman: unexpected {type(error).__name__}: {error}\n"
-        "This is an error in dragoman, not in your input. Run the command again with --debug and report the output.",
-        file=sys.stderr,
-    )
-    return INTERNAL_ERROR
-
-
-def _report_user_error(message: str) -> int:
+    match error:
+        case DragomanError():
+            message = str(error)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            message = f"{error.filename or 'the disk'}: no space is left. Free some space, or write to another disk."
+        case OSError() if error.filename is not None:
+            message = f"{error.filename}: {error.strerror}. Check the path and its permissions."
+        case _:
+            print(
+                f"dragoman: unexpected {type(error).__name__}: {error}\n"
+                "This is an error in dragoman, not in your input. Run again with --debug and report the output.",
+                file=sys.stderr,
+            )
+            return INTERNAL_ERROR
     print(f"dragoman: {message}", file=sys.stderr)
     return USER_ERROR
 
@@ -159,9 +157,7 @@ def _one_line(message: Warning | str, *_location: object, **_line: object) -> st
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from importlib.metadata import version
-
-        print(f"dragoman {version('dragoman')}")
+        print(f"dragoman {dragoman.__version__}")
         raise typer.Exit
 
 

@@ -31,10 +31,7 @@ SourceFeatures = Annotated[
     Path | None,
     typer.Option(help="CoNLL-U file with the dependency trees of the source, for a run with tree positions."),
 ]
-ConfigArgument = Annotated[
-    Path | None,
-    typer.Argument(help="YAML configuration file. Without one, the configuration is chosen from the corpus."),
-]
+ConfigArgument = Annotated[Path | None, typer.Argument(help="YAML file; by default the configuration is automatic.")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.seed=2 (repeatable).")]
 OutputDir = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")]
 InitFrom = Annotated[Path | None, typer.Option(help="Start from weights and tokenizer of this run (fine-tuning).")]
@@ -48,10 +45,7 @@ _SHARED: Mapping[str, Any] = {
     "device": DeviceOption,
     "compute_type": Annotated[
         Literal["auto", "float32", "bfloat16", "int8"] | None,
-        typer.Option(
-            help="Number format for inference. auto: that of the weights. Below float32 it needs the CPU library.",
-            show_default="auto",
-        ),
+        typer.Option(help="Number format for inference; below float32 with the CPU library.", show_default="auto"),
     ],
     "batch_tokens": Annotated[
         int | None,

@@ -38,9 +38,7 @@ def plan(
     assignments: Assignments = None,
     device: DeviceOption = None,
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory of the device, such as 16GiB. Default: the free memory.")
-    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Device memory, such as 16GiB. Default: free memory.")] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Price of one device hour, in any currency.")] = None,
     json_: JsonFlag = False,
 ) -> None:

@@ -36,9 +36,7 @@ def reproduce(
         Path | None,
         typer.Option("--output-dir", "--out", help="Folder of the runs.", show_default="runs/reproduce-RECIPE"),
     ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(help="Training seed (repeatable).", show_default="the recipe's")
-    ] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed (repeatable).", show_default="the recipe's")] = None,
     assignments: Assignments = None,
     device: DeviceOption = None,
 ) -> None:

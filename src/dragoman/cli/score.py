@@ -39,13 +39,8 @@ PerplexityFlag = Annotated[
     bool, typer.Option("--perplexity", help="Print the perplexity of a language model on the target, given the source.")
 ]
 Documents = Literal["file", "blank_line", "line"]
-DocumentsOption = Annotated[
-    Documents | None, typer.Option(help="Separator of documents in a text file.", show_default="file")
-]
-Overlap = Annotated[
-    int | None,
-    typer.Option(min=0, help="Tokens by which consecutive windows of a long text overlap.", show_default="0"),
-]
+DocumentsOption = Annotated[Documents | None, typer.Option(help="Separator of documents.", show_default="file")]
+Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by consecutive windows.", show_default="0")]
 
 
 @shared_options(LOADING, into="loading")

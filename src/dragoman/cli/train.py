@@ -25,16 +25,12 @@ def train(
     *,
     corpora: dict[str, Any],
     init_from: InitFrom = None,
-    output_dir: Annotated[
-        Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run; must not exist.")
-    ] = None,
+    output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     data_dir: DataDir = None,
     assignments: Assignments = None,
     device: DeviceOption = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard events into the run folder.")
-    ] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
 ) -> None:
     """Train a model, or continue a run.
 

@@ -31,15 +31,9 @@ if TYPE_CHECKING:
 
 LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
-SplitOption = Annotated[
-    Literal["sentences"] | None,
-    typer.Option(help="Translate each line sentence by sentence; keep the white space between."),
-]
+SplitOption = Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")]
 Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
-ShortlistFlag = Annotated[
-    bool,
-    typer.Option("--shortlist", help="Restrict the output vocabulary to the model's lexical shortlist of each source."),
-]
+ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only words of the model's lexical shortlist.")]
 DECODING = (
     "beam_size",
     "length_penalty",
