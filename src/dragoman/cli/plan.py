@@ -49,9 +49,9 @@ def plan(
     """
     from dragoman.device import choose_device, describe_device
     from dragoman.profiling.memory import parse_bytes
-    from dragoman.runs.batch_tokens import plan_training
+    from dragoman.runs.auto_config import plan_training
     from dragoman.runs.config import corpus_settings, read_settings
-    from dragoman.runs.train import resolve_experiment
+    from dragoman.runs.finetune import resolve_experiment
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)

@@ -87,7 +87,7 @@ def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignmen
 
 def _train(experiment: Experiment, path: Path, *, device: torch.device) -> RunFolder:
     """Train and return the run. Raises RunError if the folder is a run with another configuration."""
-    from dragoman.runs.batch_tokens import is_same_experiment
+    from dragoman.runs.auto_config import is_same_experiment
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import train_in_folder
 

@@ -15,7 +15,7 @@ from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
-    from dragoman.runs.train import TrainingResult
+    from dragoman.runs.model_card import TrainingResult
     from dragoman.training.launch import WorkerRank
 
 

@@ -27,7 +27,7 @@ from dragoman.training.callbacks import (
 if TYPE_CHECKING:
     from dragoman.data.cleaning import CleaningReport
     from dragoman.runs.auto_config import Choice
-    from dragoman.runs.train import TrainingResult
+    from dragoman.runs.model_card import TrainingResult
     from dragoman.tasks.base import TaskData
 
 console = Console(stderr=True, highlight=False)

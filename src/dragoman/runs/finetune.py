@@ -1,24 +1,68 @@
-"""Fine-tuning: settings taken from the run that a training is initialized from, from a teacher or a prepared corpus."""
+"""Resolution of given settings to an experiment, and fine-tuning: settings inherited from another run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from dragoman.config import Tree, merge
 from dragoman.data.preprocessing.prepare import prepare_data, read_index
 from dragoman.errors import ConfigError
-from dragoman.runs.auto_config import CPU_BATCH_TOKENS, Choice, apply_choices, corpus_size
-from dragoman.runs.config import get_value, is_set, parse_experiment
+from dragoman.runs.auto_config import (
+    CPU_BATCH_TOKENS,
+    Choice,
+    apply_choices,
+    auto_configure,
+    auto_configure_text,
+    corpus_size,
+)
+from dragoman.runs.config import get_value, is_set, parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
 from dragoman.tasks.base import cache_dir
-from dragoman.tasks.config import TranslationConfig
+from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.initialization import read_initial_experiment, without_dropout
 
 FINETUNING_STEPS = 1_000
 """Steps after which a trained model gains little on a small corpus."""
 LEARNING_RATE_DIVISOR = 5
 """Divisor of the learning rate if all weights are trained, so that the model forgets little."""
+
+
+def resolve_experiment(
+    tree: Mapping[str, Any],
+    *,
+    complete: bool,
+    device: torch.device,
+    data_dir: Path | None = None,
+    where: str = "",
+    report: Callable[[str], None] = lambda _: None,
+) -> tuple[Experiment, list[Choice]]:
+    """Return the experiment for the given settings, and the automatic choices with their reasons.
+
+    A `complete` tree comes from a configuration file and gets no automatic choices. Corpora are relative to `data_dir`.
+    """
+    settings = dict(tree) if data_dir is None else resolve_corpus_paths(tree, data_dir)
+    if complete:
+        return parse_experiment(apply_init_from(settings), where=where), []
+    if data_dir is not None:
+        raise ConfigError("--data has no effect without a configuration file. Leave it out.")
+    if "data" not in settings:
+        raise ConfigError(
+            "No training data. Give --source and --target, --text, or a configuration that names a corpus."
+        )
+    is_text = any(isinstance(one, Mapping) and one.get("kind") == "text" for one in settings["data"].values())
+    if "init_from" in settings and is_text:
+        raise ConfigError(
+            "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."
+        )
+    report("reading and cleaning the corpus")
+    if "init_from" in settings:
+        return auto_configure_finetuning(settings)
+    if is_text:
+        return auto_configure_text(settings, device=device)
+    return auto_configure(apply_init_from(settings), device=device)
 
 
 def auto_configure_finetuning(tree: Tree) -> tuple[TranslationConfig, list[Choice]]:

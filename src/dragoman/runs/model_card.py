@@ -1,29 +1,49 @@
-"""Records of a run: its model card (README.md) and the environment that it was trained in (environment.json)."""
+"""Records of a run: model card (README.md), scores (scores.json) and environment (environment.json)."""
 
+import json
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never, final
+from typing import Any, assert_never, final
 
 import torch
 
 from dragoman.atomic import write_atomically
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.evaluation import Score
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load
 from dragoman.tasks.base import TaskData, TaskDescription
 from dragoman.tasks.config import ModelConfig
 
-if TYPE_CHECKING:
-    from dragoman.runs.train import TrainingResult
-
 ESCAPED_BAR = r"\|"
 """Bar inside a cell of a Markdown table."""
+
+
+@final
+@dataclass(frozen=True)
+class TrainingResult:
+    """Scores of a finished run by data set, and what the training took."""
+
+    path: Path
+    """Run folder."""
+    selected: str
+    """Selected candidate for the final weights."""
+    scores: dict[str, list[Score]]
+    seconds: float
+    steps: int
+    tokens: int
+    """Tokens the loss was computed on."""
+
+    def load(self, **options: Any) -> Any:
+        """Load the trained model; the options are those of `dragoman.load`."""
+        return load(self.path, **options)
 
 
 @final
@@ -37,7 +57,7 @@ class ModelSummary:
 
 
 def write_model_card(
-    folder: RunFolder, data: TaskData, result: "TrainingResult", model: ModelSummary, *, task: TaskDescription
+    folder: RunFolder, data: TaskData, result: TrainingResult, model: ModelSummary, *, task: TaskDescription
 ) -> None:
     """Write README.md into the run folder: scores, data, model, training and usage."""
     name = folder.path.resolve().name
@@ -63,7 +83,19 @@ def write_model_card(
     write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
 
 
-def _score_table(result: "TrainingResult") -> str:
+def write_scores(folder: RunFolder, result: TrainingResult) -> None:
+    """Write scores.json into the run folder."""
+    tree = {
+        "weights": result.selected,
+        "seconds": round(result.seconds, 1),
+        "steps": result.steps,
+        "tokens": result.tokens,
+        "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
+    }
+    write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+
+
+def _score_table(result: TrainingResult) -> str:
     rows = [
         f"| {name} | {score.metric} | {score.value:.2f} | `{score.signature.replace('|', ESCAPED_BAR)}` |"
         for name, scores in result.scores.items()
@@ -119,6 +151,15 @@ def _describe_stack(config: TransformerConfig) -> str:
     kv_heads = f", {config.num_kv_heads} key-value heads" if config.num_kv_heads is not None else ""
     positions = config.positions.kind if config.positions.kind != "none" else "no"
     return f"width {config.d_model}/{config.d_ff}, {config.num_heads} heads{kv_heads}, {positions} positions"
+
+
+def write_environment(folder: RunFolder, data: TaskData, *, seed: int, device: torch.device, num_workers: int) -> None:
+    """Write the environment the run started in; resuming elsewhere does not change it."""
+    if not folder.environment.exists():
+        facts = collect_environment(
+            device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
+        )
+        write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
 
 
 def collect_environment(

@@ -1,38 +1,50 @@
 """Train a run from its configuration to its weights, scores and model card."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any
 
 import torch
 
 from dragoman import cpu_library
-from dragoman.atomic import write_atomically
 from dragoman.config import Tree, merge
 from dragoman.device import choose_device, describe_device
-from dragoman.errors import ConfigError, RunError, warn
+from dragoman.errors import RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
 from dragoman.profiling.batch_cost import use_batches
 from dragoman.profiling.estimate import build_meta_model, estimate_training
 from dragoman.profiling.workers import choose_num_workers, record_peak_memory
-from dragoman.runs.auto_config import Choice, auto_configure, auto_configure_text
-from dragoman.runs.batch_tokens import resolve_batch_tokens
-from dragoman.runs.config import corpus_settings, nest, parse_experiment, read_settings, resolve_corpus_paths
-from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
+from dragoman.runs.auto_config import resolve_batch_tokens
+from dragoman.runs.config import corpus_settings, nest, read_settings
+from dragoman.runs.finetune import resolve_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import ComputeTypeWarning, load
-from dragoman.runs.model_card import ModelSummary, collect_environment, environment_changes, write_model_card
+from dragoman.runs.load import ComputeTypeWarning
+from dragoman.runs.model_card import (
+    ModelSummary,
+    TrainingResult,
+    environment_changes,
+    write_environment,
+    write_model_card,
+    write_scores,
+)
 from dragoman.tasks.base import TaskData
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.setup import TrainingSetup, prepare_state
-from dragoman.training.callbacks import Callback, EndEvent, JsonlCallback, TensorBoardCallback, combine_callbacks
+from dragoman.training.callbacks import (
+    Callback,
+    EndEvent,
+    JsonlCallback,
+    SilentReporter,
+    TensorBoardCallback,
+    TrainingReporter,
+    combine_callbacks,
+)
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 from dragoman.training.distributed import (
     SINGLE_WORKER,
@@ -48,68 +60,6 @@ from dragoman.training.precision import lacks_bfloat16
 from dragoman.training.step import check_compilable
 from dragoman.training.trainer import InterruptionError, TrainingState, Validator, select_weights
 from dragoman.training.trainer import train as run_steps
-
-
-@final
-@dataclass(frozen=True)
-class TrainingResult:
-    """Scores of a finished run by data set, and what the training took."""
-
-    path: Path
-    """Run folder."""
-    selected: str
-    """Selected candidate for the final weights."""
-    scores: dict[str, list[Score]]
-    seconds: float
-    steps: int
-    tokens: int
-    """Tokens the loss was computed on."""
-
-    def load(self, **options: Any) -> Any:
-        """Load the trained model; the options are those of `dragoman.load`."""
-        return load(self.path, **options)
-
-
-class TrainingReporter(Protocol):
-    """Receiver of what happens around the training loop."""
-
-    def status(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context in which status messages are shown."""
-        ...
-
-    def show_choices(self, choices: list[Choice], *, device: str) -> None: ...
-
-    def show_data(self, data: TaskData) -> None: ...
-
-    def show_batch_tokens(self, sentence: str) -> None: ...
-
-    def show_estimate(self, seconds: float) -> None: ...
-
-    def show_num_workers(self, count: int) -> None: ...
-
-    def show_environment_changes(self, changes: list[str]) -> None: ...
-
-    def callback(self, unit: str) -> AbstractContextManager[Callback | None]:
-        """Return a context in which training events are shown; `unit` is the unit of the speed."""
-        ...
-
-    def interruption(self) -> AbstractContextManager[Callable[[], bool]]:
-        """Return a context with a function that is true when the training should stop."""
-        ...
-
-
-def _ignore(*_: object, **__: object) -> None: ...
-
-
-@final
-class SilentReporter:
-    """Reporter that shows nothing and never interrupts."""
-
-    show_choices = show_data = show_batch_tokens = show_estimate = staticmethod(_ignore)
-    show_num_workers = show_environment_changes = staticmethod(_ignore)
-    status = staticmethod(lambda: nullcontext(_ignore))
-    callback = staticmethod(lambda _: nullcontext(None))
-    interruption = staticmethod(lambda: nullcontext(lambda: False))
 
 
 def train(
@@ -226,41 +176,6 @@ def resume(
     )
 
 
-def resolve_experiment(
-    tree: Mapping[str, Any],
-    *,
-    complete: bool,
-    device: torch.device,
-    data_dir: Path | None = None,
-    where: str = "",
-    report: Callable[[str], None] = lambda _: None,
-) -> tuple[Experiment, list[Choice]]:
-    """Return the experiment for the given settings, and the automatic choices with their reasons.
-
-    A `complete` tree comes from a configuration file and gets no automatic choices. Corpora are relative to `data_dir`.
-    """
-    settings = dict(tree) if data_dir is None else resolve_corpus_paths(tree, data_dir)
-    if complete:
-        return parse_experiment(apply_init_from(settings), where=where), []
-    if data_dir is not None:
-        raise ConfigError("--data has no effect without a configuration file. Leave it out.")
-    if "data" not in settings:
-        raise ConfigError(
-            "No training data. Give --source and --target, --text, or a configuration that names a corpus."
-        )
-    is_text = any(isinstance(one, Mapping) and one.get("kind") == "text" for one in settings["data"].values())
-    if "init_from" in settings and is_text:
-        raise ConfigError(
-            "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."
-        )
-    report("reading and cleaning the corpus")
-    if "init_from" in settings:
-        return auto_configure_finetuning(settings)
-    if is_text:
-        return auto_configure_text(settings, device=device)
-    return auto_configure(apply_init_from(settings), device=device)
-
-
 def train_new_run(
     experiment: Experiment,
     output_dir: Path,
@@ -354,7 +269,7 @@ def train_and_score(
     """
     task, config = build_task(experiment), experiment.training
     _warn_about_slow_settings(config, device)
-    _write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
+    write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
     setup = task.setup_training(data, device=device)
     state = prepare_state(setup, config, folder.checkpoints, workers, device=device)
     callback = combine_callbacks([JsonlCallback(folder.metrics), *callbacks])
@@ -376,7 +291,7 @@ def train_and_score(
         scores = _final_scores(setup, check=lambda: _raise_if_interrupted(state, interrupted))
     progress = state.progress
     result = TrainingResult(folder.path, selection.selected, scores, progress.seconds, progress.step, progress.tokens)
-    _write_scores(folder, result)
+    write_scores(folder, result)
     weights = setup.export_weights(weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
     model = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
@@ -456,15 +371,6 @@ def _gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> Trai
     return replace(state, model=setup.model, validation_model=None, ema=last.ema)
 
 
-def _write_environment(folder: RunFolder, data: TaskData, *, seed: int, device: torch.device, num_workers: int) -> None:
-    """Write the environment the run started in; resuming elsewhere does not change it."""
-    if not folder.environment.exists():
-        facts = collect_environment(
-            device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
-        )
-        write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
-
-
 def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> None:
     if config.precision == "bfloat16" and lacks_bfloat16(device):
         warn(
@@ -488,14 +394,3 @@ def _final_scores(setup: TrainingSetup[Any], *, check: Callable[[], None]) -> di
             check()
             scores[name] = list(score())
     return scores
-
-
-def _write_scores(folder: RunFolder, result: TrainingResult) -> None:
-    tree = {
-        "weights": result.selected,
-        "seconds": round(result.seconds, 1),
-        "steps": result.steps,
-        "tokens": result.tokens,
-        "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
-    }
-    write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")

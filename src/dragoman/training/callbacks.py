@@ -7,9 +7,10 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, assert_never, final
+from typing import Any, Protocol, assert_never, final
 
 from dragoman.atomic import refused, write_atomically
 from dragoman.errors import MissingExtraError
@@ -195,3 +196,45 @@ def _round(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _round(inner) for key, inner in value.items()}
     return value
+
+
+class TrainingReporter(Protocol):
+    """Receiver of what happens around the training loop."""
+
+    def status(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context in which status messages are shown."""
+        ...
+
+    def show_choices(self, choices: list[Any], *, device: str) -> None: ...
+
+    def show_data(self, data: Any) -> None: ...
+
+    def show_batch_tokens(self, sentence: str) -> None: ...
+
+    def show_estimate(self, seconds: float) -> None: ...
+
+    def show_num_workers(self, count: int) -> None: ...
+
+    def show_environment_changes(self, changes: list[str]) -> None: ...
+
+    def callback(self, unit: str) -> AbstractContextManager[Callback | None]:
+        """Return a context in which training events are shown; `unit` is the unit of the speed."""
+        ...
+
+    def interruption(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Return a context with a function that is true when the training should stop."""
+        ...
+
+
+def _ignore(*_: object, **__: object) -> None: ...
+
+
+@final
+class SilentReporter:
+    """Reporter that shows nothing and never interrupts."""
+
+    show_choices = show_data = show_batch_tokens = show_estimate = staticmethod(_ignore)
+    show_num_workers = show_environment_changes = staticmethod(_ignore)
+    status = staticmethod(lambda: nullcontext(_ignore))
+    callback = staticmethod(lambda _: nullcontext(None))
+    interruption = staticmethod(lambda: nullcontext(lambda: False))

@@ -22,7 +22,7 @@ from dragoman.profiling.plan import (
     plan_time,
 )
 from dragoman.profiling.profile import MemoryLevel, Profile, TensorBytes
-from dragoman.runs import batch_tokens
+from dragoman.runs import auto_config
 from dragoman.runs.config import parse_experiment
 from dragoman.training.config import TrainingConfig
 
@@ -188,8 +188,8 @@ def test_epochs_that_end_within_a_step():
 def test_example_too_long_for_each_device_is_refused(monkeypatch):
     corpus = {"kind": "files", "source": "train.en", "target": "train.de"}
     experiment = parse_experiment({"data": {"train": corpus, "max_source_length": 2000, "max_target_length": 2000}})
-    monkeypatch.setattr(batch_tokens, "profile_experiment", lambda *_, **__: PROFILE)
-    monkeypatch.setattr(batch_tokens, "max_batch_tokens", lambda *_, devices, **__: 1024 * devices)
+    monkeypatch.setattr(auto_config, "profile_experiment", lambda *_, **__: PROFILE)
+    monkeypatch.setattr(auto_config, "max_batch_tokens", lambda *_, devices, **__: 1024 * devices)
     asked = {"device": torch.device("cpu"), "report": lambda _: None, "available": 2**30}
     with pytest.raises(ConfigError, match=r"1,024 tokens fit into .*, and an example may have 2,001"):
-        batch_tokens.resolve_batch_tokens(experiment, devices=4, **asked)
+        auto_config.resolve_batch_tokens(experiment, devices=4, **asked)
