@@ -1,34 +1,38 @@
-"""Texts and files by short hashes, so that a corpus can be compared with itself in little memory."""
+"""Hashes of texts and files, and a compact set of hashes."""
 
 import hashlib
+import json
 from array import array
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from dragoman.errors import DataError
 
 
 def text_hash(*texts: str, seed: int = 0) -> int:
-    """A number below 2**64, the same for texts that differ in nothing but spaces.
-
-    Two other texts share a number by a chance of 2**-64; each `seed` gives other numbers.
-    """
-    content = "\t".join(" ".join(text.split()) for text in texts)
+    """Return a 64-bit hash of texts that ignores differences in white space; each `seed` gives other hashes."""
     salt = seed.to_bytes(8, "little", signed=True)
-    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
-    return int.from_bytes(digest, "little")
+    return int.from_bytes(hashlib.blake2b(_content(texts), digest_size=8, salt=salt).digest(), "little")
 
 
 def pair_hash(source: str, target: str) -> bytes:
-    """16 bytes, the same for pairs that differ in nothing but spaces; others share them by a chance of 2**-128."""
-    content = f"{' '.join(source.split())}\t{' '.join(target.split())}"
-    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    """Return a 128-bit hash of a pair that ignores differences in white space."""
+    return hashlib.blake2b(_content((source, target)), digest_size=16).digest()
+
+
+def _content(texts: Iterable[str]) -> bytes:
+    return "\t".join(" ".join(text.split()) for text in texts).encode("utf-8", "surrogatepass")
+
+
+def json_fingerprint(value: Any) -> str:
+    """Return the SHA-256 of a JSON value with sorted keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def file_fingerprint(path: Path) -> str:
-    """SHA-256 of a file as it lies on the disk. Raises DataError where it cannot be read."""
+    """Return the SHA-256 of a file on disk. Raises DataError if it cannot be read."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
         raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
@@ -48,7 +52,7 @@ def _sha256(path: Path, _size: int, _modified: int, _inode: int) -> str:
 
 @final
 class HashSet:
-    """A set of keys by open addressing, 16 to 32 bytes a key: a third of a set of Python numbers."""
+    """Set of 64-bit keys by open addressing; 16 to 32 bytes per key, a third of a Python set."""
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
         self._slots = array("Q", bytes(8 * 16))
@@ -66,7 +70,7 @@ class HashSet:
         return self._slots[self._slot(key or 1)] != 0
 
     def add(self, key: int) -> bool:
-        """Put a key in; whether it was not there yet."""
+        """Add a key, and return whether it is new."""
         key = key or 1  # 0 marks a free slot
         slot = self._slot(key)
         if self._slots[slot]:
@@ -78,7 +82,7 @@ class HashSet:
         return True
 
     def _slot(self, key: int) -> int:
-        """Where the key is, or would be put."""
+        """Return the slot of a key, or the free slot for it."""
         slots, mask = self._slots, len(self._slots) - 1
         slot = key & mask
         while slots[slot] and slots[slot] != key:

@@ -1,15 +1,20 @@
-"""A corpus in memory, in parts: to learn from, to validate by and to test with, none of which holds text of another."""
+"""Training, validation and test sets without common text; a validation set is drawn by hash if none is given."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, final
+from typing import Any, Generic, Protocol, Self, TypeVar, final
 
+from pydantic import Field, model_validator
+
+from dragoman.config import Config
 from dragoman.data.cleaning import MIN_EXAMPLES
 from dragoman.data.hashing import HashSet, file_fingerprint, text_hash
-from dragoman.data.heldout_split import default_valid_size
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
+
+MAX_VALID_SIZE = 2000
+VALID_SHARE = 0.05
 
 
 class CorpusFile(Protocol):
@@ -20,116 +25,117 @@ class CorpusFile(Protocol):
 
 
 T = TypeVar("T")
-C = TypeVar("C", bound=CorpusFile)
-C_co = TypeVar("C_co", bound=CorpusFile, covariant=True)
+C = TypeVar("C")
+F = TypeVar("F", bound=CorpusFile)
 
 
-class SplitConfig(Protocol[C_co]):
-    """The corpora that a configuration names."""
+class ValidationConfig(Config):
+    """Configuration with `valid` or `valid_size`, but not both."""
 
-    @property
-    def train(self) -> C_co: ...
+    @model_validator(mode="after")
+    def _check_validation_set(self) -> Self:
+        given: Any = self
+        if given.valid is not None and given.valid_size is not None:
+            raise ValueError("valid_size has no effect if valid is given; remove one of them")
+        return self
 
-    @property
-    def valid(self) -> C_co | None: ...
 
-    @property
-    def test(self) -> C_co | None: ...
+class SplitConfig(ValidationConfig, Generic[C]):
+    """Corpora of a run that are read into memory."""
 
-    @property
-    def valid_size(self) -> int | None:
-        """Different texts of `train` that are held out where there is no `valid`."""
-        ...
+    train: C
+    """Training corpus."""
 
-    @property
-    def remove_leaks(self) -> bool:
-        """Whether training text that is held-out text too is removed."""
-        ...
+    valid: C | None = None
+    """Validation corpus; by default a part of `train` is held out."""
+
+    valid_size: int | None = Field(None, ge=1)
+    """Different texts of `train` to hold out without `valid` (contexts for questions); by default 5 %, at most 2,000."""
+
+    test: C | None = None
+    """Test corpus, scored at the end."""
+
+    remove_leaks: bool = True
+    """Remove training examples that are in the validation or test set; they are reported in any case."""
 
 
 @final
 @dataclass(frozen=True)
 class Splits(Generic[T]):
-    """The examples of a run."""
+    """Examples of a run."""
 
     train: Sequence[T]
     valid: Sequence[T]
     test: Sequence[T] | None
     notes: tuple[str, ...]
-    """Sentences to be printed: what was mended, and what was removed."""
+    """Messages about repairs and leaks."""
     fingerprints: dict[str, str]
     """SHA-256 of every corpus file, by path."""
 
 
-@final
-@dataclass(frozen=True)
-class SplitKeys(Generic[T]):
-    """By which text examples belong together."""
+def default_valid_size(examples: int) -> int:
+    """Return the default number of held-out sources: 5 %, at least 1, at most 2,000."""
+    return max(1, min(MAX_VALID_SIZE, int(VALID_SHARE * examples)))
 
-    group: Callable[[T], str]
-    """Examples that agree in it are held out together, or not at all."""
-    content: Callable[[T], str]
-    """A training example that agrees in it with a held-out one is a leak."""
+
+def split_hash(text: str, *, seed: int) -> int:
+    """Return the position of a text in the draw of a held-out part; case and white space do not matter."""
+    return text_hash(text.casefold(), seed=seed)
 
 
 def read_splits(
-    corpora: SplitConfig[C], read: Callable[[C, ReadWarnings], Iterable[T]], keys: SplitKeys[T], *, seed: int
+    corpora: SplitConfig[F],
+    read: Callable[[F, ReadWarnings], Iterable[T]],
+    *,
+    group: Callable[[T], str],
+    content: Callable[[T], str],
+    seed: int,
 ) -> Splits[T]:
-    """All examples in parts, without leaks; a validation part is drawn by `seed` where none is given.
+    """Read all examples, draw a validation set by `seed` if none is given, and remove leaks.
 
-    Raises DataError as `read` does, where a part that is given is empty, and where too little is left to learn from.
+    Examples with the same `group` are held out together. A training example with the same `content` as a held-out
+    example is a leak. Raises DataError as `read` does, and if a set is empty or too little is left for training.
     """
-    repairs = ReadWarnings()
-    everything = list(read(corpora.train, repairs))
-    test = None if corpora.test is None else list(read(corpora.test, repairs))
-    ours = everything
+    warnings = ReadWarnings()
+    everything = list(read(corpora.train, warnings))
+    test = None if corpora.test is None else list(read(corpora.test, warnings))
+    candidates = everything
     if corpora.valid is None:
-        if corpora.remove_leaks:  # so that weights are not chosen by what is tested
-            ours = _without_leaks(everything, test or [], keys)
-        train, valid = _held_out(ours, keys, size=corpora.valid_size, seed=seed)
+        if corpora.remove_leaks:  # weights must not be selected on test text
+            candidates = _without_leaks(everything, test or [], content)
+        train, valid = _hold_out(candidates, group, size=corpora.valid_size, seed=seed)
     else:
-        train, valid = everything, list(read(corpora.valid, repairs))
+        train, valid = everything, list(read(corpora.valid, warnings))
     for name, corpus, examples in (("valid", corpora.valid, valid), ("test", corpora.test, test)):
         if corpus is not None and not examples:
             raise DataError(f"{corpus.path}: holds no example; give another file, or leave data.{name} out")
-    kept = _without_leaks(train, [*valid, *(test or [])], keys)
+    kept = _without_leaks(train, [*valid, *(test or [])], content)
     left = kept if corpora.remove_leaks else train
     if len(left) < MIN_EXAMPLES:
         raise DataError(
-            f"{corpora.train.path}: {len(left):,} of {len(everything):,} examples are left to learn from, and training "
-            f"needs at least {MIN_EXAMPLES}; give more text, or hold out less of it"
+            f"{corpora.train.path}: {len(left):,} of {len(everything):,} examples are left for training, which needs "
+            f"at least {MIN_EXAMPLES}; give more text, or hold out less of it"
         )
-    notes = (*_mended(repairs), *_leaks(len(everything) - len(ours) + len(train) - len(kept), corpora))
-    return Splits(left, valid, test, notes, _fingerprints(corpora))
+    notes = warnings.messages(blank=False)
+    if num_leaks := len(everything) - len(candidates) + len(train) - len(kept):
+        action = "removed" if corpora.remove_leaks else "kept, so that scores on it mean less"
+        notes.append(
+            f"{corpora.train.path}: training examples that are in the validation or test text: {num_leaks:,}, {action}"
+        )
+    files = [corpus.path for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
+    return Splits(left, valid, test, tuple(notes), {str(path): file_fingerprint(path) for path in files})
 
 
-def _held_out(examples: Sequence[T], keys: SplitKeys[T], *, size: int | None, seed: int) -> tuple[list[T], list[T]]:
-    """Those to learn from and those held out, drawn by hash, so that they are the same on every machine."""
-    drawn = [text_hash(keys.group(one).casefold(), seed=seed) for one in examples]
-    different = sorted(set(drawn))
+def _hold_out(
+    examples: Sequence[T], group: Callable[[T], str], *, size: int | None, seed: int
+) -> tuple[list[T], list[T]]:
+    hashes = [split_hash(group(example), seed=seed) for example in examples]
+    different = sorted(set(hashes))
     chosen = set(different[: default_valid_size(len(different)) if size is None else size])
-    pairs = list(zip(drawn, examples, strict=True))
+    pairs = list(zip(hashes, examples, strict=True))
     return [one for key, one in pairs if key not in chosen], [one for key, one in pairs if key in chosen]
 
 
-def _without_leaks(train: Iterable[T], held_out: Iterable[T], keys: SplitKeys[T]) -> list[T]:
-    known = HashSet(text_hash(keys.content(one)) for one in held_out)
-    return [one for one in train if text_hash(keys.content(one)) not in known]
-
-
-def _mended(repairs: ReadWarnings) -> list[str]:
-    """What was mended while reading; blank lines hold nothing or separate, and need no word."""
-    told = {key: count for key, count in repairs.found.items() if key[1] != "blank"}
-    return ReadWarnings(told).messages()
-
-
-def _leaks(count: int, corpora: SplitConfig[CorpusFile]) -> list[str]:
-    if not count:
-        return []
-    what = "removed" if corpora.remove_leaks else "kept, so that scores on it mean less"
-    return [f"{corpora.train.path}: training examples that stand in the validation or test text: {count:,}, {what}"]
-
-
-def _fingerprints(corpora: SplitConfig[CorpusFile]) -> dict[str, str]:
-    given = [corpus for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
-    return {str(corpus.path): file_fingerprint(corpus.path) for corpus in given}
+def _without_leaks(train: Iterable[T], held_out: Iterable[T], content: Callable[[T], str]) -> list[T]:
+    known = HashSet(text_hash(content(example)) for example in held_out)
+    return [example for example in train if text_hash(content(example)) not in known]

@@ -1,13 +1,15 @@
-"""Batches for ever, epoch after epoch, with a place to come back to."""
+"""Batches and endless resumable streams of batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dragoman.errors import DataError
+from dragoman.typing import SourceFeatures
 
 B = TypeVar("B")
 B_co = TypeVar("B_co", covariant=True)
@@ -15,9 +17,34 @@ B_co = TypeVar("B_co", covariant=True)
 Rows = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class RowBatch:
+    """Base class of batches: tensors with one row per example."""
+
+    rows: Rows
+    """Index of each example in its data set."""
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        return len(self.rows)
+
+    @property
+    def target_count(self) -> int:
+        """Number of predictions over which the loss is averaged."""
+        return len(self.rows)
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch with its tensors on a device."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {key: one for key, one in values.items() if isinstance(one, torch.Tensor)}
+        features = {key: one.to(device) for key, one in values.items() if isinstance(one, SourceFeatures)}
+        moved = {key: tensor.to(device, non_blocking=True) for key, tensor in tensors.items()}
+        return replace(self, **moved, **features)
+
+
 @runtime_checkable
 class BatchStream(Protocol[B_co]):
-    """Batches without end, with a place to come back to."""
+    """Endless resumable batches."""
 
     @property
     def position(self) -> dict[str, int]: ...
@@ -32,12 +59,12 @@ class BatchStream(Protocol[B_co]):
 @final
 @dataclass(frozen=True)
 class Epoch(Generic[B]):
-    """The batches of one pass over a corpus, each made when it is asked for."""
+    """Batches of one pass over a corpus, built on demand."""
 
     plan: Sequence[Rows]
-    """What goes into each batch."""
+    """Content of each batch."""
     make: Callable[[int, Any], B]
-    """The batch with this number, from 0, out of what its plan says."""
+    """Function from the number of a batch (from 0) and its plan to the batch."""
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -52,22 +79,22 @@ class Epoch(Generic[B]):
 @final
 @dataclass(frozen=True)
 class PartitionedEpoch(Generic[B]):
-    """The batches of one pass over a corpus that is too large to be planned at once: part after part."""
+    """Batches of one pass over a corpus too large to plan at once."""
 
     num_parts: int
     plan_part: Callable[[int], Epoch[B]]
-    """The batches of a part, from 0; all parts have about equally many."""
+    """Function from a part (from 0) to its batches; all parts have about the same number."""
 
 
 @final
 class EpochStream(Generic[B]):
-    """Implements `Stream`: what comes next follows from the position alone.
+    """Stream whose next batch depends on the position alone; implements `BatchStream`.
 
-    Of an epoch in parts, one is planned at a time, so that neither memory nor the way to a place grow with the corpus.
+    One part of an epoch is planned at a time, so that memory and the time to seek do not grow with the corpus.
     """
 
     def __init__(self, epoch_of: Callable[[int], Epoch[B] | PartitionedEpoch[B]]) -> None:
-        """`epoch_of` gives the batches of an epoch, from 0. Raises DataError where it gives none."""
+        """`epoch_of` gives the batches of an epoch, from 0. Raises DataError if there are none."""
         self._epoch_of = epoch_of
         self._number = self._part = -1
         self._index = 0
@@ -75,16 +102,13 @@ class EpochStream(Generic[B]):
 
     @property
     def position(self) -> dict[str, int]:
-        """The `epoch`, its `part` where that is not the first, and the `batch` that come next.
-
-        After the last batch of an epoch, that is the first of the next.
-        """
+        """`epoch`, `part` (unless 0) and `batch` of the next batch; after an epoch, the first of the next epoch."""
         if self._index < len(self._epoch):
             return _position(self._number, self._part, self._index)
         return _position(*self._next_part(), 0)
 
     def seek(self, position: Mapping[str, int]) -> None:
-        """Go to a position that the same data and settings gave. Raises DataError where there is no such batch."""
+        """Go to a position that the same data and settings gave. Raises DataError if it does not exist."""
         epoch, part, index = position["epoch"], position.get("part", 0), position["batch"]
         self._enter(epoch, part)
         if not (0 <= part < self._parts.num_parts and 0 <= index < len(self._epoch)):
@@ -96,7 +120,7 @@ class EpochStream(Generic[B]):
         self._index = index
 
     def batches_per_epoch(self) -> int:
-        """Batches of this epoch, where it has parts about so many; another one may have a few more or less."""
+        """Return the number of batches of this epoch, an estimate if the epoch has several parts."""
         return len(self._epoch) * self._parts.num_parts
 
     def __iter__(self) -> Iterator[B]:
@@ -110,24 +134,20 @@ class EpochStream(Generic[B]):
         return batch
 
     def _next_part(self) -> tuple[int, int]:
-        """The epoch and the part behind this one."""
+        """Return the epoch and the part after this part."""
         last = self._part + 1 == self._parts.num_parts
         return (self._number + 1, 0) if last else (self._number, self._part + 1)
 
     def _enter(self, number: int, part: int = 0) -> None:
         if number != self._number:
-            made = self._epoch_of(number)
-            self._parts = made if isinstance(made, PartitionedEpoch) else _in_one(made)
+            epoch = self._epoch_of(number)
+            self._parts = epoch if isinstance(epoch, PartitionedEpoch) else PartitionedEpoch(1, lambda _: epoch)
             self._number, self._part = number, -1
         if part != self._part and 0 <= part < self._parts.num_parts:
             self._epoch, self._part = self._parts.plan_part(part), part
             if not len(self._epoch):
                 raise DataError("there is no example to make batches of; check the corpus")
         self._index = 0
-
-
-def _in_one(epoch: Epoch[B]) -> PartitionedEpoch[B]:
-    return PartitionedEpoch(1, lambda _: epoch)
 
 
 def _position(epoch: int, part: int, batch: int) -> dict[str, int]:

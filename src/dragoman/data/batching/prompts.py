@@ -1,4 +1,4 @@
-"""Prompts with their continuations for a network that writes on: one pair a row, only the continuation is learnt."""
+"""Batches of prompts with their continuations for a decoder-only model; only the continuation is predicted."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 
 
 def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
-    """The pairs of `rows`, each as source ids, BEGIN, target ids, of which the target ids and END are predicted."""
+    """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
     sources, lengths = store.source_lengths[rows].astype(np.int64), _lengths(store)[rows] + 1
     each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
     tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
@@ -23,13 +23,13 @@ def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
     store.target.fill(rows, targets)
     row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
     tokens[row, sources[row] + 1 + column] = targets[row, column]
-    expected = np.full_like(tokens, PAD)
-    expected[:, :-1] = tokens[:, 1:]
-    expected[each, lengths - 1] = EOS
+    labels = np.full_like(tokens, PAD)
+    labels[:, :-1] = tokens[:, 1:]
+    labels[each, lengths - 1] = EOS
     real = columns < lengths[:, None]
     return TextBatch(
         tokens=torch.from_numpy(tokens),
-        labels=torch.from_numpy(expected),
+        labels=torch.from_numpy(labels),
         loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
         document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
         rows=rows,
@@ -37,10 +37,10 @@ def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
 
 
 def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:
-    """Pairs of like length under a `budget` of padded tokens, for ever, shuffled anew every epoch from the seed.
+    """Return an endless stream of pairs of similar length under a `budget` of padded tokens, shuffled by `seed`.
 
-    `store` is one for all epochs, or a function from the epoch to its store, as BPE dropout needs. Raises DataError
-    where a pair is longer than the budget, or there is none.
+    `store` is one store, or a function from the epoch to its store, as BPE dropout needs. Raises DataError if a pair is
+    longer than the budget, or if there is none.
     """
 
     def epoch_of(epoch: int) -> Epoch[TextBatch]:
@@ -53,12 +53,12 @@ def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: in
 
 
 def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
-    """All pairs once, by length; `TextBatch.rows` says where each belongs."""
+    """Yield all pairs once, by length; `TextBatch.rows` holds their indices."""
     lengths = _lengths(store)
     for rows in plan_batches_in_order(lengths, lengths, budget=budget):
         yield collate_prompts(store, rows)
 
 
 def _lengths(store: TokenStore) -> LengthArray:
-    """Ids of each pair; a plan adds a place for a symbol, which here is BEGIN."""
+    """Return the number of ids of each pair; the plan adds one for a special token, here BOS."""
     return store.source_lengths + store.target_lengths

@@ -1,15 +1,17 @@
-"""Columns of numbers in a folder, mapped into memory: what every store on disk is made of.
+"""Memory-mapped columns of numbers, the format of every store on disk.
 
-A folder holds `header.json` and a file a column. It is written streaming, beside its place, and renamed when it is
-whole.
+A folder holds `header.json` and one file per column. It is written as a stream under a temporary name and renamed when
+it is complete.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import Any, BinaryIO, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +23,43 @@ FORMAT_VERSION = 1
 HEADER = "header.json"
 
 ORIGINS = "origins.values"
-"""The column that says where rows come from; it is no part of what they are."""
+"""Column that says where rows come from; it is not part of the fingerprint."""
+
+CHUNK = 8192
+"""Examples in memory while a store is written."""
+
+_STRIDE = 16
+"""Rows between stored start positions: storing all would take more memory than some corpora leave."""
+_MAX_TAKEN = 2**16
+"""Numbers read at random positions before pages are released."""
+_REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
 
 Numbers = NDArray[Any]
+T = TypeVar("T")
+
+
+def chunked(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
+    """Yield consecutive lists of `size` items; the last may be shorter."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 def write_columns(
     folder: Path, chunks: Iterable[Mapping[str, Numbers]], *, dtypes: Mapping[str, str], header: Mapping[str, Any]
 ) -> None:
-    """Write columns, chunk after chunk, replacing what is in `folder` only when all of them are written.
+    """Write columns chunk by chunk; the previous content of `folder` is replaced when all chunks are written.
 
-    `kinds` gives the type of the numbers of each column, `header` what is said of them beside their size and hash.
+    `dtypes` holds the type of each column, `header` additional entries of `header.json`.
     """
     with new_folder(folder) as partial, ExitStack() as stack:
-        files = {name: _Column(stack.enter_context((partial / name).open("wb")), kind) for name, kind in dtypes.items()}
+        files = {
+            name: _Column(stack.enter_context((partial / name).open("wb")), dtype) for name, dtype in dtypes.items()
+        }
         for chunk in chunks:
             for name, numbers in chunk.items():
                 files[name].extend(numbers)
-        described = {name: [column.dtype, column.count, column.digest()] for name, column in files.items()}
+        described = {name: [column.dtype, column.count, column.hash.hexdigest()] for name, column in files.items()}
         contents = [described[name] for name in dtypes if name != ORIGINS]
         fingerprint = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         tree = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, **header, "files": described}
@@ -48,15 +69,25 @@ def write_columns(
 
 @final
 class Columns:
-    """A folder that was written before."""
+    """Columns of a folder."""
 
-    def __init__(self, folder: Path, wanted: str) -> None:
-        """`wanted` is the format that the header must name. Raises DataError where it does not, or there is none."""
+    def __init__(self, folder: Path, format_name: str) -> None:
+        """Read the header. Raises DataError if it is missing or not of this format."""
         self.folder = folder
-        self.header = _read_header(folder, wanted)
+        path = folder / HEADER
+        try:
+            header = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from error
+        except ValueError as error:
+            raise self.damaged_error(f"{HEADER} is not valid JSON") from error
+        expected = (format_name, FORMAT_VERSION)
+        if not isinstance(header, dict) or (header.get("format"), header.get("format_version")) != expected:
+            raise self.damaged_error(f"{HEADER} is not that of {format_name}, version {FORMAT_VERSION}")
+        self.header: dict[str, Any] = header
 
     def column(self, name: str) -> Numbers:
-        """The numbers of a column, from the disk as they are asked for. Raises DataError where some are missing."""
+        """Return a memory-mapped column. Raises DataError if its file is incomplete."""
         path, (dtype, count, _) = self.folder / name, self.header["files"][name]
         size = count * np.dtype(dtype).itemsize
         found = path.stat().st_size if path.is_file() else 0
@@ -67,43 +98,138 @@ class Columns:
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
     def damaged_error(self, reason: str) -> DataError:
-        """What to raise where the columns do not say what they should."""
-        return _damaged(self.folder, reason)
+        """Return the error for columns with wrong contents."""
+        return DataError(f"{self.folder}: damaged store ({reason}); {_REMEDY}")
 
 
 @final
 class _Column:
-    """One file of numbers that grows, with the hash of its content."""
+    """File of numbers under construction, with the hash of its content."""
 
     def __init__(self, file: BinaryIO, dtype: str) -> None:
         self.dtype, self.count = dtype, 0
-        self._file, self._hash = file, hashlib.sha256()
+        self.file, self.hash = file, hashlib.sha256()
 
     def extend(self, numbers: Numbers) -> None:
         content = np.ascontiguousarray(numbers, dtype=self.dtype).tobytes()
-        self._file.write(content)
-        self._hash.update(content)
+        self.file.write(content)
+        self.hash.update(content)
         self.count += len(numbers)
 
-    def digest(self) -> str:
-        return self._hash.hexdigest()
+
+@final
+class ConcatenatedArray:
+    """Concatenation of one or several mapped arrays of one type."""
+
+    def __init__(self, parts: Sequence[Numbers]) -> None:
+        self._parts = parts
+        self._maps = [found for part in parts if (found := _find_mmap(part)) is not None]
+        self._taken = 0
+        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def take(self, places: NDArray[np.int64]) -> Numbers:
+        """Return the numbers at any places."""
+        self._release_pages(places.size)
+        if len(self._parts) == 1:
+            return self._parts[0][places]
+        taken = np.empty(places.shape, dtype=self._parts[0].dtype)
+        numbers = np.searchsorted(self._ends, places, side="right")
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            taken[here] = self._parts[number][places[here] - self._start(number)]
+        return taken
+
+    def slice(self, start: int, stop: int) -> Numbers:
+        """Return the numbers from `start` to `stop`, as a view if one part holds all of them."""
+        first, last = np.searchsorted(self._ends, [start, max(start, stop - 1)], side="right").tolist()
+        found = [
+            self._parts[number][max(0, start - self._start(number)) : stop - self._start(number)]
+            for number in range(first, min(last, len(self._parts) - 1) + 1)
+        ]
+        return found[0] if len(found) == 1 else np.concatenate([self._parts[0][:0], *found])
+
+    def _start(self, number: int) -> int:
+        return int(self._ends[number - 1]) if number else 0
+
+    def _release_pages(self, count: int) -> None:
+        """Release mapped pages regularly: pages read at random count as memory of the process and rarely serve again."""
+        self._taken += count
+        if self._taken >= _MAX_TAKEN:
+            self._taken = 0
+            for one in self._maps:
+                one.madvise(mmap.MADV_DONTNEED)
 
 
-def _read_header(folder: Path, wanted: str) -> dict[str, Any]:
-    path = folder / HEADER
-    try:
-        header = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from error
-    except ValueError as error:
-        raise _damaged(folder, f"{HEADER} is not valid JSON") from error
-    if not isinstance(header, dict) or header.get("format") != wanted or header.get("format_version") != FORMAT_VERSION:
-        raise _damaged(folder, f"{HEADER} is not that of {wanted}, version {FORMAT_VERSION}")
-    return header
+def _find_mmap(numbers: Numbers) -> mmap.mmap | None:
+    """Return the mapped file behind an array, on systems that accept advice about it."""
+    base: Any = numbers
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    return base if hasattr(mmap, "MADV_DONTNEED") else None
 
 
-_REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
+@final
+class RaggedArray:
+    """Sequences of different lengths, stored as concatenated values and lengths."""
+
+    def __init__(self, values: Numbers | ConcatenatedArray, lengths: Numbers) -> None:
+        self.values = values if isinstance(values, ConcatenatedArray) else ConcatenatedArray([values])
+        self.lengths = lengths
+        self._starts = np.zeros(1 + -(-len(lengths) // _STRIDE), dtype=np.int64)
+        if len(lengths):
+            sums = np.add.reduceat(lengths, np.arange(0, len(lengths), _STRIDE), dtype=np.int64)
+            np.cumsum(sums, out=self._starts[1:])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def is_consistent(self, rows: int) -> bool:
+        """Return whether there are so many rows and the lengths add up to the number of values."""
+        return int(self.lengths.sum(dtype=np.int64)) == len(self.values) and len(self) == rows
+
+    def row(self, index: int) -> Numbers:
+        """Return one sequence, a view of the file."""
+        start = self._start(index)
+        return self.values.slice(start, start + int(self.lengths[index]))
+
+    def rows(self, start: int, stop: int) -> Iterator[Numbers]:
+        """Yield the sequences from row `start` to row `stop`."""
+        first = self._start(start)
+        ends = np.cumsum(self.lengths[start:stop], dtype=np.int64).tolist()
+        values = self.values.slice(first, first + (ends[-1] if ends else 0))
+        begin = 0
+        for end in ends:
+            yield values[begin:end]
+            begin = end
+
+    def select_columns(self, name: str, start: int, kept: NDArray[np.bool_]) -> dict[str, Numbers]:
+        """Return the rows from `start` on that are kept, as the columns of a store."""
+        lengths = self.lengths[start : start + len(kept)]
+        first = self._start(start)
+        values = self.values.slice(first, first + int(lengths.sum(dtype=np.int64)))
+        return {f"{name}.values": values[np.repeat(kept, lengths)], f"{name}.lengths": lengths[kept]}
+
+    def fill(self, rows: NDArray[np.int64], into: Numbers) -> None:
+        """Write each of `rows` left-aligned into its row of `into`; other entries of `into` stay unchanged."""
+        lengths = self.lengths[rows]
+        columns = np.arange(into.shape[1])
+        inside = columns < lengths[:, None]
+        into[inside] = self.values.take((self._row_starts(rows)[:, None] + columns)[inside])
+
+    def _start(self, index: int) -> int:
+        first = index // _STRIDE * _STRIDE
+        return int(self._starts[index // _STRIDE]) + int(self.lengths[first:index].sum(dtype=np.int64))
+
+    def _row_starts(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        places = (rows // _STRIDE * _STRIDE)[:, None] + np.arange(_STRIDE - 1)
+        before = np.where(places < rows[:, None], self.lengths.take(places, mode="clip"), 0)
+        starts: NDArray[np.int64] = self._starts[rows // _STRIDE] + before.sum(axis=1, dtype=np.int64)
+        return starts
 
 
-def _damaged(folder: Path, reason: str) -> DataError:
-    return DataError(f"{folder}: damaged store ({reason}); {_REMEDY}")
+def id_dtype(vocab_size: int | None) -> str:
+    """Return the smallest type that holds the ids of a vocabulary."""
+    return "uint16" if vocab_size is not None and vocab_size <= np.iinfo(np.uint16).max + 1 else "int32"

@@ -50,11 +50,12 @@ class ReadWarnings:
         """Return the number of occurrences in all files."""
         return sum(count for (_, found), (count, _) in self.found.items() if found == kind)
 
-    def messages(self) -> list[str]:
+    def messages(self, *, blank: bool = True) -> list[str]:
         """Return one line per file and kind, such as `train.de: 29,000 x Windows line end ... (first: line 1)`."""
         return [
             f"{path}: {count:,} x {_MESSAGES[kind]} (first: line {first})"
             for (path, kind), (count, first) in self.found.items()
+            if blank or kind != "blank"
         ]
 
 
