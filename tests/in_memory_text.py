@@ -6,7 +6,7 @@ import numpy as np
 
 from dragoman.data.batching.epochs import EpochStream
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS
 
 

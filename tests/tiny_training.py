@@ -47,7 +47,7 @@ def build_run(
     team: WorkerGroup = SINGLE_WORKER,
 ) -> TrainingState:
     """Return a run at its start, or resumed from the checkpoints in `folder`."""
-    pairs = TokenStore.build(store or folder / "store", PAIRS, vocabulary=VOCABULARY)
+    pairs = TokenStore.build(store or folder / "store", PAIRS, vocab_size=VOCABULARY)
     network = build_network(model, seed=config.seed)
     return TrainingState(
         model=network,

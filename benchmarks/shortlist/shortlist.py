@@ -86,7 +86,7 @@ def compare(translators: dict[str, Translator], texts: Texts, *, beam: int, roun
 def measure_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, lines: int | None) -> dict[str, Any]:
     experiment = RunFolder(run).read_config()
     full: Translator = dragoman.load(run, device="cpu", compute_type="int8")
-    pairs = list(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train.pairs())
+    pairs = list(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train)
     translators, candidates = {FULL: full}, {}
     sets = {
         name: [(example.source, example.target) for example in read_corpus(corpus)][:lines]

@@ -1,7 +1,7 @@
-"""The one way anything is put on disk: whole or not at all.
+"""Atomic file and folder writes.
 
-A file is written beside its place, forced to the disk, and renamed. A folder is written under a hidden name and renamed
-when it is complete, so that whoever finds the name finds everything in it.
+A file is written under a temporary name, forced to disk and renamed. A folder is filled under a hidden name and renamed
+when it is complete, so that a folder with the final name is complete.
 """
 
 import errno
@@ -18,91 +18,90 @@ T = TypeVar("T")
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`. Raises RunError where the disk refuses; what was there before stays."""
-    data = content.encode() if isinstance(content, str) else content
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace `path` by `content`. Raises RunError if it cannot be written; the previous file stays."""
+    partial = _temporary(path)
     try:
-        _write(beside, data)
-        beside.replace(path)
-        _sync_folder(path.parent)
+        _write(partial, content.encode() if isinstance(content, str) else content)
+        partial.replace(path)
+        _sync(path.parent)
     except OSError as error:
-        _remove(beside)
-        raise refused(path, error) from error
+        _remove(partial)
+        raise write_error(path, error) from error
 
 
 def require_writable(path: Path) -> None:
-    """Raises RunError where a file of this name could not be written, which one better knows before the work."""
+    """Raise RunError if a file of this name cannot be written, so that the error comes before the work."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        return  # a device or a pipe, which is written to as it is
-    place = path.resolve()
+        return  # a device or a pipe
+    target = path.resolve()
     try:
-        if place.is_dir():
+        if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-        _write(beside, b"")
-        beside.unlink()
+        partial = _temporary(target)
+        _write(partial, b"")
+        partial.unlink()
     except OSError as error:
-        raise refused(path, error) from error
+        raise write_error(path, error) from error
 
 
 @contextmanager
 def new_text_file(path: Path) -> Iterator[TextIO]:
-    """A text file to fill, UTF-8 with line feeds; it takes the name `path` when the block ends, not when it raises.
+    """Open a text file, UTF-8 with line feeds, that takes the name `path` when the block ends without an exception.
 
-    What is no regular file, such as a device or a named pipe, is written to as it is.
+    Devices and named pipes are written directly.
     """
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8", newline="\n") as file:
             yield file
         return
     path = path.resolve()
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    partial = _temporary(path)
     try:
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
-        _sync_folder(path.parent)
+        partial.replace(path)
+        _sync(path.parent)
     except OSError as error:
-        raise refused(path, error) from error
+        raise write_error(path, error) from error
     finally:
-        _remove(beside)
+        _remove(partial)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what a person asked for at `path`: through a link, or into a device, and else whole or not at all."""
+    """Write a text file as `new_text_file` does."""
     with new_text_file(path) as file:
         file.write(text)
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the name `path` when the block ends and vanishes when it raises."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Create a folder that takes the name `path` when the block ends, and is removed if the block raises."""
+    partial = _temporary(path)
     try:
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        yield beside
-        sync_files(beside)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        yield partial
+        sync_files(partial)
         if path.exists():
             shutil.rmtree(path)
-        beside.rename(path)
-        _sync_folder(path.parent)
+        partial.rename(path)
+        _sync(path.parent)
     except OSError as error:
-        raise refused(path, error) from error
+        raise write_error(path, error) from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
-def in_turn(lock: Path) -> Iterator[None]:
-    """Inside, nobody else is inside with the same file, which is made; without effect where the system has no locks."""
+def file_lock(lock: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, which is created; without effect on systems without locks."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("a")
     except OSError as error:
-        raise refused(lock, error) from error
+        raise write_error(lock, error) from error
     with file:
         with suppress(ImportError, OSError):
             import fcntl
@@ -111,20 +110,20 @@ def in_turn(lock: Path) -> Iterator[None]:
         yield
 
 
-def opened_or_made(folder: Path, opened: Callable[[], T], made: Callable[[], T]) -> T:
-    """What is stored in a folder; where `opened` raises DataError, what one process alone makes there for all."""
+def open_or_build(folder: Path, open_it: Callable[[], T], build: Callable[[], T]) -> T:
+    """Return the content of a folder; if `open_it` raises DataError, one process builds it for all."""
     try:
-        return opened()
+        return open_it()
     except DataError:
-        with in_turn(folder.with_name(f".{folder.name}.lock")):
+        with file_lock(folder.with_name(f".{folder.name}.lock")):
             try:
-                return opened()
+                return open_it()
             except DataError:
-                return made()
+                return build()
 
 
-def names_apart(paths: Sequence[Path]) -> list[str]:
-    """Of each path so many of its last parts as tell all of them apart, and a number where nothing else does."""
+def unique_names(paths: Sequence[Path]) -> list[str]:
+    """Return as many last parts of each path as distinguish all paths, and a number for equal paths."""
     for count in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-count:]) for path in paths]
         if len(set(names)) == len(names):
@@ -133,17 +132,21 @@ def names_apart(paths: Sequence[Path]) -> list[str]:
 
 
 def sync_files(folder: Path) -> None:
-    """Force the files of a folder to the disk; a folder in it was made whole before."""
+    """Force the files of a folder to disk; its folders were complete before."""
     for file in folder.iterdir():
         if file.is_file():
             _sync(file)
-    _sync_folder(folder)
+    _sync(folder)
 
 
-def refused(path: Path, error: OSError) -> RunError:
-    """The disk's refusal in words, with the remedy."""
+def write_error(path: Path, error: OSError) -> RunError:
+    """Return the error for a failed write, with a remedy."""
     remedy = "free some space and run again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the path"
     return RunError(f"{path}: cannot be written ({error.strerror or error}); {remedy}")
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -154,16 +157,11 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # it may not be there, nor its folder
+    with suppress(OSError):  # the file or its folder may be missing
         path.unlink()
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

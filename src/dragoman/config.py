@@ -57,7 +57,7 @@ def descriptions(kind: type[Config]) -> dict[str, str]:
 
     Docstrings are read from the source here and not by pydantic when a class is made: every command would wait for it.
     """
-    groups = [group for group in reversed(kind.__mro__) if is_config(group)]
+    groups = [group for group in reversed(kind.__mro__) if is_config(group) and "[" not in group.__name__]
     below = {name: text for group in groups for name, text in _docstrings(group)}
     return {name: field.description or below.get(name, "") for name, field in kind.model_fields.items()}
 

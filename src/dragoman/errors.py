@@ -1,4 +1,4 @@
-"""What a person can mend: messages say what is wrong, where, and the remedy; the doors print them and exit with 2."""
+"""Errors that the user can fix; messages say value, rule and remedy, and the command line exits with 2."""
 
 import sys
 import warnings
@@ -8,36 +8,36 @@ PACKAGE = __name__.partition(".")[0]
 
 
 class DragomanError(Exception):
-    """Base of the errors that the user of a door can mend; anything else that escapes is our fault."""
+    """Base class of errors that the user can fix; any other exception is an internal error."""
 
 
 class ConfigError(DragomanError):
-    """A configuration that cannot be obeyed: unknown key, wrong type, sizes that do not fit each other."""
+    """Invalid configuration: unknown key, wrong type, or sizes that do not fit each other."""
 
 
 class DataError(DragomanError):
-    """A corpus, file or tokenizer that cannot be used as it is; the message names file and line."""
+    """Unusable corpus, file or tokenizer; the message names file and line."""
 
 
 class RunError(DragomanError):
-    """A run folder, checkpoint or model that is missing, damaged, or in the way."""
+    """Run folder, checkpoint or model that is missing, damaged, or exists already."""
 
 
 class TrainingError(DragomanError):
-    """Training that cannot go on, with what was tried."""
+    """Training that cannot continue, with the attempted remedies."""
 
 
 class MissingExtraError(DragomanError):
-    """An optional library that is not installed."""
+    """Missing optional library."""
 
     def __init__(self, *, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional library; install it with: pip install 'dragoman[{extra}]'")
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """A warning of the line that asked, which is outside of this package.
+    """Issue a warning at the calling line outside of this package, every time.
 
-    It is said every time: those that `warnings.warn` gives are remembered, and each line of a file may have one.
+    `warnings.warn` repeats no warning of a line, but each line of a file may have its own.
     """
     frame: FrameType = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:

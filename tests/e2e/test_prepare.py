@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dragoman.data.preprocessing.ray_engine import ray_runner
+from dragoman.data.preprocessing.ray_runner import ray_runner
 from dragoman.errors import ConfigError
 from tests.e2e.test_train import refused
 from tests.small_runs import dragoman, hashes, small_options, write_corpus

@@ -126,11 +126,11 @@ def test_truncation_cuts_both_sides(source: str, target: str, share: float) -> N
 @pytest.mark.parametrize(
     ("kind", "text", "found"),
     [
-        ("capitals", "Two dogs, éh?", "TWO DOGS, ÉH?"),
-        ("no-end-marks", "Two dogs play .", "Two dogs play"),
-        ("no-end-marks", "Really ?! ", "Really"),
-        ("no-end-marks", "No mark", "No mark"),
-        ("no-end-marks", "...", "..."),
+        ("uppercase", "Two dogs, éh?", "TWO DOGS, ÉH?"),
+        ("no_final_punctuation", "Two dogs play .", "Two dogs play"),
+        ("no_final_punctuation", "Really ?! ", "Really"),
+        ("no_final_punctuation", "No mark", "No mark"),
+        ("no_final_punctuation", "...", "..."),
         ("typos", "1 2 3 .", "1 2 3 ."),
     ],
 )
@@ -139,8 +139,8 @@ def test_noise_examples(kind: str, text: str, found: str) -> None:
 
 
 def test_a_source_gets_one_case() -> None:
-    with pytest.raises(ConfigError, match=r"noise.capitals, lower and title are 1.2 together"):
-        parse(NoiseConfig, {"capitals": 0.5, "lower": 0.4, "title": 0.3})
+    with pytest.raises(ConfigError, match=r"lowercase and titlecase are 1.2 together"):
+        parse(NoiseConfig, {"uppercase": 0.5, "lowercase": 0.4, "titlecase": 0.3})
 
 
 # In the stores of epochs

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching.permutation import permute_indices
-from dragoman.data.batching.token_batches import _cut, collate, padding_efficiency, pair_stream, plan_batches
-from dragoman.data.datasets.parallel import ConcatenatedArray, RaggedArray, TextStore, TokenStore
+from dragoman.data.batching.mixing import permute_indices
+from dragoman.data.batching.token_batches import _cut, collate, pair_stream, plan_batches
+from dragoman.data.datasets.memory_map import ConcatenatedArray, RaggedArray
+from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.hashing import HashSet
-from dragoman.data.heldout_split import split_hash, split_threshold
 from dragoman.data.readers.corpus import read_corpus
 from dragoman.data.readers.jsonl import ParallelJsonl
 from dragoman.data.readers.parallel import Example, ParallelFiles
@@ -29,6 +29,7 @@ from dragoman.data.tokenizers import (
     Tokenizer,
     UnigramConfig,
 )
+from tests.padding_efficiency import padding_efficiency
 
 PAIRS = [
     ("Two dogs play.", "Zwei Hunde spielen."),
@@ -245,12 +246,3 @@ def test_hash_set_equals_a_set(keys: list[int]) -> None:
     assert [found.add(key) for key in keys if key] == [key not in keys[:n] for n, key in enumerate(keys) if key]
     assert all(key in found for key in keys if key)
     assert len(found) == len({key for key in keys if key})
-
-
-@given(
-    sources=st.lists(st.sampled_from("abcdefghijklm"), max_size=53), size=st.integers(1, 17), seed=st.integers(0, 97)
-)
-def test_the_split_takes_the_lowest_hashes(sources: list[str], size: int, seed: int) -> None:
-    examples = [Example(source, "x", 1) for source in sources]
-    keys = sorted({split_hash(example, seed=seed) for example in examples})
-    assert split_threshold(examples, size=size, seed=seed) == (keys[:size][-1] if keys else -1)

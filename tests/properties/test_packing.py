@@ -141,7 +141,7 @@ pairs = st.lists(st.tuples(st.lists(words, max_size=11), st.lists(words, max_siz
 
 
 def store_of(some, folder: str) -> TokenStore:
-    return TokenStore.build(Path(folder) / "tokens", some, vocabulary=VOCABULARY)
+    return TokenStore.build(Path(folder) / "tokens", some, vocab_size=VOCABULARY)
 
 
 def check_pairs(batches: Iterator[TextBatch], some: list[tuple[list[int], list[int]]]) -> None:

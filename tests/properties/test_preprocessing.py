@@ -1,7 +1,9 @@
-"""Preprocessing in blocks gives the same texts, report and files for any block size and order of work."""
+"""Properties of preprocessing in blocks: the result equals plain cleaning in memory, for all blocks and orders."""
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,19 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import Tree, parse
+from dragoman.data.cleaning import CleaningReport, leak_key
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
+from dragoman.data.hashing import HashSet
 from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks
 from dragoman.data.preprocessing.prepare import prepare_data
+from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.parallel import Example
+from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError
+from tests.plain_cleaning import clean, hold_out
 
 law = settings(max_examples=30)
 words = st.sampled_from(["dog", "cat", "Dog", "a  dog", "", " ", "dog " * 9, "x", "y" * 30, "7"])
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
 
 
-class ReversedEngine:
-    """Engine that runs the last task first."""
+class ReversedRunner:
+    """Runner that begins with the last task."""
 
     def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
         return [function(task) for task in reversed(tasks)][::-1]
@@ -38,29 +46,41 @@ def corpus(folder: Path, name: str) -> dict[str, str]:
     return {"kind": "files", "source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.de")}
 
 
-def assert_equal_results(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
-    """Assert that preprocessing at once and in blocks gives the same result, or the same error message."""
+def clean_plainly(data: DataConfig, *, seed: int) -> tuple[list[Example], list[Example], CleaningReport]:
+    """Return training pairs, validation pairs and the report."""
+    valid = [] if data.valid is None else [one for one in read_corpus(data.valid) if one.source.strip()]
+    valid = [one for one in valid if one.target.strip()]
+    test = [] if data.test is None else list(read_corpus(data.test))
+    held_out = HashSet(leak_key(example) for example in valid + test)
+    corpora = [list(read_corpus(one)) for one in data.train_corpora]
+    starts = [sum(one[-1].line for one in corpora[:number]) for number in range(len(corpora))]
+    mixture = chain.from_iterable(
+        (replace(example, line=start + example.line) for example in one)
+        for start, one in zip(starts, corpora, strict=True)
+    )
+    report = CleaningReport()
+    train = list(clean(mixture, data.cleaning, report=report, held_out=held_out))
+    if data.valid is None:
+        size = default_valid_size(len(train)) if data.valid_size is None else data.valid_size
+        train, valid = hold_out(train, size=size, seed=seed)
+    return train, valid, report
+
+
+def check(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
+    """Compare preprocessing in blocks of `size` pairs with plain cleaning, or check that both refuse the corpus."""
     data = parse(DataConfig, tree)
-    whole = message = None
-    try:
-        whole = prepare_data(data, folder / "cache", seed=seed)
-    except DataError as error:
-        message = str(error)
-    for number, engine in enumerate((SequentialRunner(), ReversedEngine())):
+    train, valid, report = clean_plainly(data, seed=seed)
+    for number, runner in enumerate((SequentialRunner(), ReversedRunner())):
         work = folder / f"work{number}"
-        (work / "blocks").mkdir(parents=True)
-        if whole is None:
-            with pytest.raises(DataError) as refusal:
-                clean_in_blocks(data, work, seed=seed, engine=engine, size=size)
-            assert str(refusal.value) == message
+        if len(train) < 8 or not valid:
+            with pytest.raises(DataError, match=r"examples are left|to learn from|for training|no pair of texts"):
+                clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
             continue
-        found = clean_in_blocks(data, work, seed=seed, engine=engine, size=size)
-        assert list(found.texts.examples()) == list(whole.train.examples())
-        assert list(found.valid.examples()) == list(whole.valid.examples())
-        assert (found.test is None) == (whole.test is None)
-        assert found.report.to_json() == whole.report.to_json()
-        assert found.notes == whole.notes
-        assert found.ends == whole.ends
+        found = clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
+        assert list(found.texts.examples()) == train
+        assert list(found.valid.examples()) == valid
+        assert (found.test is None) == (data.test is None)
+        assert found.report.to_json() == report.to_json()
 
 
 @law
@@ -79,7 +99,7 @@ def test_blocks_equal_one_block(first, second, valid, size: int, duplicates: boo
             "test": corpus(folder, "valid"),
             "cleaning": {"remove_duplicates": duplicates, "remove_leaks": leaks, "max_length_ratio": 3},
         }
-        assert_equal_results(tree, folder, seed=1, size=size)
+        check(tree, folder, seed=1, size=size)
 
 
 @law
@@ -92,7 +112,7 @@ def test_the_validation_split_is_the_same(numbers: list[int], size: int, seed: i
         texts = [(f"what is {number}", f"was ist {number % 31}") for number in numbers]
         write(folder, "part.0", texts[: len(texts) // 2])
         write(folder, "part.1", texts[len(texts) // 2 :])
-        assert_equal_results({"train": corpus(folder, "part.*"), "valid_size": held_out}, folder, seed=seed, size=size)
+        check({"train": corpus(folder, "part.*"), "valid_size": held_out}, folder, seed=seed, size=size)
 
 
 def test_complete_parts_are_reused(tmp_path, monkeypatch):
@@ -115,16 +135,15 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
                 found.append(function(task))
             return found
 
-    def clean(work: Path, engine: object):
-        (work / "blocks").mkdir(parents=True, exist_ok=True)
-        return clean_in_blocks(data, work, seed=3, engine=engine, size=13)  # type: ignore[arg-type]
+    def run(work: Path, runner: object):
+        return clean_in_blocks(data, work, seed=3, runner=runner, size=13)  # type: ignore[arg-type]
 
-    whole = clean(tmp_path / "whole", SequentialRunner())
+    whole = run(tmp_path / "whole", SequentialRunner())
     for at in range(1, 33, 3):
         work = tmp_path / f"killed{at}"
         with pytest.raises(KeyboardInterrupt):
-            clean(work, KilledEngine(at))
-        again = clean(work, SequentialRunner())
+            run(work, KilledEngine(at))
+        again = run(work, SequentialRunner())
         assert list(again.texts.examples()) == list(whole.texts.examples())
         assert list(again.valid) == list(whole.valid)
         assert again.report == whole.report
@@ -134,17 +153,26 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
 def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
-    (tmp_path / "work" / "blocks").mkdir(parents=True)
-    found = clean_in_blocks(data, tmp_path / "work", seed=3, engine=SequentialRunner(), size=7)
+    found = clean_in_blocks(data, tmp_path / "work", seed=3, runner=SequentialRunner(), size=7)
     assert len(found.shards) == 6
     assert TextStore(found.texts.folder).pair(23) == found.texts.pair(23)
     assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.texts) == 40
     header = found.shards[2] / "texts" / "header.json"
     tree = json.loads(header.read_text())
     header.write_text(json.dumps(tree | {"fingerprint": "0"}))
-    with pytest.raises(DataError, match="another shard than that which was joined"):
+    with pytest.raises(DataError, match="not the shard that was concatenated"):
         TextStore(found.texts.folder)
     (found.shards[2] / "texts" / "source.values").write_bytes(b"")
     header.write_text(json.dumps(tree))
     with pytest.raises(DataError, match="bytes instead of"):
         TextStore(found.texts.folder)
+
+
+def test_training_from_files_uses_the_same_texts(tmp_path):
+    write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)] * 2)
+    data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
+    prepared = prepare_data(data, tmp_path / "cache", seed=3)
+    cleaned = clean_in_blocks(data, tmp_path / "work", seed=3, runner=SequentialRunner(), size=7)
+    assert list(prepared.train.examples()) == list(cleaned.texts.examples())
+    assert list(prepared.valid) == list(cleaned.valid)
+    assert (prepared.report, prepared.notes, prepared.ends) == (cleaned.report, cleaned.notes, cleaned.ends)

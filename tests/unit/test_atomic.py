@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.atomic import (
-    in_turn,
-    names_apart,
+    file_lock,
     new_folder,
     new_text_file,
-    opened_or_made,
+    open_or_build,
     require_writable,
+    unique_names,
     write_atomically,
     write_text,
 )
@@ -118,7 +118,7 @@ def test_one_after_the_other_where_many_want_the_same(tmp_path):
     inside, most = [], []
 
     def work(number: int) -> None:
-        with in_turn(tmp_path / "cache" / ".lock"):
+        with file_lock(tmp_path / "cache" / ".lock"):
             inside.append(number)
             time.sleep(0.01)
             most.append(len(inside))
@@ -145,7 +145,7 @@ def test_one_makes_what_many_want(tmp_path):
         return opened()
 
     with ThreadPoolExecutor(5) as pool:
-        found = list(pool.map(lambda _: opened_or_made(tmp_path / "texts", opened, build), range(11)))
+        found = list(pool.map(lambda _: open_or_build(tmp_path / "texts", opened, build), range(11)))
     assert found == ["words"] * 11
     assert len(made) == 1
 
@@ -160,7 +160,7 @@ def test_one_makes_what_many_want(tmp_path):
     ],
 )
 def test_paths_are_named_by_what_tells_them_apart(paths, expected):
-    assert names_apart([Path(path) for path in paths]) == expected
+    assert unique_names([Path(path) for path in paths]) == expected
 
 
 def test_what_is_asked_for_is_written_through_links_and_into_pipes(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import names_apart, require_writable
+from dragoman.atomic import unique_names, require_writable
 from dragoman.cli import streams
 from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
 from dragoman.cli.loading import load_as
@@ -51,7 +51,7 @@ def analyse(
         require_writable(path)
     sources, references = streams.read_all(str(source)), streams.read_all(str(reference))
     frequencies = None if train is None else count_words(streams.read_all(str(train)))
-    names = names_apart(systems)
+    names = unique_names(systems)
     shared: dict[str, Any] = {"sources": sources, "references": references, "frequencies": frequencies, "worst": worst}
     found = [
         _analyze(path, name, beam_size=decoding.get("beam_size"), device=device, **shared)

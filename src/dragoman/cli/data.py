@@ -69,7 +69,7 @@ def prepare(
 @contextmanager
 def _engine(name: Engine, workers: int | None) -> Iterator[TaskRunner]:
     from dragoman.data.preprocessing.pipeline import SequentialRunner
-    from dragoman.data.preprocessing.ray_engine import ray_runner
+    from dragoman.data.preprocessing.ray_runner import ray_runner
 
     if name == "single":
         yield SequentialRunner()

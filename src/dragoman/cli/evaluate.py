@@ -37,7 +37,7 @@ class MetricName(StrEnum):
     ROUGE_L = "rougeL"
 
 
-Perturbation = Literal["capitals", "no-end-marks", "typos"]
+Perturbation = Literal["uppercase", "no_final_punctuation", "typos"]
 Perturb = Annotated[
     Perturbation | None,
     typer.Option(help="Perturb the sources: all capitals, no final punctuation or a typing error."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import names_apart, refused, require_writable, write_text
+from dragoman.atomic import require_writable, unique_names, write_error, write_text
 from dragoman.cli import streams
 from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeatures, config_options
 from dragoman.data.readers.conllu import read_heads
@@ -64,7 +64,7 @@ def inspect(
         beam=decoding.get("beam_size"),
         tokens=max_new_tokens,
     )
-    names = names_apart(models)
+    names = unique_names(models)
     found = [inspect_run(model, request, name=name, device=device) for model, name in zip(models, names, strict=True)]
     systems = [(one.name, one.facts, one.studies, one.writes) for one in found]
     tree = partial(tree_of, systems, title=" and ".join(names), judged=cross_score(found, request))
@@ -92,7 +92,7 @@ def _check_outputs(*, out: Path | None, png: Path | None, json_: Path | None) ->
         try:
             png.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise refused(png, error) from error
+            raise write_error(png, error) from error
         require_writable(png / "figure.png")
 
 

@@ -1,8 +1,8 @@
-r"""The faults of text as people type it: wrong case, no end mark, typing errors, a sentence that breaks off.
+r"""Noise in source text: wrong case, missing final punctuation, typos, truncation.
 
-A model that has learnt from clean text alone takes them hard (Belinkov and Bisk, 2018). Here sources get them by
-chance, anew each epoch; what an example gets depends on the seed, the epoch and its row alone. The target stays as it
-is, but for that of a sentence that breaks off, which breaks off after the same share of its words.
+Models trained on clean text alone are brittle to such noise (Belinkov and Bisk, 2018). Each epoch draws the noise of an
+example anew from the seed, the epoch and the row of the example. The target stays unchanged, except that a truncated
+pair loses the same share of words on both sides.
 """
 
 import random
@@ -13,61 +13,61 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 
 FINAL_PUNCTUATION = ".!?…。！？؟।"
-"""What a sentence may end with; quotation marks and brackets around them end nothing."""
+"""Marks that end a sentence; quotation marks and brackets after them are not removed."""
 KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-"""The letters of a keyboard, row by row, each row half a key to the right of the one above."""
+"""Rows of letters of a keyboard, each half a key to the right of the row above."""
 
-Perturbation = Literal["capitals", "no-end-marks", "typos"]
-"""One fault for every text, to measure what it costs."""
+Perturbation = Literal["uppercase", "no_final_punctuation", "typos"]
+"""One kind of noise in every text, to measure its effect."""
 
 
 class NoiseConfig(Config):
-    """Faults that sources get in training, each with a probability; 0 never."""
+    """Probabilities of noise in training sources; 0 means never."""
 
-    uppercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in capitals")
-    lowercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to stand all in lower case")
-    titlecase: float = Field(0.0, ge=0.0, le=1.0, description="of a source to have every word begin with a capital")
-    no_final_punctuation: float = Field(0.0, ge=0.0, le=1.0, description="of a source to lose its end mark")
-    typos: float = Field(0.0, ge=0.0, le=1.0, description="of each word of a source to be mistyped once")
-    truncation: float = Field(0.0, ge=0.0, le=1.0, description="of a pair to break off somewhere")
+    uppercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source in uppercase")
+    lowercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source in lowercase")
+    titlecase: float = Field(0.0, ge=0.0, le=1.0, description="of a source with a capital at the start of every word")
+    no_final_punctuation: float = Field(0.0, ge=0.0, le=1.0, description="of a source without its final punctuation")
+    typos: float = Field(0.0, ge=0.0, le=1.0, description="of a typo in each word of a source")
+    truncation: float = Field(0.0, ge=0.0, le=1.0, description="of a pair that ends early")
 
     @model_validator(mode="after")
-    def _one_case(self) -> Self:
-        together = self.uppercase + self.lowercase + self.titlecase
-        if together > 1:
+    def _check_case(self) -> Self:
+        total = self.uppercase + self.lowercase + self.titlecase
+        if total > 1:
             raise ValueError(
-                f"noise.uppercase, lowercase and titlecase are {together:g} together, and a source has one of them at most; "
-                "lower them to 1 or less"
+                f"noise.uppercase, lowercase and titlecase are {total:g} together, but a source has at most one of "
+                "them; lower them to 1 or less"
             )
         return self
 
     @property
     def enabled(self) -> bool:
-        """Whether a source may ever get a fault."""
+        """Whether any probability is positive."""
         return any(self.model_dump().values())
 
 
 def add_noise(pair: tuple[str, str], noise: NoiseConfig, *, seed: int, epoch: int, row: int) -> tuple[str, str]:
-    """The pair as it is learnt from in an epoch."""
-    generator = random.Random(f"{seed}/{epoch}/{row}")  # noqa: S311  # nobody's secret hangs on it
-    # Drawn whatever the probabilities are, so that one more fault does not move the chance of the others.
-    breaks, unended, case, mistypes = (generator.random() for _ in range(4))
+    """Return the pair with the noise of an epoch."""
+    generator = random.Random(f"{seed}/{epoch}/{row}")  # noqa: S311  # not for secrets
+    # Draw for every kind, so that a changed probability leaves the draws of other kinds unchanged.
+    truncation, punctuation, case, typo_seed = (generator.random() for _ in range(4))
     source, target = pair
-    if breaks < noise.truncation:
+    if truncation < noise.truncation:
         source, target = truncate_pair(source, target, share=generator.random())
-    if unended < noise.no_final_punctuation:
+    if punctuation < noise.no_final_punctuation:
         source = strip_final_punctuation(source)
     if noise.typos:
-        source = _mistyped(source, noise.typos, random.Random(mistypes))  # noqa: S311
-    return _cased(source, noise, case), target
+        source = _add_typos(source, noise.typos, random.Random(typo_seed))  # noqa: S311
+    return _change_case(source, noise, case), target
 
 
 def perturb_text(text: str, kind: Perturbation, *, number: int) -> str:
-    """The text with one fault; typing errors are drawn by its `number`, the same every time."""
+    """Return the text with one kind of noise; typos are drawn by the `number` of the text."""
     match kind:
-        case "capitals":
+        case "uppercase":
             return text.upper()
-        case "no-end-marks":
+        case "no_final_punctuation":
             return strip_final_punctuation(text)
         case "typos":
             return add_typo(text, random.Random(number))  # noqa: S311
@@ -76,12 +76,12 @@ def perturb_text(text: str, kind: Perturbation, *, number: int) -> str:
 
 
 def strip_final_punctuation(text: str) -> str:
-    """The text without the mark that its sentence ends with, or as it is where that would leave nothing."""
+    """Return the text without its final punctuation, unless nothing else is left."""
     return text.rstrip().rstrip(FINAL_PUNCTUATION).rstrip() or text
 
 
 def truncate_pair(source: str, target: str, *, share: float) -> tuple[str, str]:
-    """Both sides up to a share of their words, from 0 up to 1, but at least one, with a space between words."""
+    """Return the first words of both sides, a share of them but at least one."""
 
     def cut(text: str) -> str:
         words = text.split()
@@ -91,9 +91,9 @@ def truncate_pair(source: str, target: str, *, share: float) -> tuple[str, str]:
 
 
 def add_typo(text: str, generator: random.Random) -> str:
-    """The text with one of its words mistyped, drawn among those of two letters at least; as it is without any."""
-    parts = _parts(text)
-    words = [place for place, part in enumerate(parts) if _letters(part) > 1]
+    """Return the text with a typo in one word of at least two letters, if there is any."""
+    parts = _split_words(text)
+    words = [place for place, part in enumerate(parts) if sum(map(str.isalpha, part)) > 1]
     if words:
         place = generator.choice(words)
         parts[place] = misspell(parts[place], generator)
@@ -101,39 +101,39 @@ def add_typo(text: str, generator: random.Random) -> str:
 
 
 def misspell(word: str, generator: random.Random) -> str:
-    """The word with one letter swapped with the next, left out, doubled, or hit beside its key.
+    """Return the word with one letter swapped with the next, dropped, doubled, or replaced by a neighbor key.
 
-    It is another word afterwards, unless it has no two letters, or no error that was drawn changes it.
+    The word changes, unless it has fewer than two letters or no drawn typo changes it.
     """
     places = [place for place, letter in enumerate(word) if letter.isalpha()]
     if len(places) < 2:
         return word
-    for _ in range(len(_SLIPS)):
-        found = _slipped(word, generator.choice(places), generator.choice(_SLIPS), generator)
-        if found != word:
-            return found
+    for _ in range(len(_TYPOS)):
+        changed = _apply_typo(word, generator.choice(places), generator.choice(_TYPOS), generator)
+        if changed != word:
+            return changed
     return word
 
 
-def _mistyped(text: str, probability: float, generator: random.Random) -> str:
+def _add_typos(text: str, probability: float, generator: random.Random) -> str:
     return "".join(
         misspell(part, generator) if not part.isspace() and generator.random() < probability else part
-        for part in _parts(text)
+        for part in _split_words(text)
     )
 
 
-def _cased(text: str, noise: NoiseConfig, drawn: float) -> str:
+def _change_case(text: str, noise: NoiseConfig, drawn: float) -> str:
     if drawn < noise.uppercase:
         return text.upper()
     if drawn < noise.uppercase + noise.lowercase:
         return text.lower()
     if drawn < noise.uppercase + noise.lowercase + noise.titlecase:
-        return "".join(part[:1].upper() + part[1:] for part in _parts(text))
+        return "".join(part[:1].upper() + part[1:] for part in _split_words(text))
     return text
 
 
-def _parts(text: str) -> list[str]:
-    """Words and the white space between them, in turns; joined they are the text."""
+def _split_words(text: str) -> list[str]:
+    """Return words and the white space between them; joined, they are the text."""
     parts: list[str] = []
     for character in text:
         if parts and parts[-1][-1].isspace() == character.isspace():
@@ -143,41 +143,32 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _letters(part: str) -> int:
-    return sum(character.isalpha() for character in part)
+_Typo = Literal["swap", "drop", "double", "neighbor"]
+_TYPOS: tuple[_Typo, ...] = ("swap", "drop", "double", "neighbor")
 
 
-_Slip = Literal["swap", "drop", "double", "miss"]
-_SLIPS: tuple[_Slip, ...] = ("swap", "drop", "double", "miss")
-
-
-def _slipped(word: str, place: int, slip: _Slip, generator: random.Random) -> str:
-    match slip:
-        case "swap":
-            return _swapped(word, place)
+def _apply_typo(word: str, place: int, typo: _Typo, generator: random.Random) -> str:
+    match typo:
+        case "swap":  # with the next letter, or with the previous letter at the end
+            first = place if word[place + 1 : place + 2].isalpha() else place - 1
+            if first < 0 or not word[first].isalpha():
+                return word
+            return word[:first] + word[first + 1] + word[first] + word[first + 2 :]
         case "drop":
             return word[:place] + word[place + 1 :]
         case "double":
             return word[: place + 1] + word[place:]
-        case "miss":
-            beside = _NEIGHBOURS.get(word[place].lower())  # of letters that the keyboard lacks, none is known
-            if not beside:
+        case "neighbor":
+            neighbors = _NEIGHBORS.get(word[place].lower())  # None for letters that the keyboard lacks
+            if not neighbors:
                 return word
-            hit = generator.choice(beside)
-            return word[:place] + (hit.upper() if word[place].isupper() else hit) + word[place + 1 :]
+            key = generator.choice(neighbors)
+            return word[:place] + (key.upper() if word[place].isupper() else key) + word[place + 1 :]
         case _:
-            assert_never(slip)
+            assert_never(typo)
 
 
-def _swapped(word: str, place: int) -> str:
-    """With the letter after it, or before it where none follows."""
-    first = place if word[place + 1 : place + 2].isalpha() else place - 1
-    if first < 0 or not word[first].isalpha():
-        return word
-    return word[:first] + word[first + 1] + word[first] + word[first + 2 :]
-
-
-def _neighbours() -> dict[str, str]:
+def _keyboard_neighbors() -> dict[str, str]:
     at = {letter: (row, 2 * column + row) for row, keys in enumerate(KEYBOARD) for column, letter in enumerate(keys)}
     return {
         letter: "".join(
@@ -189,4 +180,4 @@ def _neighbours() -> dict[str, str]:
     }
 
 
-_NEIGHBOURS = _neighbours()
+_NEIGHBORS = _keyboard_neighbors()

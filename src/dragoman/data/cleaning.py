@@ -1,4 +1,4 @@
-"""Rules that keep harmful pairs out of training, and a report of what each of them removed."""
+"""Cleaning rules for training pairs, and a report of the pairs that each rule removed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -15,39 +15,39 @@ MAX_SAMPLES = 3
 SAMPLE_CHARACTERS = 80
 
 MIN_EXAMPLES = 8
-"""Examples below which there is nothing to learn or to hold out."""
+"""Minimum number of training examples."""
 
 Rule = Literal["empty", "too long", "length ratio", "copied", "leak", "duplicate"]
 
 RATIO_OFFSET = 10
-"""Characters added to both sides before their ratio is taken, so that short texts are not judged by a word."""
+"""Characters added to both sides before their ratio is taken, so that one word matters less in short texts."""
 
 
 class CleaningConfig(Config):
-    """Which pairs are kept out of training; those with an empty side always are."""
+    """Cleaning rules; pairs with an empty side are always removed."""
 
     max_words: int | None = Field(250, ge=1)
-    """Words, separated by spaces, of either side."""
+    """Maximum number of words, separated by spaces, on either side."""
 
     max_characters: int | None = Field(2500, ge=1)
-    """Characters of either side; bounds writing without spaces."""
+    """Maximum number of characters on either side; bounds text without spaces."""
 
     max_length_ratio: float | None = Field(6.0, ge=1)
-    """(longer + 10) / (shorter + 10), in characters."""
+    """Maximum of (longer + 10) / (shorter + 10), in characters."""
 
     remove_copies: bool = True
-    """Remove pairs whose target is the source, letter for letter; numbers and signs alone may be copied."""
+    """Remove pairs whose target equals the source, unless they consist of numbers and signs."""
 
     remove_leaks: bool = True
     """Remove pairs whose source is in the validation or test set; they are reported in any case."""
 
     remove_duplicates: bool = True
-    """Remove pairs that came before."""
+    """Remove repeated pairs."""
 
 
 @dataclass(frozen=True)
 class SamplePair:
-    """A pair that a rule met, cut to a readable length."""
+    """Pair that met a rule, cut to a readable length."""
 
     line: int
     source: str
@@ -56,7 +56,7 @@ class SamplePair:
 
 @dataclass
 class RuleResult:
-    """How often a rule was met, whether it removes, and the first specimens."""
+    """Number of pairs that met a rule, whether they were removed, and samples."""
 
     rule: Rule
     removed: bool = True
@@ -66,7 +66,7 @@ class RuleResult:
 
 @dataclass
 class CleaningReport:
-    """What cleaning did to a corpus; complete when the last example was taken."""
+    """Result of cleaning a corpus."""
 
     read: int = 0
     kept: int = 0
@@ -74,85 +74,64 @@ class CleaningReport:
 
     def record(self, rule: Rule, example: Example, *, removes: bool) -> None:
         """Count a pair under a rule."""
-        finding = self.rules[rule]
-        finding.removed = removes
-        finding.count += 1
-        if len(finding.samples) < MAX_SAMPLES:
-            finding.samples.append(SamplePair(example.line, _cut(example.source), _cut(example.target)))
+        result = self.rules[rule]
+        result.removed = removes
+        result.count += 1
+        if len(result.samples) < MAX_SAMPLES:
+            result.samples.append(SamplePair(example.line, _shorten(example.source), _shorten(example.target)))
 
     def merge(self, later: "CleaningReport", *, before: int) -> None:
-        """Count on with what was met in a later stretch of the corpus, with so many lines `before` it.
-
-        `kept` is left to who knows of duplicates.
-        """
+        """Add the report of a later part of the corpus, with `before` lines before it; `kept` stays unchanged."""
         self.read += later.read
         for rule, other in later.rules.items():
-            finding = self.rules[rule]
+            result = self.rules[rule]
             if other.count:
-                finding.removed = other.removed
-                finding.count += other.count
-                moved = [replace(one, line=before + one.line) for one in other.samples]
-                finding.samples = [*finding.samples, *moved][:MAX_SAMPLES]
+                result.removed = other.removed
+                result.count += other.count
+                moved = [replace(sample, line=before + sample.line) for sample in other.samples]
+                result.samples = [*result.samples, *moved][:MAX_SAMPLES]
 
     @property
     def num_leaks(self) -> int:
-        """Training pairs whose source is held-out text, removed or not."""
+        """Number of training pairs whose source is in a held-out set, removed or not."""
         return self.rules["leak"].count
 
     def table_rows(self) -> list[tuple[str, str, str, str]]:
-        """Of each rule that met anything: its name, what it did, how often, and its specimens, a line each."""
+        """Return rule, action, count and samples (one per line) of each rule with pairs."""
         return [
             (
-                finding.rule,
-                "removed" if finding.removed else "kept",
-                f"{finding.count:,}",
-                "\n".join(f"line {one.line}: {one.source} | {one.target}" for one in finding.samples),
+                result.rule,
+                "removed" if result.removed else "kept",
+                f"{result.count:,}",
+                "\n".join(f"line {sample.line}: {sample.source} | {sample.target}" for sample in result.samples),
             )
-            for finding in self.rules.values()
-            if finding.count
+            for result in self.rules.values()
+            if result.count
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON holds it."""
-        return {"read": self.read, "kept": self.kept, "rules": [asdict(one) for one in self.rules.values()]}
+        """Return the report as JSON values."""
+        return {"read": self.read, "kept": self.kept, "rules": [asdict(result) for result in self.rules.values()]}
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "CleaningReport":
-        """The report that `to_json` wrote."""
+        """Convert the output of `to_json`."""
         report = cls(read=tree["read"], kept=tree["kept"])
-        for one in tree["rules"]:
-            specimens = [SamplePair(**specimen) for specimen in one["samples"]]
-            report.rules[one["rule"]] = RuleResult(one["rule"], one["removed"], one["count"], specimens)
+        for result in tree["rules"]:
+            samples = [SamplePair(**sample) for sample in result["samples"]]
+            report.rules[result["rule"]] = RuleResult(result["rule"], result["removed"], result["count"], samples)
         return report
-
-
-def clean(
-    examples: Iterable[Example], settings: CleaningConfig, *, report: CleaningReport, held_out: HashSet | None = None
-) -> Iterator[Example]:
-    """The examples that pass, in order; `report` counts the others, each under the first rule that it meets.
-
-    `held_out` holds `held_out_key` of every text that must not be trained on.
-    """
-    seen = HashSet()
-    for example in examples:
-        if not passes_pair_rules(example, settings, report=report, held_out=held_out):
-            continue
-        if settings.remove_duplicates and not seen.add(text_hash(example.source, example.target)):
-            report.record("duplicate", example, removes=True)
-            continue
-        report.kept += 1
-        yield example
 
 
 def passes_pair_rules(
     example: Example, settings: CleaningConfig, *, report: CleaningReport, held_out: HashSet | None = None
 ) -> bool:
-    """Whether a pair passes what needs no look at the others; it is counted as read, and under the rule that it meets.
+    """Return whether a pair passes the rules about a single pair; `report` counts it under the first rule it meets.
 
-    `held_out` holds `held_out_key` of every text that must not be trained on.
+    `held_out` holds the `leak_key` of every validation and test text.
     """
     report.read += 1
-    rule = _form_fault(example, settings)
+    rule = _broken_rule(example, settings)
     if rule is not None:
         report.record(rule, example, removes=True)
         return False
@@ -163,33 +142,32 @@ def passes_pair_rules(
 
 
 def remove_empty(examples: Iterable[Example], *, report: CleaningReport) -> Iterator[Example]:
-    """For validation text: only pairs with an empty side are left out."""
-    settings = CleaningConfig(
-        max_words=None, max_characters=None, max_length_ratio=None, remove_copies=False, remove_duplicates=False
-    )
-    return clean(examples, settings, report=report)
+    """Yield the pairs without an empty side, for validation sets."""
+    settings = CleaningConfig(max_words=None, max_characters=None, max_length_ratio=None, remove_copies=False)
+    return (example for example in examples if passes_pair_rules(example, settings, report=report))
 
 
 def leak_key(example: Example) -> int:
-    """What makes a training pair a leak: the source, whatever its spaces and case."""
+    """Return the hash of the source, in which a training pair equals a leaked text; spaces and case do not matter."""
     return text_hash(example.source.casefold())
 
 
 def require_examples(report: CleaningReport, *, where: str, minimum: int = MIN_EXAMPLES) -> None:
-    """Raise DataError where too few examples are left to train on."""
+    """Raise DataError if too few examples are left for training."""
     if report.kept >= minimum:
         return
     if report.read == 0:
-        raise DataError(f"{where}: the corpus is empty; give a file with a text a line")
-    causes = ", ".join(f"{one.count:,} {one.rule}" for one in report.rules.values() if one.count and one.removed)
+        raise DataError(f"{where}: the corpus is empty; give a file with one text per line")
+    results = report.rules.values()
+    causes = ", ".join(f"{result.count:,} {result.rule}" for result in results if result.count and result.removed)
     raise DataError(
         f"{where}: {report.kept:,} of {report.read:,} examples are left after cleaning"
         f"{f' ({causes})' if causes else ''}; training needs at least {minimum}: give more text, or relax data.cleaning"
     )
 
 
-def _form_fault(example: Example, settings: CleaningConfig) -> Rule | None:
-    """The first rule that the pair breaks by itself."""
+def _broken_rule(example: Example, settings: CleaningConfig) -> Rule | None:
+    """Return the first rule that the form of a pair breaks."""
     source, target = example.source.strip(), example.target.strip()
     if not source or not target:
         return "empty"
@@ -198,15 +176,14 @@ def _form_fault(example: Example, settings: CleaningConfig) -> Rule | None:
         return "too long"
     if settings.max_words is not None and max(len(source.split()), len(target.split())) > settings.max_words:
         return "too long"
-    if settings.max_length_ratio is not None and long + RATIO_OFFSET > settings.max_length_ratio * (
-        short + RATIO_OFFSET
-    ):
+    ratio = settings.max_length_ratio
+    if ratio is not None and long + RATIO_OFFSET > ratio * (short + RATIO_OFFSET):
         return "length ratio"
     if settings.remove_copies and source == target and any(character.isalpha() for character in source):
         return "copied"
     return None
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     shown = " ".join(text[: SAMPLE_CHARACTERS + 1].split())
     return shown if len(text) <= SAMPLE_CHARACTERS else shown[: SAMPLE_CHARACTERS - 1] + "…"

@@ -1,4 +1,4 @@
-"""Which texts a run learns from, and how they are cleaned."""
+"""Configuration of the parallel corpora of a run and their cleaning."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -14,98 +14,97 @@ from dragoman.data.readers.jsonl import ParallelJsonl
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.readers.parquet import ParallelParquet
 from dragoman.data.readers.tsv import ParallelTsv
+from dragoman.data.splits import ValidationConfig
 
 
 class PreparedFolder(Config):
-    """What `dragoman data prepare` has cleaned and turned into ids, with the text to validate by and to test with."""
+    """Corpora that `dragoman data prepare` has cleaned and tokenized, with their validation and test sets."""
 
     kind: Literal["prepared"] = "prepared"
 
     folder: Path
-    """The folder that was written."""
+    """The prepared folder."""
 
 
-class DataConfig(Config):
-    """The corpora of a run."""
+class DataConfig(ValidationConfig):
+    """Parallel corpora of a run."""
 
     train: Annotated[
         ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
     ]
-    """What is learnt from."""
+    """Training corpus."""
 
     extra_corpora: tuple[ExtraCorpus, ...] = ()
-    """What is learnt from too, such as back-translated text, more or less often than `train`."""
+    """Additional training corpora, such as back-translated text, each with a weight."""
 
     temperature: float | None = Field(None, ge=1.0, le=1000.0)
-    """Draw pairs of the corpora in shares of n^(1/temperature), n being the pairs of each, in place of `times`."""
+    """Draw a share of n^(1/temperature) from each corpus of n pairs, instead of weights."""
 
     valid: ParallelCorpus | None = None
-    """What training is watched and chosen by; without it a part of `train` is held out."""
+    """Validation corpus; by default a part of `train` is held out."""
 
     valid_size: int | None = Field(None, ge=1)
-    """Different sources of `train` that are held out where `valid` is not given; by default 5 %, at most 2,000."""
+    """Different sources of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
 
     test: ParallelCorpus | None = None
-    """What is scored at the end; training text that stands in it is a leak."""
+    """Test corpus, scored at the end; training pairs with its sources are leaks."""
 
     cleaning: CleaningConfig = CleaningConfig()
-    """Which pairs of `train` are kept out of training."""
+    """Rules that remove training pairs."""
 
     tokenizer_sample_size: int = Field(2_000_000, ge=1)
-    """Pairs that a vocabulary is learnt from: of a larger corpus as many, drawn by the seed."""
+    """Maximum number of pairs to train a tokenizer on, drawn by the seed."""
 
     noise: NoiseConfig | None = None
-    """Faults that sources of `train` get anew each epoch, so that those of real text do little harm."""
+    """Noise in training sources, drawn anew in each epoch, which makes the model robust against noisy input."""
 
     max_source_length: int = Field(256, ge=1)
-    """Tokens of a source above which the pair is left out of training."""
+    """Maximum number of source tokens; longer training pairs are left out."""
 
     max_target_length: int = Field(256, ge=1)
-    """Tokens of a target above which the pair is left out of training."""
+    """Maximum number of target tokens; longer training pairs are left out."""
 
     @property
     def prepared_folder(self) -> Path | None:
-        """The folder that was prepared, if `train` is one."""
+        """Prepared folder, if `train` is one."""
         return self.train.folder if isinstance(self.train, PreparedFolder) else None
 
     @property
     def train_corpora(self) -> tuple[ParallelCorpus, ...]:
-        """What is read to learn from; nothing where that was prepared."""
+        """Training corpora, without a prepared folder."""
         first = () if isinstance(self.train, PreparedFolder) else (self.train,)
-        return (*first, *(one.corpus for one in self.extra_corpora))
+        return (*first, *(extra.corpus for extra in self.extra_corpora))
 
     @model_validator(mode="after")
-    def _prepared_whole(self) -> Self:
+    def _check_prepared(self) -> Self:
         names = ("extra_corpora", "valid", "valid_size", "test", "cleaning") if self.prepared_folder is not None else ()
         for name in names:
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(
-                    f"{name} has no effect on a prepared folder, which was made with it or without; leave it out, or "
-                    "give it to dragoman data prepare"
+                    f"{name} has no effect on a prepared folder, whose texts are final; leave it out, or give it to "
+                    "dragoman data prepare"
                 )
         return self
 
     @model_validator(mode="after")
-    def _one_validation_set(self) -> Self:
-        if self.valid is not None and self.valid_size is not None:
-            raise ValueError("valid_size has no effect if valid is given; remove one of them")
+    def _check_extra_corpora(self) -> Self:
         if self.valid is None and self.extra_corpora:
             raise ValueError(
-                "extra_corpora is text of several kinds, of which none should be held out unseen; give valid, text like that "
-                "which is to be translated"
+                "extra_corpora are texts of several kinds, so that a part held out at random says little; give valid, "
+                "text like that which is to be translated"
             )
         return self
 
     @model_validator(mode="after")
-    def _one_way_to_mix(self) -> Self:
-        if self.temperature is not None and not self.extra_corpora and self.prepared_folder is None:
-            raise ValueError(
-                "temperature mixes several corpora, and there is one; give data.extra_corpora, or leave it out"
-            )
-        for number, one in enumerate(self.extra_corpora):
-            if self.temperature is not None and one.weight != 1.0:
+    def _check_weights(self) -> Self:
+        if self.temperature is None:
+            return self
+        if not self.extra_corpora and self.prepared_folder is None:
+            raise ValueError("temperature mixes several corpora, and there is one; give data.extra_corpora, or omit it")
+        for number, extra in enumerate(self.extra_corpora):
+            if extra.weight != 1.0:
                 raise ValueError(
-                    f"temperature = {self.temperature:g} says how often each pair is learnt from, and so does "
-                    f"extra_corpora.{number}.weight = {one.weight:g}; leave one of them out"
+                    f"temperature = {self.temperature:g} and extra_corpora.{number}.weight = {extra.weight:g} both set "
+                    "how often pairs are used; leave one of them out"
                 )
         return self

@@ -1,12 +1,12 @@
-"""Texts with words hidden, for a network that reads from both sides to guess them (Devlin et al., 2019, section 3.1).
+"""Masked language modeling: tokens hidden from a bidirectional model (Devlin et al., 2019, section 3.1).
 
-A text is BEGIN, ids, END, one a row. Of its ids a share is chosen, one at least; of the chosen most are replaced by the
-symbol MASK, some by a random word, and the rest stay: the network cannot know which of the words it sees are right.
-MASK is the id after the last of the vocabulary: the tokenizer does not know it, and the embedding needs a row for it.
+A row is BOS, ids, EOS. A share of the ids is chosen, at least one; most chosen tokens are replaced by MASK, some by a
+random token, and the rest stay, so that the model cannot know which tokens are correct. MASK is the id after the last
+of the vocabulary: the tokenizer does not know it, and the embedding needs a row for it.
 
-The paper does not say how the draws are made. Here those of training follow from (seed, epoch, number of the batch), so
-that going on needs no stored state; those of validation follow from the number of each text, so that every run on
-the same ids is judged by the same task, whatever its batches.
+The paper leaves the draws open. Training draws from (seed, epoch, batch number), so that resuming needs no stored
+state. Validation draws from the number of each text, so that every run on the same ids has the same task in batches of
+any size.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,46 +22,56 @@ from dragoman.config import Config
 from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
 from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
-from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
 from dragoman.errors import ConfigError
 
 Uniform = NDArray[np.float64]
-"""For choosing, replacing and naming the word, by row and place: numbers from 0 up to 1, which is not among them."""
+"""Uniform draws in [0, 1) for choosing, replacing and naming the token, by row and position."""
 
 
 class MaskingConfig(Config):
-    """Which words are hidden from a network that learns to guess them."""
+    """Tokens that a model learns to predict."""
 
     rate: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens of each text that are to be guessed, one at least."""
+    """Share of the tokens of each text to predict, at least one token."""
 
     mask_share: float = Field(0.8, ge=0, le=1)
-    """Share of those that are replaced by the mask."""
+    """Share of these tokens that are replaced by the mask."""
 
     random_share: float = Field(0.1, ge=0, le=1)
-    """Share of those that are replaced by a random word; the rest stay as they are."""
+    """Share of these tokens that are replaced by a random token; the rest stay."""
 
     @model_validator(mode="after")
-    def _shares(self) -> Self:
+    def _check_shares(self) -> Self:
         if self.mask_share + self.random_share > 1:
             raise ValueError(
-                f"mask_share = {self.mask_share:g} and random_share = {self.random_share:g} are more than 1 together; lower one of them"
+                f"mask_share = {self.mask_share:g} and random_share = {self.random_share:g} are more than 1 together; "
+                "lower one of them"
             )
         return self
 
 
 class TextChunks(NamedTuple):
-    """Texts of bounded length, and the index of the text that each was cut from."""
+    """Texts of bounded length, and the index of the original text of each."""
 
     texts: RaggedArray
     origins: Rows
 
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of ids of each text with BOS; the plan adds one for a special token, here EOS."""
+        return (self.texts.lengths + 1).astype(np.int32)
 
-def split_long_texts(texts: RaggedArray, *, longest: int) -> TextChunks:
-    """Texts of more than `longest` ids in as few pieces as will do, of like length; those without ids are left out."""
+    def draw_shape(self, rows: Rows) -> tuple[int, int, int]:
+        """Return the shape of the draws for `rows`."""
+        return (3, len(rows), int(self.texts.lengths[rows].max()) + 2)
+
+
+def split_long_texts(texts: RaggedArray, *, max_length: int) -> TextChunks:
+    """Split texts of more than `max_length` ids into few chunks of similar length; empty texts are left out."""
     lengths = texts.lengths.astype(np.int64)
-    counts = -(-lengths // longest)
+    counts = -(-lengths // max_length)
     origins = np.repeat(np.arange(len(lengths)), counts)
     number = np.arange(len(origins)) - np.repeat(np.cumsum(counts) - counts, counts)
     shorter, left = lengths[origins] // counts[origins], lengths[origins] % counts[origins]
@@ -71,21 +81,21 @@ def split_long_texts(texts: RaggedArray, *, longest: int) -> TextChunks:
 def mask_tokens(
     texts: RaggedArray, rows: Rows, draws: Uniform, *, masking: MaskingConfig, vocab_size: int
 ) -> TextBatch:
-    """The texts of `rows` with words hidden as `draws` say; MASK is the id `vocabulary`."""
+    """Return the texts of `rows` with tokens masked according to `draws`; MASK is the id `vocab_size`."""
     lengths = texts.lengths[rows].astype(np.int64)
     each, columns = np.arange(len(rows)), np.arange(int(lengths.max()) + 2)
-    expected = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
-    expected[:, 0] = BOS
-    texts.fill(rows, expected[:, 1:-1])
-    expected[each, lengths + 1] = EOS
-    chosen = _chosen(draws[0], lengths, masking.rate)
+    labels = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
+    labels[:, 0] = BOS
+    texts.fill(rows, labels[:, 1:-1])
+    labels[each, lengths + 1] = EOS
+    chosen = _choose(draws[0], lengths, masking.rate)
     hidden = chosen & (draws[1] < masking.mask_share)
     replaced = chosen & ~hidden & (draws[1] < masking.mask_share + masking.random_share)
-    words = len(SPECIAL_TOKENS) + (draws[2] * (vocab_size - len(SPECIAL_TOKENS))).astype(np.int64)
+    tokens = len(SPECIAL_TOKENS) + (draws[2] * (vocab_size - len(SPECIAL_TOKENS))).astype(np.int64)
     real = columns < lengths[:, None] + 2
     return TextBatch(
-        tokens=torch.from_numpy(np.where(hidden, vocab_size, np.where(replaced, words, expected))),
-        labels=torch.from_numpy(expected),
+        tokens=torch.from_numpy(np.where(hidden, vocab_size, np.where(replaced, tokens, labels))),
+        labels=torch.from_numpy(labels),
         loss_mask=torch.from_numpy(chosen),
         document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
         rows=rows,
@@ -95,21 +105,21 @@ def mask_tokens(
 def masked_lm_stream(
     texts: RaggedArray, *, vocab_size: int, context_length: int, masking: MaskingConfig, budget: int, seed: int
 ) -> EpochStream[TextBatch]:
-    """Texts of like length under a `budget` of padded tokens, for ever, shuffled and hidden anew every epoch.
+    """Return an endless stream of texts of similar length under a `budget` of padded tokens; each epoch masks anew.
 
-    A text that is longer than `context`, BEGIN and END included, is cut. `TextBatch.rows` are indices of `texts`.
-    Raises ConfigError where not even one text of that length is within the budget.
+    Texts of more than `context_length` tokens, BOS and EOS included, are split. `TextBatch.rows` holds indices of
+    `texts`. Raises ConfigError if a text of that length exceeds the budget.
     """
-    pieces = _pieces(texts, context_length, budget)
-    lengths = _lengths(pieces.texts)
+    chunks = _split(texts, context_length, budget)
+    lengths = chunks.lengths
 
     def epoch_of(epoch: int) -> Epoch[TextBatch]:
-        def draws(index: int, rows: Rows) -> Uniform:
-            # A seed that only lacked the last number would be the same seed as one with a zero there.
-            return np.random.default_rng([seed, epoch, index + 1]).random(_shape(pieces.texts, rows))
+        def draw(index: int, rows: Rows) -> Uniform:
+            # A seed sequence that ends in 0 equals the sequence without its last number.
+            return np.random.default_rng([seed, epoch, index + 1]).random(chunks.draw_shape(rows))
 
-        plan_of_epoch = plan_batches(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
-        return _epoch(pieces, plan_of_epoch, draws, masking=masking, vocabulary=vocab_size)
+        batches = plan_batches(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
+        return _epoch(chunks, batches, draw, masking=masking, vocab_size=vocab_size)
 
     return EpochStream(epoch_of)
 
@@ -117,56 +127,47 @@ def masked_lm_stream(
 def masked_lm_in_order(
     texts: RaggedArray, *, vocab_size: int, context_length: int, masking: MaskingConfig, budget: int
 ) -> Iterator[TextBatch]:
-    """All texts once, by length, with the same words hidden every time: for validation."""
-    pieces = _pieces(texts, context_length, budget)
-    lengths = _lengths(pieces.texts)
+    """Yield all texts once, by length, always with the same masks, for validation."""
+    chunks = _split(texts, context_length, budget)
+    lengths = chunks.lengths
 
-    def draws(_: int, rows: Rows) -> Uniform:
-        drawn = np.zeros(_shape(pieces.texts, rows))
+    def draw(_: int, rows: Rows) -> Uniform:
+        draws = np.zeros(chunks.draw_shape(rows))
         for place, row in enumerate(rows.tolist()):
-            own = (len(drawn), int(pieces.texts.lengths[row]) + 2)
-            drawn[:, place, : own[1]] = np.random.default_rng(row).random(own)
-        return drawn
+            own = (len(draws), int(chunks.texts.lengths[row]) + 2)
+            draws[:, place, : own[1]] = np.random.default_rng(row).random(own)
+        return draws
 
     batches = plan_batches_in_order(lengths, lengths, budget=budget)
-    return iter(_epoch(pieces, batches, draws, masking=masking, vocabulary=vocab_size))
+    return iter(_epoch(chunks, batches, draw, masking=masking, vocab_size=vocab_size))
 
 
 def _epoch(
-    pieces: TextChunks,
+    chunks: TextChunks,
     batches: list[Rows],
-    draws: Callable[[int, Rows], Uniform],
+    draw: Callable[[int, Rows], Uniform],
     *,
     masking: MaskingConfig,
-    vocabulary: int,
+    vocab_size: int,
 ) -> Epoch[TextBatch]:
     def make(index: int, rows: Rows) -> TextBatch:
-        batch = mask_tokens(pieces.texts, rows, draws(index, rows), masking=masking, vocab_size=vocabulary)
-        return replace(batch, rows=pieces.origins[rows])
+        batch = mask_tokens(chunks.texts, rows, draw(index, rows), masking=masking, vocab_size=vocab_size)
+        return replace(batch, rows=chunks.origins[rows])
 
     return Epoch(batches, make)
 
 
-def _pieces(texts: RaggedArray, context: int, budget: int) -> TextChunks:
-    if budget < context:
+def _split(texts: RaggedArray, context_length: int, budget: int) -> TextChunks:
+    if budget < context_length:
         raise ConfigError(
-            f"training.batch_tokens = {budget:,} holds no text of data.context_length = {context:,} tokens; raise the one or "
-            "lower the other"
+            f"training.batch_tokens = {budget:,} holds no text of data.context_length = {context_length:,} tokens; "
+            "raise the one or lower the other"
         )
-    return split_long_texts(texts, longest=context - 2)
+    return split_long_texts(texts, max_length=context_length - 2)
 
 
-def _lengths(texts: RaggedArray) -> LengthArray:
-    """Ids of each text with BEGIN; a plan adds a place for one more symbol, which here is END."""
-    return (texts.lengths + 1).astype(np.int32)
-
-
-def _shape(texts: RaggedArray, rows: Rows) -> tuple[int, int, int]:
-    return (3, len(rows), int(texts.lengths[rows].max()) + 2)
-
-
-def _chosen(draws: Uniform, lengths: Rows, share: float) -> NDArray[np.bool_]:
-    """Of the ids of each row, which stand after BEGIN, those with the lowest draws: a share, one at least."""
+def _choose(draws: Uniform, lengths: Rows, share: float) -> NDArray[np.bool_]:
+    """Choose the ids with the lowest draws of each row: a share of them, at least one."""
     columns = np.arange(draws.shape[1])
     ids = (columns >= 1) & (columns <= lengths[:, None])
     order = np.argsort(np.where(ids, draws, 2.0), axis=1, kind="stable")

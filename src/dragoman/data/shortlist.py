@@ -1,4 +1,4 @@
-"""Which tokens may stand in the translation of a text: a few for each of its own, and those that occur everywhere."""
+"""Lexical shortlist: candidate target tokens for a source, a few per source token and the most frequent ones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,19 +23,18 @@ Ids = NDArray[np.int32]
 
 
 class ShortlistConfig(Config):
-    """How long a shortlist is."""
+    """Size of a shortlist."""
 
-    frequent: int = Field(default=1000, ge=0, description="tokens that are candidates always, the most frequent of all")
-    per_token: PositiveInt = Field(default=50, description="candidates for each token of a source")
+    frequent: int = Field(default=1000, ge=0, description="most frequent target tokens, which are always candidates")
+    per_token: PositiveInt = Field(default=50, description="candidates per source token")
 
 
 @final
 @dataclass(frozen=True)
 class Shortlist:
-    """Target tokens that are candidates for every source, and for each source token `lengths` more in `values`.
+    """Target tokens that are `always` candidates, and for each source token `lengths` more in `values`.
 
-    Special symbols, and bytes where the vocabulary has them, are always among them: an output can always end, and
-    where there are bytes, spell anything.
+    Special tokens and byte tokens are always candidates, so that an output can end and spell any character.
     """
 
     always: Ids
@@ -44,10 +43,10 @@ class Shortlist:
 
     def __post_init__(self) -> None:
         if int(self.lengths.sum(dtype=np.int64)) != len(self.values) or (self.lengths < 0).any():
-            raise DataError("a shortlist whose lists do not fit each other; export the model again")
+            raise DataError("a shortlist with inconsistent lengths; export the model again")
 
     def tokens_for(self, source: Sequence[int]) -> Ids:
-        """The candidates for a source, in order."""
+        """Return the sorted candidates for a source."""
         ends, lengths = self._ends, self.lengths
         own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
         return np.unique(np.concatenate([self.always, *own]))
@@ -57,17 +56,17 @@ class Shortlist:
         return np.cumsum(self.lengths, dtype=np.int64)
 
     def matches_vocabs(self, *, source: int, target: int) -> bool:
-        """Whether it is about vocabularies of these sizes."""
+        """Return whether the shortlist fits vocabularies of these sizes."""
         every = np.concatenate([self.always, self.values])
         return len(self.lengths) == source and bool((every >= 0).all() and (every < target).all())
 
     def save(self, path: Path) -> None:
-        """Write it atomically."""
+        """Write the file atomically."""
         write_atomically(path, save({"always": self.always, "values": self.values, "lengths": self.lengths}))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Raises DataError where there is none, or it is damaged."""
+        """Read a file written by `save`. Raises DataError if it is missing or damaged."""
         try:
             arrays: dict[str, Any] = load_file(path)
             return cls(**{name: arrays[name].astype(np.int32) for name in ("always", "values", "lengths")})
@@ -82,37 +81,37 @@ class Shortlist:
 def build_shortlist(
     texts: Iterable[tuple[str, str]], tokenizer: Tokenizer, settings: ShortlistConfig
 ) -> tuple[Shortlist, int]:
-    """From pairs of texts, of which so many were used.
+    """Build a shortlist from pairs of texts, and return it with the number of pairs used.
 
-    Candidates of a token are its most probable translations (`lexicon`) and the piece that is written like it, which is
-    how names and numbers are copied. Raises DataError where there are no pairs.
+    Candidates of a token are its most probable translations (`lexicon`) and the target token with the same text, with
+    which names and numbers are copied. Raises DataError if there are no pairs.
     """
     pairs = sample_evenly(texts)
     if not pairs:
-        raise DataError("there are no pairs of texts to learn a shortlist from; give the training corpus")
+        raise DataError("there are no pairs of texts to build a shortlist from; give the training corpus")
     sources, targets = zip(*pairs, strict=True)
     source_ids = tokenizer.source.encode_batch(list(sources))
     target_ids = tokenizer.target.encode_batch(list(targets))
-    pieces = tokenizer.source.model.vocab, tokenizer.target.model.vocab
-    sizes = {"source_size": len(pieces[0]), "target_size": len(pieces[1])}
+    vocabs = tokenizer.source.model.vocab, tokenizer.target.model.vocab
+    sizes = {"source_size": len(vocabs[0]), "target_size": len(vocabs[1])}
     lexicon = train_lexicon(list(zip(source_ids, target_ids, strict=True)), **sizes)
-    always = _always(target_ids, pieces[1], settings.frequent)
-    rows = np.stack([*lexicon.top_k(settings.per_token)]), _alike(*pieces)
+    always = _frequent_tokens(target_ids, vocabs[1], settings.frequent)
+    rows = np.stack([*lexicon.top_k(settings.per_token)]), _same_texts(*vocabs)
     source, target = np.unique(np.concatenate(rows, axis=1), axis=1)
     rest = ~np.isin(target, always)
-    lengths = np.bincount(source[rest], minlength=len(pieces[0])).astype(np.int32)
+    lengths = np.bincount(source[rest], minlength=len(vocabs[0])).astype(np.int32)
     return Shortlist(always, target[rest].astype(np.int32), lengths), len(pairs)
 
 
-def _always(outputs: Sequence[Sequence[int]], pieces: tuple[str, ...], frequent: int) -> Ids:
-    counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, outputs)]).astype(np.int64))
+def _frequent_tokens(targets: Sequence[Sequence[int]], vocab: tuple[str, ...], frequent: int) -> Ids:
+    counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, targets)]).astype(np.int64))
     order = np.argsort(-counts, kind="stable")[:frequent]
-    fixed = len(SPECIAL_TOKENS) + (len(BYTE_TOKENS) if has_byte_tokens(pieces) else 0)
+    fixed = len(SPECIAL_TOKENS) + (len(BYTE_TOKENS) if has_byte_tokens(vocab) else 0)
     return np.unique(np.concatenate([np.arange(fixed), order[counts[order] > 0]])).astype(np.int32)
 
 
-def _alike(sources: tuple[str, ...], targets: tuple[str, ...]) -> NDArray[np.int64]:
-    """Source and target tokens that are written alike, in two rows."""
-    known = {piece: token for token, piece in enumerate(targets)}
-    pairs = [(token, known[piece]) for token, piece in enumerate(sources) if piece in known]
+def _same_texts(sources: tuple[str, ...], targets: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the ids of source and target tokens with the same text, in two rows."""
+    known = {text: index for index, text in enumerate(targets)}
+    pairs = [(index, known[text]) for index, text in enumerate(sources) if text in known]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -50,7 +50,7 @@ class SplitConfig(ValidationConfig, Generic[C]):
     """Validation corpus; by default a part of `train` is held out."""
 
     valid_size: int | None = Field(None, ge=1)
-    """Different texts of `train` to hold out without `valid` (contexts for questions); by default 5 %, at most 2,000."""
+    """Different texts (contexts of questions) of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
 
     test: C | None = None
     """Test corpus, scored at the end."""
@@ -84,7 +84,7 @@ def split_hash(text: str, *, seed: int) -> int:
 
 
 def read_splits(
-    corpora: SplitConfig[F],
+    corpora: "SplitConfig[F]",  # evaluated, pydantic would build a model for the protocol
     read: Callable[[F, ReadWarnings], Iterable[T]],
     *,
     group: Callable[[T], str],

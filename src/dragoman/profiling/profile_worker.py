@@ -375,7 +375,7 @@ def shortest_and_longest(lengths: NDArray[Any]) -> Rows:
 
 
 def _sample_texts(store: TextStore, folder: Path) -> tuple[TextStore, float]:
-    lengths = np.array([1 + len(source) // CHARACTERS_PER_TOKEN for source, _ in store.pairs()])
+    lengths = np.array([1 + len(source) // CHARACTERS_PER_TOKEN for source, _ in store])
     chosen = shortest_and_longest(lengths)
     examples = list(store.examples())
     ratio = float(max(1, lengths.sum()) / max(1, lengths[chosen].sum()))

@@ -236,7 +236,7 @@ def vocab_size_for(pairs: int) -> int:
 def corpus_size(data: PreparedData) -> CorpusSize:
     """Count the training pairs, and estimate their tokens from the first 2,000."""
     pairs = len(data.train)
-    words = sum(len(target.split()) for _, (_, target) in zip(range(2000), data.train.pairs(), strict=False))
+    words = sum(len(target.split()) for _, (_, target) in zip(range(2000), data.train, strict=False))
     return CorpusSize(pairs, round(1.35 * words / min(pairs, 2000) + 1) * pairs)
 
 

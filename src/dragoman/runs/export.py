@@ -79,7 +79,7 @@ def _read_training_pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
         raise ConfigError(
             "A shortlist restricts the words of translations, and this run is no translator. Leave it out."
         )
-    return prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train.pairs()
+    return iter(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train)
 
 
 def _read_pairs(corpus: ParallelFiles) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic import in_turn, refused, write_atomically
+from dragoman.atomic import file_lock, write_error, write_atomically
 from dragoman.config import Tree, merge
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
@@ -121,14 +121,14 @@ def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[st
     work, lock = parent / f".{out.name}.{key}.tmp", parent / f".{out.name}.lock"
     created = not parent.exists()
     try:
-        with in_turn(lock):
+        with file_lock(lock):
             _check_new(out)
             return _prepare(config, tokenizer, work, out, corpora, report)
     except DragomanError:
         shutil.rmtree(work, ignore_errors=True)
         raise
     except OSError as error:
-        raise refused(out, error) from error
+        raise write_error(out, error) from error
     finally:
         lock.unlink(missing_ok=True)
         if created:
@@ -154,9 +154,9 @@ def _prepare(
     for path in work.parent.iterdir():
         if path != work and other_work.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)
-    (work / "blocks").mkdir(parents=True, exist_ok=True)
+    work.mkdir(parents=True, exist_ok=True)
     report("reading and cleaning the corpus")
-    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, engine=config.engine, size=config.block_size)
+    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, runner=config.engine, size=config.block_size)
     report("preparing the tokenizer")
     if tokenizer is None:
         tokenizer = _create_tokenizer(config, cleaned)

@@ -261,7 +261,7 @@ def _tokenize_validation(
 
 def _check_line_lengths(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
     """Raise DataError if a held-out line is longer than any sentence or paragraph."""
-    for row, (source, _) in enumerate(texts.pairs()):
+    for row, (source, _) in enumerate(texts):
         # Few lines are tokenized: a token has at least one byte, unless normalization adds some.
         if 4 * len(source.encode()) > MAX_LINE_LENGTH and len(tokenizer.source.encode(source)) > MAX_LINE_LENGTH:
             raise DataError(

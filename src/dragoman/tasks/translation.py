@@ -153,7 +153,7 @@ def _group_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
     rows: list[int] = []
     targets: list[list[str]] = []
     last = None
-    for row, (_, target) in enumerate(texts.pairs()):
+    for row, (_, target) in enumerate(texts):
         if texts.line(row) != last:
             rows.append(row)
             targets.append([])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, assert_never, final
 
-from dragoman.atomic import refused, write_atomically
+from dragoman.atomic import write_atomically, write_error
 from dragoman.errors import MissingExtraError
 
 
@@ -136,7 +136,7 @@ class JsonlCallback:
                 file.flush()
                 os.fsync(file.fileno())  # a checkpoint must never be on disk without the lines before it
         except OSError as error:
-            raise refused(self.path, error) from error
+            raise write_error(self.path, error) from error
 
     def _rewind(self, step: int) -> bool:
         """Drop incomplete lines, weight selections and lines after `step`; return whether any line is left."""

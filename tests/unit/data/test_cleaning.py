@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from dragoman.data.cleaning import CleaningConfig, CleaningReport, clean, leak_key, remove_empty, require_examples
+from dragoman.data.cleaning import CleaningConfig, CleaningReport, leak_key, remove_empty, require_examples
 from dragoman.data.hashing import HashSet
 from dragoman.data.readers.corpus import read_corpus
 from dragoman.data.readers.parallel import Example, ParallelFiles
 from dragoman.errors import DataError
+from tests.plain_cleaning import clean
 
 NOTHING = CleaningConfig(
     max_words=None,

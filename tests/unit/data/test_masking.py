@@ -67,7 +67,7 @@ def test_shares_may_be_all_or_nothing(masked, random, seen):
 
 def test_texts_are_cut_into_like_pieces():
     texts = ragged([list(range(4, 12)), [], [50], list(range(60, 71))])
-    pieces = split_long_texts(texts, longest=5)
+    pieces = split_long_texts(texts, max_length=5)
     assert [pieces.texts.row(n).tolist() for n in range(len(pieces.texts))] == [
         [4, 5, 6, 7],
         [8, 9, 10, 11],

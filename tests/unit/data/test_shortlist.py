@@ -56,7 +56,7 @@ def test_it_is_kept_and_what_is_none_is_refused(tmp_path):
         Shortlist.load(path)
     with pytest.raises(DataError, match="no such file; make one by: dragoman export RUN --shortlist"):
         Shortlist.load(tmp_path / "nothing")
-    with pytest.raises(DataError, match="lists do not fit each other"):
+    with pytest.raises(DataError, match="inconsistent lengths"):
         Shortlist(shortlist.always, shortlist.values, shortlist.lengths[:-1] * 0)
     with pytest.raises(DataError, match="no pairs of texts"):
         build_shortlist([], tokenizer, ShortlistConfig())

@@ -1,25 +1,15 @@
 """Train, validation and test part of a corpus in memory."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from dragoman.data.readers.labeled import LabeledLines, LabeledText, read_labeled
 from dragoman.data.readers.text_lines import ReadWarnings
-from dragoman.data.splits import SplitKeys, read_splits
+from dragoman.data.splits import SplitConfig, default_valid_size, read_splits
 from dragoman.errors import DataError
 
-KEYS = SplitKeys(group=lambda one: one.text, content=lambda one: one.text)
-
-
-@dataclass
-class Corpora:
-    train: LabeledLines
-    valid: LabeledLines | None = None
-    test: LabeledLines | None = None
-    valid_size: int | None = None
-    remove_leaks: bool = True
+Corpora = SplitConfig[LabeledLines]
 
 
 def corpus(folder: Path, name: str, texts: list[str]) -> LabeledLines:
@@ -28,7 +18,11 @@ def corpus(folder: Path, name: str, texts: list[str]) -> LabeledLines:
 
 
 def read(corpora: Corpora, *, seed: int = 1):
-    return read_splits(corpora, read_labeled, KEYS, seed=seed)
+    return read_splits(corpora, read_labeled, group=text_of, content=text_of, seed=seed)
+
+
+def text_of(example: LabeledText) -> str:
+    return example.text
 
 
 def texts(part) -> list[str]:
@@ -38,7 +32,7 @@ def texts(part) -> list[str]:
 def test_parts_that_are_given_are_taken(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(11)])
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x", "y"])
-    parts = read(Corpora(train, valid, test))
+    parts = read(Corpora(train=train, valid=valid, test=test))
     assert (texts(parts.train), texts(parts.valid)) == ([f"t{n}" for n in range(11)], ["v"])
     assert parts.test == [LabeledText("x", "0", 1), LabeledText("y", "1", 2)]
     assert parts.notes == ()
@@ -47,29 +41,29 @@ def test_parts_that_are_given_are_taken(tmp_path):
 
 def test_a_part_is_held_out_where_none_is_given(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n % 89}" for n in range(101)])  # some texts stand there twice
-    parts = read(Corpora(train))
+    parts = read(Corpora(train=train))
     assert parts.test is None
     assert len(set(texts(parts.valid))) == 4  # 5 % of 89 texts
     assert not set(texts(parts.train)) & set(texts(parts.valid))
     assert len(parts.train) + len(parts.valid) == 101
-    assert texts(read(Corpora(train)).valid) == texts(parts.valid)
-    assert texts(read(Corpora(train), seed=2).valid) != texts(parts.valid)
-    assert len(set(texts(read(Corpora(train, valid_size=17)).valid))) == 17
+    assert texts(read(Corpora(train=train)).valid) == texts(parts.valid)
+    assert texts(read(Corpora(train=train), seed=2).valid) != texts(parts.valid)
+    assert len(set(texts(read(Corpora(train=train, valid_size=17)).valid))) == 17
 
 
 def test_what_is_held_out_does_not_depend_on_case_or_order(tmp_path):
     forth = corpus(tmp_path, "forth", [f"Text {n}" for n in range(53)])
     back = corpus(tmp_path, "back", [f"text {n}" for n in reversed(range(53))])
-    held_out = [{text.lower() for text in texts(read(Corpora(one)).valid)} for one in (forth, back)]
+    held_out = [{text.lower() for text in texts(read(Corpora(train=one)).valid)} for one in (forth, back)]
     assert held_out[0] == held_out[1]
 
 
 def test_leaks_are_removed_or_told(tmp_path):
     train = corpus(tmp_path, "train", [*(f"t{n}" for n in range(11)), "v", "x  y"])
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x y"])
-    removed, kept = (read(Corpora(train, valid, test, remove_leaks=leaks)) for leaks in (True, False))
+    removed, kept = (read(Corpora(train=train, valid=valid, test=test, remove_leaks=leaks)) for leaks in (True, False))
     assert texts(removed.train) == [f"t{n}" for n in range(11)]
-    assert removed.notes == (f"{train.path}: training examples that stand in the validation or test text: 2, removed",)
+    assert removed.notes == (f"{train.path}: training examples that are in the validation or test text: 2, removed",)
     assert len(kept.train) == 13
     assert kept.notes[0].endswith(": 2, kept, so that scores on it mean less")
 
@@ -77,20 +71,20 @@ def test_leaks_are_removed_or_told(tmp_path):
 def test_what_is_tested_is_not_held_out_to_choose_by(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(40)])
     test = corpus(tmp_path, "test", [f"t{n}" for n in range(20)])
-    parts = read(Corpora(train, test=test, valid_size=7))
+    parts = read(Corpora(train=train, test=test, valid_size=7))
     assert len(parts.valid) == 7
     assert not set(texts(parts.valid)) & set(texts(parts.test))
     assert set(texts(parts.train)) | set(texts(parts.valid)) == {f"t{n}" for n in range(20, 40)}
     [note] = parts.notes
     assert note.endswith("20, removed")
-    kept = read(Corpora(train, test=test, valid_size=7, remove_leaks=False))
+    kept = read(Corpora(train=train, test=test, valid_size=7, remove_leaks=False))
     assert len(kept.train) + len(kept.valid) == 40
 
 
 def test_what_was_mended_is_told(tmp_path):
     path = tmp_path / "train"
     path.write_bytes(b"".join(b"0 t%d\r\n\r\n" % n for n in range(31)))
-    parts = read(Corpora(LabeledLines(path=path)))
+    parts = read(Corpora(train=LabeledLines(path=path)))
     assert parts.notes == (f"{path}: 62 x Windows line end (CRLF) read as LF (first: line 1)",)
 
 
@@ -99,7 +93,7 @@ def test_what_was_mended_is_told(tmp_path):
     [
         (["train", "empty", None], None, r"empty: holds no example; give another file, or leave data\.valid out"),
         (["train", None, "empty"], None, r"empty: holds no example; .* data\.test out"),
-        (["train", None, None], 5, r"train: 6 of 11 examples are left to learn from, and training needs at least 8"),
+        (["train", None, None], 5, r"train: 6 of 11 examples are left for training, which needs at least 8"),
         (["train", "train", None], None, "train: 0 of 11 examples are left"),
         (["empty", None, None], None, "empty: 0 of 0 examples are left"),
     ],
@@ -108,7 +102,7 @@ def test_what_leaves_nothing_is_refused(tmp_path, names, held_out, message):
     files = {"train": [f"t{n}" for n in range(11)], "empty": []}
     train, valid, test = (None if name is None else corpus(tmp_path, name, files[name]) for name in names)
     with pytest.raises(DataError, match=message):
-        read(Corpora(train, valid, test, valid_size=held_out))
+        read(Corpora(train=train, valid=valid, test=test, valid_size=held_out))
 
 
 def test_the_reader_is_given_one_book_of_repairs(tmp_path):
@@ -119,6 +113,12 @@ def test_the_reader_is_given_one_book_of_repairs(tmp_path):
         return list(read_labeled(one, repairs))
 
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(11)])
-    read_splits(Corpora(train, corpus(tmp_path, "valid", ["v"])), reading, KEYS, seed=1)
+    read_splits(
+        Corpora(train=train, valid=corpus(tmp_path, "valid", ["v"])), reading, group=text_of, content=text_of, seed=1
+    )
     assert len(seen) == 2
     assert seen[0] is seen[1]
+
+
+def test_default_validation_size():
+    assert [default_valid_size(n) for n in (8, 100, 29_000, 40_000, 10**7)] == [1, 5, 1450, 2000, 2000]

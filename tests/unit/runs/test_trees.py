@@ -154,7 +154,7 @@ def test_every_text_has_its_tree(place, tmp_path, dropout):
     assert materials.source_features.keys() == sets.keys()
     for name, texts in sets.items():
         heads = [materials.source_features[name].heads(row) for row in range(len(texts))]
-        assert heads == [tree_of(source) for source, _ in texts.pairs()]
+        assert heads == [tree_of(source) for source, _ in texts]
     batch = next(build_stream(experiment, materials))
     for row, heads in zip(batch.rows, batch.source_features.heads.tolist(), strict=True):
         tree = tree_of(materials.texts.train.pair(int(materials.train.origins[row]))[0])

@@ -35,11 +35,14 @@ class RowBatch:
 
     def to(self, device: torch.device) -> Self:
         """Return the batch with its tensors on a device."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        tensors = {key: one for key, one in values.items() if isinstance(one, torch.Tensor)}
-        features = {key: one.to(device) for key, one in values.items() if isinstance(one, SourceFeatures)}
-        moved = {key: tensor.to(device, non_blocking=True) for key, tensor in tensors.items()}
-        return replace(self, **moved, **features)
+        moved: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, torch.Tensor):
+                moved[field.name] = value.to(device, non_blocking=True)
+            elif isinstance(value, SourceFeatures):
+                moved[field.name] = value.to(device)
+        return replace(self, **moved)
 
 
 @runtime_checkable

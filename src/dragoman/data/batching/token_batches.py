@@ -1,17 +1,17 @@
-"""Batches of sentences of like length under a budget of tokens, shuffled anew every epoch from the seed."""
+"""Batches of sentence pairs of similar length under a token budget, shuffled by the seed in each epoch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, final
+from typing import Any, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batching.epochs import Epoch, EpochStream, PartitionedEpoch, Rows
-from dragoman.data.batching.mixing import CorpusWeights, sample_rows
-from dragoman.data.batching.permutation import permute_indices
-from dragoman.data.datasets.parallel import RaggedArray, TokenStore
+from dragoman.data.batching.epochs import Epoch, EpochStream, PartitionedEpoch, RowBatch, Rows
+from dragoman.data.batching.mixing import CorpusWeights, permute_indices, sample_rows
+from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
@@ -20,69 +20,45 @@ from dragoman.typing import Lengths, SourceFeatures, SourceIds, TargetIds
 LengthArray = NDArray[np.int32]
 
 PLAN_WINDOW = 2**20
-"""Examples that are planned at a time: of a larger corpus, an epoch has parts of as many, drawn from all of it."""
+"""Examples planned at a time; an epoch of a larger corpus has several parts, each drawn from the whole corpus."""
 
 
 @final
 @dataclass(frozen=True)
-class Batch:
-    """Examples side by side: lengths, never ready-made masks."""
+class Batch(RowBatch):
+    """Padded pairs with their lengths; models derive masks from lengths."""
 
     source: SourceIds
-    """Source ids and END, padded with PAD."""
+    """Source ids and EOS, padded with PAD."""
     source_lengths: Lengths
-    """Ids of each source, END included."""
+    """Ids of each source, EOS included."""
     target: TargetIds
-    """BEGIN and target ids, padded with PAD: what the decoder reads."""
+    """BOS and target ids, padded with PAD: the input of the decoder."""
     labels: TargetIds
-    """Target ids and END, padded with PAD: what it must predict at each place."""
+    """Target ids and EOS, padded with PAD: the expected output at each position."""
     target_lengths: Lengths
-    """Predicted ids of each target, END included."""
-    rows: Rows
-    """The index of each example in its store."""
+    """Predicted ids of each target, EOS included."""
     source_features: SourceFeatures | None = None
-    """Features of the sources, where given."""
-
-    def __len__(self) -> int:
-        """Examples."""
-        return len(self.rows)
+    """Features of the sources, if given."""
 
     @property
     def target_count(self) -> int:
-        """Predicted ids, END included: what a loss is the mean over."""
+        """Number of predicted ids, EOS included, over which the loss is averaged."""
         return int(self.target_lengths.sum())
-
-    def to(self, device: torch.device) -> Self:
-        """The batch with its tensors on a device."""
-        return type(self)(
-            source=self.source.to(device, non_blocking=True),
-            source_lengths=self.source_lengths.to(device, non_blocking=True),
-            target=self.target.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            target_lengths=self.target_lengths.to(device, non_blocking=True),
-            rows=self.rows,
-            source_features=None if self.source_features is None else self.source_features.to(device),
-        )
-
-
-class PaddingEfficiency(NamedTuple):
-    """The share of places in the batches of a plan that hold a token; the rest is padding."""
-
-    source: float
-    target: float
 
 
 def plan_batches(
     source_lengths: LengthArray, target_lengths: LengthArray, *, budget: int, seed: int, epoch: int, part: int = 0
 ) -> list[Rows]:
-    """The batches of an epoch, or of a part of it, as indices of examples: every example once.
+    """Return the batches of an epoch, or of a part of it, as indices of examples; every example occurs once.
 
-    Lengths are those of the stores, without symbols. Of each batch, either padded width (END or BEGIN included) times
-    the examples is at most `budget`: it bounds the padded source tokens as it bounds the padded target tokens.
+    Lengths exclude special tokens. On each side, the padded width of a batch (EOS or BOS included) times its number of
+    examples is at most `budget`.
 
-    Examples are sorted by target length, then source length, ties at random; the sources run up in one target length
-    and down in the next, so that a batch that spans two of them fits too. Which way the sorting starts and the order of
-    the batches are drawn from (seed, epoch, part). Raises DataError where an example is longer than the budget.
+    Examples are sorted by target length, then source length; ties are broken at random. Source lengths alternate
+    between ascending and descending from one target length to the next, so that batches of two target lengths waste
+    little. The direction of the sort and the order of the batches are drawn from (seed, epoch, part). Raises DataError
+    if an example is longer than the budget.
     """
     generator = np.random.default_rng([seed, epoch, part] if part else [seed, epoch])
     widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
@@ -90,60 +66,45 @@ def plan_batches(
         row = int(widths.argmax())
         raise DataError(
             f"example {row}: its {int(widths[row]):,} tokens, end symbol included, exceed the budget of {budget:,} "
-            "tokens a batch; raise the budget (training.batch_tokens), or lower data.max_source_length and "
+            "tokens per batch; raise the budget (training.batch_tokens), or lower data.max_source_length and "
             "data.max_target_length"
         )
-    order = _by_length(source_lengths, target_lengths, generator)
+    order = _sort_by_length(source_lengths, target_lengths, generator)
     batches = _cut(order, widths, budget)
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
 def plan_batches_in_order(source_lengths: LengthArray, target_lengths: LengthArray, *, budget: int) -> list[Rows]:
-    """Batches for validation: by length, shortest first, without chance; an example over the budget is alone."""
+    """Return validation batches, shortest first; an example over the budget has a batch of its own."""
     widths = np.maximum(source_lengths, target_lengths).astype(np.int64) + 1
     order = np.lexsort((source_lengths, target_lengths)).astype(np.int64)
     return _cut(order, widths, budget)
 
 
-def padding_efficiency(
-    batches: Sequence[Rows], source_lengths: LengthArray, target_lengths: LengthArray
-) -> PaddingEfficiency:
-    """How much of the batches of a plan is tokens, symbols included."""
-
-    def share(lengths: LengthArray) -> float:
-        places = sum(len(rows) * (int(lengths[rows].max()) + 1) for rows in batches)
-        tokens = sum(len(rows) + int(lengths[rows].sum()) for rows in batches)
-        return tokens / places if places else 1.0
-
-    return PaddingEfficiency(share(source_lengths), share(target_lengths))
-
-
-def collate(store: TokenStore, rows: Rows, source_features: StoredFeatures | None = None) -> Batch:
-    """The examples of `rows`, padded to the longest among them; `source_features` are those of the store."""
-    source, source_lengths = _padded(store.source, rows, shift=0)
-    target, target_lengths = _padded(store.target, rows, shift=1)
-    expected, _ = _padded(store.target, rows, shift=0)
+def collate(store: TokenStore, rows: Rows, features: StoredFeatures | None = None) -> Batch:
+    """Return the examples of `rows`, padded to the longest of them, with the features of their sources."""
+    source, source_lengths = _pad(store.source, rows, shift=0)
+    target, target_lengths = _pad(store.target, rows, shift=1)
+    labels, _ = _pad(store.target, rows, shift=0)
     target[:, 0] = BOS
     each = np.arange(len(rows))
     source[each, source_lengths - 1] = EOS
-    expected[each, target_lengths - 1] = EOS
+    labels[each, target_lengths - 1] = EOS
     return Batch(
         source=torch.from_numpy(source),
         source_lengths=torch.from_numpy(source_lengths),
         target=torch.from_numpy(target),
-        labels=torch.from_numpy(expected),
+        labels=torch.from_numpy(labels),
         target_lengths=torch.from_numpy(target_lengths),
         rows=rows,
-        source_features=None
-        if source_features is None
-        else source_features.features(store.origins[rows], source, source_lengths),
+        source_features=None if features is None else features.features(store.origins[rows], source, source_lengths),
     )
 
 
 def batches_in_order(
     store: TokenStore, *, budget: int, source_features: StoredFeatures | None = None
 ) -> Iterator[Batch]:
-    """All examples once, by length; `Batch.rows` says where each belongs."""
+    """Yield all examples once, by length; `Batch.rows` holds their indices."""
     for rows in plan_batches_in_order(store.source_lengths, store.target_lengths, budget=budget):
         yield collate(store, rows, source_features)
 
@@ -157,18 +118,18 @@ def pair_stream(
     weights: CorpusWeights | None = None,
     window: int = PLAN_WINDOW,
 ) -> EpochStream[Batch]:
-    """Batches of pairs for ever, epoch after epoch, in parts of at most `window` pairs drawn from all of the store.
+    """Return an endless stream of batches of pairs; each part of an epoch holds at most `window` pairs.
 
-    `store` is one for all epochs, or a function from the epoch (from 0) to its store, as BPE dropout needs. `budget`
-    bounds the padded tokens of a batch on each side. Every pair stands once in an epoch, or as often as `times` say of
-    each, on average. Raises DataError where there is no example.
+    `store` is one store, or a function from the epoch (from 0) to its store, as BPE dropout needs. `budget` bounds the
+    padded tokens of a batch on each side. Every pair occurs once per epoch, or on average as often as `weights` say.
+    Raises DataError if there is no example.
     """
 
-    def epoch(number: int) -> PartitionedEpoch[Batch]:
+    def epoch_of(number: int) -> PartitionedEpoch[Batch]:
         own = store(number) if callable(store) else store
         parts = max(1, -(-len(own) // window))
 
-        def part_of(part: int) -> Epoch[Batch]:
+        def plan_part(part: int) -> Epoch[Batch]:
             drawn = part_rows(len(own), part, parts=parts, seed=seed, epoch=number)
             if weights is not None:
                 place = (seed, number, part) if part else (seed, number)
@@ -177,40 +138,40 @@ def pair_stream(
             batches = plan_batches(*lengths, budget=budget, seed=seed, epoch=number, part=part)
             return Epoch(batches, lambda _, places: collate(own, drawn[places], source_features))
 
-        return PartitionedEpoch(parts, part_of)
+        return PartitionedEpoch(parts, plan_part)
 
-    return EpochStream(epoch)
+    return EpochStream(epoch_of)
 
 
 def part_rows(count: int, part: int, *, parts: int, seed: int, epoch: int) -> Rows:
-    """The rows of a part of an epoch, in their order; every one of `count` is in one part, drawn from (seed, epoch)."""
+    """Return the sorted rows of a part of an epoch; each of `count` rows is in one part, drawn from (seed, epoch)."""
     first, last = part * count // parts, (part + 1) * count // parts
     places = np.arange(first, last)
     return places if parts == 1 else np.sort(permute_indices(places, count, seed=(seed, epoch)))
 
 
-def _by_length(source_lengths: LengthArray, target_lengths: LengthArray, generator: np.random.Generator) -> Rows:
+def _sort_by_length(source_lengths: LengthArray, target_lengths: LengthArray, generator: np.random.Generator) -> Rows:
     shuffled = generator.permutation(len(target_lengths))
-    down = generator.random() < 0.5
+    descending = generator.random() < 0.5
     source, target = _narrow(source_lengths[shuffled]), _narrow(target_lengths[shuffled])
-    turned = np.where((target % 2 == 1) ^ down, -source, source)
-    order: Rows = shuffled[np.lexsort((turned, target))].astype(np.int64)
+    signed = np.where((target % 2 == 1) ^ descending, -source, source)
+    order: Rows = shuffled[np.lexsort((signed, target))].astype(np.int64)
     return order[::-1].copy() if generator.random() < 0.5 else order
 
 
 def _narrow(lengths: LengthArray) -> NDArray[Any]:
-    """The same numbers in the type that is sorted fastest."""
+    """Convert to the type that NumPy sorts fastest."""
     fits = not len(lengths) or int(lengths.max()) <= np.iinfo(np.int16).max
     return lengths.astype(np.int16 if fits else np.int64)
 
 
 def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
-    """Cut a sorted order into the longest stretches whose examples times widest example stay within the budget."""
+    """Cut a sorted order into the longest batches whose number of examples times the maximum width is in the budget."""
     ordered, counts = widths[order], np.arange(1, budget + 1)
     batches: list[Rows] = []
     start = 0
     while start < len(order):
-        most = max(1, budget // int(ordered[start]))  # as many as there are if none is wider than the first
+        most = max(1, budget // int(ordered[start]))  # upper bound, exact if no example is wider than the first
         widest = np.maximum.accumulate(ordered[start : start + most])
         beyond = widest * counts[: len(widest)] > budget
         stop = start + max(1, int(beyond.argmax()) if beyond.any() else len(widest))
@@ -219,9 +180,9 @@ def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
     return batches
 
 
-def _padded(side: RaggedArray, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
-    """Ids from place `shift` on in rows that have room for one symbol, and the lengths with that symbol."""
-    lengths = side.lengths[rows].astype(np.int64) + 1
+def _pad(sequences: RaggedArray, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
+    """Return ids from position `shift` on, with room for one special token, and the lengths with that token."""
+    lengths = sequences.lengths[rows].astype(np.int64) + 1
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
-    side.fill(rows, padded[:, shift : padded.shape[1] - 1 + shift])
+    sequences.fill(rows, padded[:, shift : padded.shape[1] - 1 + shift])
     return padded, lengths

@@ -155,7 +155,7 @@ class ConcatenatedArray:
         return int(self._ends[number - 1]) if number else 0
 
     def _release_pages(self, count: int) -> None:
-        """Release mapped pages regularly: pages read at random count as memory of the process and rarely serve again."""
+        """Release mapped pages regularly: pages read at random rarely serve again, but count as memory."""
         self._taken += count
         if self._taken >= _MAX_TAKEN:
             self._taken = 0

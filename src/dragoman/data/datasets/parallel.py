@@ -138,10 +138,14 @@ class TextStore(_PairStore):
         sides = (self.source.rows(start, stop), self.target.rows(start, stop))
         return ((source.tobytes().decode(), target.tobytes().decode()) for source, target in zip(*sides, strict=True))
 
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield all pairs, for `Tokenizer.train`."""
+        return iter(self)
+
     def sample(self, max_pairs: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
         """Return a function that yields all pairs, or `max_pairs` of them drawn by `seed`, in order."""
         if len(self) <= max_pairs:
-            return self.__iter__
+            return self.pairs
         rows = np.sort(permute_indices(np.arange(max_pairs), len(self), seed=(seed,)))
         return lambda: (self.pair(row) for row in rows.tolist())
 

@@ -1,10 +1,11 @@
-"""Preparing a large corpus in blocks, one after the other or many at a time, to the same folder.
+"""Preprocessing of parallel corpora: reading, cleaning, deduplication, held-out split and tokenization, in blocks.
 
-The texts that are held out, and what is said about the corpus, are those that `preparing` gives.
+Training from text files and `dragoman data prepare` run the same steps. Blocks are processed one after the other or by
+many workers, with the same result.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
@@ -13,11 +14,10 @@ from typing import Protocol, TypeVar, final
 import numpy as np
 
 from dragoman.config import Tree
-from dragoman.data.cleaning import MAX_SAMPLES, CleaningReport, require_examples
+from dragoman.data.cleaning import MAX_SAMPLES, MIN_EXAMPLES, CleaningReport, leak_key, remove_empty, require_examples
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.hashing import HashSet
-from dragoman.data.heldout_split import default_valid_size
 from dragoman.data.preprocessing.blocks import (
     BLOCK_SIZE,
     BlockTask,
@@ -31,11 +31,13 @@ from dragoman.data.preprocessing.blocks import (
     write_lowest_hashes,
     write_shard,
 )
-from dragoman.data.preprocessing.prepare import build_valid, leak_notes, record_held_out, require_training_examples
 from dragoman.data.preprocessing.tokenize import TokenizeTask, tokenization_facts, tokenize_shard
-from dragoman.data.readers.corpus import corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.parallel import Example
 from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.errors import DataError
 
 HASHES_PER_TASK = 2**20
 """Pairs whose hashes are sorted at a time."""
@@ -44,26 +46,25 @@ T = TypeVar("T")
 
 
 class TaskRunner(Protocol):
-    """What works at many tasks that do not hang on each other."""
+    """Runs independent tasks."""
 
     def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
-        """What the function gives for each task, in the order of the tasks."""
+        """Return the result of the function for each task, in order."""
         ...
 
 
 @final
 class SequentialRunner:
-    """Implements `Engine` in this process: one task after the other."""
+    """`TaskRunner` that runs one task after the other in this process."""
 
     def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
-        """What the function gives for each task, in the order of the tasks."""
         return [function(task) for task in tasks]
 
 
 @final
 @dataclass(frozen=True)
 class CleanedCorpus:
-    """What is left of a corpus, and what is to be said of it."""
+    """Cleaned texts, cleaning report and notes."""
 
     texts: TextStore
     valid: TextStore
@@ -72,68 +73,72 @@ class CleanedCorpus:
     report: CleaningReport
     notes: tuple[str, ...]
     ends: tuple[int, ...]
+    """Last line of each training corpus; line numbers continue from corpus to corpus."""
 
 
 def clean_in_blocks(
-    settings: DataConfig, work: Path, *, seed: int, engine: TaskRunner, size: int = BLOCK_SIZE
+    settings: DataConfig, work: Path, *, seed: int, runner: TaskRunner, size: int = BLOCK_SIZE
 ) -> CleanedCorpus:
-    """Read, clean and hold out in the folder `work`; what was whole in it is not made again.
+    """Read, clean and split the corpora into the folder `work`; completed steps in it are not repeated.
 
-    `size` pairs make a block. Raises DataError where a corpus cannot be read or too little of it is left.
+    `size` is the number of pairs per block. Raises DataError if a corpus is unreadable or too little of it is left.
     """
-    repairs, held_out = ReadWarnings(), HashSet()
+    (work / "blocks").mkdir(parents=True, exist_ok=True)
+    warnings, held_out = ReadWarnings(), HashSet()
     if settings.test is not None:
-        TextStore.build(work / "test", record_held_out(read_corpus(settings.test, repairs), held_out))
-    notes: list[str] = []
-    if settings.valid is not None:
-        notes = build_valid(settings.valid, work / "valid", repairs, held_out)
-    reading = _Reading(settings, work, engine)
-    parts = reading.parts(tuple(held_out), seed=seed if settings.valid is None else None, size=size)
-    for part in parts:
-        repairs.found.update(part.repairs.found)
-    report, where = reading.report(parts), " and ".join(map(corpus_name, settings.train_corpora))
-    searches = reading.searches(parts)
-    report.kept = sum(map(sum, (part.blocks for part in parts))) - report.rules["duplicate"].count
+        TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
+    notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
+    draws = settings.valid is None
+    shards = [corpus_shards(corpus) for corpus in settings.train_corpora]
+    read_tasks = [
+        ReadTask(number, part, work / "blocks", settings.cleaning, tuple(held_out), seed if draws else None, size)
+        for number, part in enumerate(chain.from_iterable(shards))
+    ]
+    parts = [ReadResult.from_json(tree) for tree in runner.run(read_blocks, read_tasks)]
+    lines = list(accumulate((part.lines for part in parts), initial=0))
+    report, where = CleaningReport(), corpus_name(*settings.train_corpora)
+    for part, before in zip(parts, lines, strict=False):
+        report.merge(part.report, before=before)
+        warnings.found.update(part.warnings.found)
+    tasks = _deduplicate(settings, work, parts, lines, report, runner)
     require_examples(report, where=where)
-    held = 0
-    tasks = reading.tasks(parts, searches)
-    if settings.valid is None:
-        held = default_valid_size(report.kept) if settings.valid_size is None else settings.valid_size
-        tasks = _with_threshold([replace(task, size=held, seed=seed) for task in tasks], engine)
-    _keep(tasks, report, engine)
+    if draws:
+        valid_size = default_valid_size(report.kept) if settings.valid_size is None else settings.valid_size
+        tasks = _with_threshold([replace(task, valid_size=valid_size, seed=seed) for task in tasks], runner)
+    _write_shards(tasks, report, runner)
     texts = TextStore.concat(work / "texts", [task.shard / "texts" for task in tasks])
-    if settings.valid is None:
-        found = (TextStore(task.shard / "held_out").examples() for task in tasks)
-        TextStore.build(work / "valid", chain.from_iterable(found))
-        require_training_examples(len(texts), of=report.kept, held_out=held)
+    if draws:
+        examples = (TextStore(task.shard / "held_out").examples() for task in tasks)
+        TextStore.build(work / "valid", chain.from_iterable(examples))
+        _require_training_examples(len(texts), of=report.kept, held_out=valid_size)
     return CleanedCorpus(
         texts,
         TextStore(work / "valid"),
         None if settings.test is None else TextStore(work / "test"),
         tuple(task.shard for task in tasks),
         report,
-        tuple(repairs.messages() + notes + leak_notes(report, settings, where=where)),
-        reading.ends(parts),
+        tuple(warnings.messages() + notes + _leak_notes(report, settings, where=where)),
+        tuple(lines[count] for count in accumulate(map(len, shards))),
     )
 
 
 def tokenize_shards(
-    cleaned: CleanedCorpus, tokenizer: Path, settings: DataConfig, work: Path, engine: TaskRunner
+    cleaned: CleanedCorpus, tokenizer: Path, settings: DataConfig, work: Path, runner: TaskRunner
 ) -> TokenStore:
-    """The ids of the texts, shard by shard, with the tokenizer of a file."""
+    """Tokenize the texts shard by shard with the tokenizer of a file."""
     limits = settings.max_source_length, settings.max_target_length
     before = accumulate((len(TextStore(shard / "texts")) for shard in cleaned.shards), initial=0)
     tasks = [
         TokenizeTask(shard / "texts", shard / "ids", tokenizer, rows, *limits)
         for shard, rows in zip(cleaned.shards, before, strict=False)
     ]
-    engine.run(tokenize_shard, tasks)
+    runner.run(tokenize_shard, tasks)
     facts = tokenization_facts(cleaned.texts, Tokenizer.load(tokenizer), *limits)
     return TokenStore.concat(work / "ids", [task.ids for task in tasks], facts=facts)
 
 
 def remove_intermediate_files(work: Path) -> None:
-    """Remove what was needed on the way alone."""
+    """Remove the files that only the next steps needed."""
     for name in ("blocks", "repeated"):
         shutil.rmtree(work / name, ignore_errors=True)
     for shard in (work / "shards").iterdir():
@@ -142,90 +147,77 @@ def remove_intermediate_files(work: Path) -> None:
             (shard / name).unlink(missing_ok=True)
 
 
-@final
-@dataclass(frozen=True)
-class _Reading:
-    """The parts of all corpora and what is done with them, in their order."""
-
-    settings: DataConfig
-    work: Path
-    engine: TaskRunner
-
-    def parts(self, held_out: tuple[int, ...], *, seed: int | None, size: int) -> list[ReadResult]:
-        """All parts, read into blocks."""
-        corpora = [part for corpus in self.settings.train_corpora for part in corpus_shards(corpus)]
-        tasks = [
-            ReadTask(number, corpus, self._blocks, self.settings.cleaning, held_out, seed, size)
-            for number, corpus in enumerate(corpora)
-        ]
-        return [ReadResult.from_json(tree) for tree in self.engine.run(read_blocks, tasks)]
-
-    def report(self, parts: Sequence[ReadResult]) -> CleaningReport:
-        """What the pairs met by themselves, and how many came before."""
-        report = CleaningReport()
-        for part, before in zip(parts, self._lines_before(parts), strict=False):
-            report.merge(part.report, before=before)
-        tasks = self._searches(parts)
-        found = self.engine.run(find_duplicates, tasks) if self.settings.cleaning.remove_duplicates else []
-        report.rules["duplicate"].count = sum(tree["repeated"] for tree in found)
-        return report
-
-    def searches(self, parts: Sequence[ReadResult]) -> tuple[Path, ...]:
-        """Where it is said which pairs came before."""
-        tasks = self._searches(parts) if self.settings.cleaning.remove_duplicates else []
-        return tuple(task.result for task in tasks)
-
-    def tasks(self, parts: Sequence[ReadResult], repeated: tuple[Path, ...]) -> list[BlockTask]:
-        """What is to be done with each block."""
-        lines = list(self._lines_before(parts))
-        blocks = [(part, block) for part, one in enumerate(parts) for block in range(len(one.blocks))]
-        return [
-            BlockTask(
-                number,
-                block_folder(self._blocks, part, block),
-                repeated,
-                self.work / "shards" / f"{number:05d}",
-                lines[part],
-            )
-            for number, (part, block) in enumerate(blocks)
-        ]
-
-    def ends(self, parts: Sequence[ReadResult]) -> tuple[int, ...]:
-        """The last line of each corpus."""
-        counts = accumulate(len(corpus_shards(corpus)) for corpus in self.settings.train_corpora)
-        lines = list(self._lines_before(parts))
-        return tuple(lines[count] for count in counts)
-
-    @property
-    def _blocks(self) -> Path:
-        return self.work / "blocks"
-
-    def _lines_before(self, parts: Sequence[ReadResult]) -> "accumulate[int]":
-        return accumulate((part.lines for part in parts), initial=0)
-
-    def _searches(self, parts: Sequence[ReadResult]) -> list[DeduplicateTask]:
-        folders = tuple(
-            block_folder(self._blocks, number, block)
-            for number, part in enumerate(parts)
-            for block in range(len(part.blocks))
-        )
-        pairs = sum(map(sum, (part.blocks for part in parts)))
-        of = -(-pairs // HASHES_PER_TASK)
-        return [DeduplicateTask(number, of, folders, self.work / "repeated") for number in range(of)]
+def _deduplicate(
+    settings: DataConfig,
+    work: Path,
+    parts: Sequence[ReadResult],
+    lines: Sequence[int],
+    report: CleaningReport,
+    runner: TaskRunner,
+) -> list[BlockTask]:
+    """Find duplicates, complete the counts of the report, and return a task per block."""
+    blocks = [(part, block) for part, one in enumerate(parts) for block in range(len(one.blocks))]
+    folders = tuple(block_folder(work / "blocks", *block) for block in blocks)
+    num_pairs = sum(map(sum, (part.blocks for part in parts)))
+    num_ranges = -(-num_pairs // HASHES_PER_TASK) if settings.cleaning.remove_duplicates else 0
+    searches = [DeduplicateTask(number, num_ranges, folders, work / "repeated") for number in range(num_ranges)]
+    num_duplicates = sum(tree["repeated"] for tree in runner.run(find_duplicates, searches))
+    report.rules["duplicate"].count = num_duplicates
+    report.kept = num_pairs - num_duplicates
+    results = tuple(search.result for search in searches)
+    return [
+        BlockTask(number, folder, results, work / "shards" / f"{number:05d}", lines[part])
+        for number, (folder, (part, _)) in enumerate(zip(folders, blocks, strict=True))
+    ]
 
 
-def _with_threshold(tasks: list[BlockTask], engine: TaskRunner) -> list[BlockTask]:
-    """The tasks with the key up to which a pair is held out: that of the last of so many different sources."""
-    engine.run(write_lowest_hashes, tasks)
+def _with_threshold(tasks: list[BlockTask], runner: TaskRunner) -> list[BlockTask]:
+    """Return the tasks with the hash up to which pairs are held out: that of `valid_size` different sources."""
+    runner.run(write_lowest_hashes, tasks)
     lowest = np.zeros(0, dtype=np.uint64)
-    for task in tasks:  # one block at a time, for they may be many
-        lowest = np.union1d(lowest, read_lowest_hashes(task))[: task.size]
-    return [replace(task, last=int(lowest[-1]) if len(lowest) else -1) for task in tasks]
+    for task in tasks:  # one by one, because there may be many blocks
+        lowest = np.union1d(lowest, read_lowest_hashes(task))[: task.valid_size]
+    return [replace(task, threshold=int(lowest[-1]) if len(lowest) else -1) for task in tasks]
 
 
-def _keep(tasks: list[BlockTask], report: CleaningReport, engine: TaskRunner) -> None:
-    """Make the shards, and put specimens of what came before into the report."""
-    finding = report.rules["duplicate"]
-    for tree in engine.run(write_shard, tasks):
-        specimens = CleaningReport.from_json(tree["report"]).rules["duplicate"].samples
-        finding.samples = [*finding.samples, *specimens][:MAX_SAMPLES]
+def _write_shards(tasks: list[BlockTask], report: CleaningReport, runner: TaskRunner) -> None:
+    """Write the shards, and add samples of duplicates to the report."""
+    result = report.rules["duplicate"]
+    for tree in runner.run(write_shard, tasks):
+        samples = CleaningReport.from_json(tree["report"]).rules["duplicate"].samples
+        result.samples = [*result.samples, *samples][:MAX_SAMPLES]
+
+
+def _leak_notes(report: CleaningReport, settings: DataConfig, *, where: str) -> list[str]:
+    if not report.num_leaks:
+        return []
+    return [
+        f"{where}: training pairs whose source is in the validation or test text: {report.num_leaks:,}, "
+        f"{'removed' if settings.cleaning.remove_leaks else 'kept, so that scores on it mean less'}"
+    ]
+
+
+def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, held_out: HashSet) -> list[str]:
+    """Store a validation corpus, record its texts as held out, and return notes. Raises DataError if it is empty."""
+    report = CleaningReport()
+    examples = remove_empty(read_corpus(corpus, warnings), report=report)
+    if not len(TextStore.build(folder, _record_held_out(examples, held_out))):
+        raise DataError(
+            f"{corpus_name(corpus)}: the validation corpus holds no pair of texts; give another, or leave it out"
+        )
+    empty = report.rules["empty"].count
+    return [f"{corpus_name(corpus)}: pairs with an empty side left out of validation: {empty:,}"] if empty else []
+
+
+def _record_held_out(examples: Iterable[Example], held_out: HashSet) -> Iterator[Example]:
+    for example in examples:
+        held_out.add(leak_key(example))
+        yield example
+
+
+def _require_training_examples(kept: int, *, of: int, held_out: int) -> None:
+    if kept < MIN_EXAMPLES:
+        raise DataError(
+            f"data.valid_size: {held_out:,} sources held out of {of:,} examples leave {kept:,} for training, fewer "
+            f"than {MIN_EXAMPLES}; hold out fewer, give more text, or give data.valid"
+        )

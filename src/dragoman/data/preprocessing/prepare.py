@@ -1,28 +1,22 @@
-"""From the corpora of a configuration to cleaned texts on disk, once."""
+"""Cleaned texts of a run: from the cache, from the corpora of a configuration, or from a prepared folder."""
 
-import hashlib
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic import new_folder, opened_or_made
+from dragoman.atomic import new_folder, open_or_build
 from dragoman.config import Tree
-from dragoman.data.batching.mixing import CorpusMixture
-from dragoman.data.cleaning import MIN_EXAMPLES, CleaningReport, clean, leak_key, remove_empty, require_examples
+from dragoman.data.cleaning import CleaningReport
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.hashing import HashSet, file_fingerprint
-from dragoman.data.heldout_split import default_valid_size, split_hash, split_threshold
-from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_paths, read_corpus
-from dragoman.data.readers.parallel import Example
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.hashing import file_fingerprint, json_fingerprint
+from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks, remove_intermediate_files
+from dragoman.data.readers.corpus import corpus_paths
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
 
-_VERSION = 2
+_VERSION = 3
 _SUMMARY = "summary.json"
 
 INDEX_FILE = "index.json"
@@ -34,60 +28,68 @@ FORMAT_VERSION = 1
 @final
 @dataclass(frozen=True)
 class TokenizedText:
-    """The training text as ids, and what they hang on."""
+    """Ids of the training text in a prepared folder."""
 
     folder: Path
-    """Where it was prepared."""
     tokens: TokenStore
     tokenizer: Tokenizer
     corpus_weights: tuple[float, ...]
-    """How often pairs of each corpus should be learnt from in an epoch."""
+    """Average number of times that pairs of each corpus are used in an epoch."""
 
 
 @final
 @dataclass(frozen=True)
 class PreparedData:
-    """The texts of a run, on disk, and what was found on the way."""
+    """Cleaned texts of a run."""
 
     train: TextStore
     valid: TextStore
     test: TextStore | None
     report: CleaningReport
-    """What cleaning did to the training text."""
+    """Cleaning of the training text."""
     notes: tuple[str, ...]
-    """Sentences to be printed: repairs, empty validation pairs, leaks."""
+    """Messages about repairs, empty validation pairs and leaks."""
     fingerprints: dict[str, str]
     """SHA-256 of every corpus file, by path."""
     ends: tuple[int, ...]
-    """The last line of each corpus that is learnt from; a line of the training text counts on from one to the next."""
+    """Last line of each training corpus; line numbers continue from corpus to corpus."""
     tokenized: TokenizedText | None = None
-    """Those of the training text, where they were made before."""
+    """Ids of the training text, if prepared."""
 
 
 def prepare_data(settings: DataConfig, cache: Path, *, seed: int) -> PreparedData:
-    """Read, clean, hold out and store, or open what the same files and settings gave before.
+    """Return the cleaned texts, from `cache` if the same files and settings were prepared before.
 
-    `seed` draws the held-out part. Raises DataError where a corpus cannot be read or too little of it is left.
+    `seed` draws the held-out part. Raises DataError if a corpus is unreadable or too little of it is left.
     """
     if settings.prepared_folder is not None:
         return open_prepared(settings.prepared_folder)
     fingerprints = {str(path): file_fingerprint(path) for path in corpus_files(settings)}
     facts = {"version": _VERSION, "settings": cache_key_fields(settings), "files": fingerprints, "seed": seed}
-    folder = cache / f"texts-{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}"
+    folder = cache / f"texts-{json_fingerprint(facts)[:16]}"
 
-    def built() -> PreparedData:
+    def build() -> PreparedData:
         with new_folder(folder) as partial:
-            _build(settings, partial, seed=seed)
+            cleaned = clean_in_blocks(settings, partial, seed=seed, runner=SequentialRunner())
+            remove_intermediate_files(partial)
+            summary = {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
+            (partial / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         return _open(folder, fingerprints)
 
-    return opened_or_made(folder, lambda: _open(folder, fingerprints), built)
+    return open_or_build(folder, lambda: _open(folder, fingerprints), build)
 
 
 def cache_key_fields(settings: DataConfig) -> Tree:
-    """What is said of the texts of a run; the rest counts tokens, which do not exist yet, or is of an epoch."""
+    """Return the settings that determine the cleaned texts; the others concern tokens or epochs."""
     later = {"max_source_length", "max_target_length", "tokenizer_sample_size", "noise", "temperature"}
     chosen = settings.model_dump(mode="json", exclude={*later, "extra_corpora"})
-    return {**chosen, "extra_corpora": [one.corpus.model_dump(mode="json") for one in settings.extra_corpora]}
+    return {**chosen, "extra_corpora": [extra.corpus.model_dump(mode="json") for extra in settings.extra_corpora]}
+
+
+def corpus_files(settings: DataConfig) -> list[Path]:
+    """Return the files of all corpora of a run."""
+    corpora = [*settings.train_corpora, settings.valid, settings.test]
+    return [path for corpus in corpora if corpus is not None for path in corpus_paths(corpus)]
 
 
 def _open(folder: Path, fingerprints: dict[str, str]) -> PreparedData:
@@ -97,39 +99,40 @@ def _open(folder: Path, fingerprints: dict[str, str]) -> PreparedData:
         ends = tuple(summary["ends"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}: no prepared texts; they are built again from the corpus") from error
-    test = TextStore.open(folder / "test") if (folder / "test").is_dir() else None
-    train, valid = TextStore.open(folder / "train"), TextStore.open(folder / "valid")
-    return PreparedData(train, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends)
+    return PreparedData(*_open_texts(folder), report=report, notes=notes, fingerprints=fingerprints, ends=ends)
+
+
+def _open_texts(folder: Path) -> tuple[TextStore, TextStore, TextStore | None]:
+    test = TextStore(folder / "test") if (folder / "test").is_dir() else None
+    return TextStore(folder / "texts"), TextStore(folder / "valid"), test
 
 
 def open_prepared(folder: Path) -> PreparedData:
-    """What `dragoman data prepare` has written. Raises DataError where it is missing, damaged or of another version."""
+    """Open a folder written by `dragoman data prepare`. Raises DataError if it is missing, damaged or outdated."""
     index = read_index(folder)
     try:
-        report, fingerprints = CleaningReport.from_json(index["report"]), _corpora(folder, index["corpora"])
-        wanted = {name: index["stores"][name] for name in ("texts", "ids", "valid")}
-        notes, ends, times = tuple(index["notes"]), tuple(index["ends"]), tuple(index["weights"])
+        report, wanted = CleaningReport.from_json(index["report"]), index["stores"]
+        corpora = {
+            str(folder / str(number) / corpus["file"]): corpus["sha256"]
+            for number, corpus in enumerate(index["corpora"])
+        }
+        notes, ends, weights = tuple(index["notes"]), tuple(index["ends"]), tuple(index["weights"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{folder / INDEX_FILE}: damaged ({error!r}); prepare the corpus again") from error
-    texts, valid, tokens = TextStore(folder / "texts"), TextStore(folder / "valid"), TokenStore(folder / "ids")
-    test = TextStore(folder / "test") if (folder / "test").is_dir() else None
-    found = {"texts": texts.fingerprint, "ids": tokens.fingerprint, "valid": valid.fingerprint}
-    if found != wanted:
+    texts, valid, test = _open_texts(folder)
+    tokens = TokenStore(folder / "ids")
+    stores = {"texts": texts, "ids": tokens, "valid": valid}
+    if not isinstance(wanted, dict) or any(wanted.get(name) != one.fingerprint for name, one in stores.items()):
         raise DataError(f"{folder}: its stores are not those that {INDEX_FILE} names; prepare the corpus again")
-    fingerprints = {str(folder / INDEX_FILE): file_fingerprint(folder / INDEX_FILE), **fingerprints}
-    ids = TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), times)
+    fingerprints = {str(folder / INDEX_FILE): file_fingerprint(folder / INDEX_FILE), **corpora}
+    tokenized = TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), weights)
     return PreparedData(
-        texts, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends, tokenized=ids
+        texts, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends, tokenized=tokenized
     )
 
 
-def _corpora(folder: Path, corpora: Sequence[Tree]) -> dict[str, str]:
-    """The fingerprint of each file that was prepared, by a name of its own."""
-    return {str(folder / str(number) / one["file"]): one["sha256"] for number, one in enumerate(corpora)}
-
-
 def read_index(folder: Path) -> Tree:
-    """What a prepared folder says of itself. Raises DataError where it is none, or of another version."""
+    """Read the index of a prepared folder. Raises DataError if it is missing, damaged or of another version."""
     path = folder / INDEX_FILE
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
@@ -142,89 +145,3 @@ def read_index(folder: Path) -> Tree:
     if not isinstance(index, dict) or index.get("format") != FORMAT or index.get("format_version") != FORMAT_VERSION:
         raise DataError(f"{path}: is not of {FORMAT}, version {FORMAT_VERSION}; prepare the corpus with this version")
     return index
-
-
-def _build(settings: DataConfig, folder: Path, *, seed: int) -> None:
-    repairs, report, held_out = ReadWarnings(), CleaningReport(), HashSet()
-    notes: list[str] = []
-    if settings.test is not None:
-        TextStore.build(folder / "test", record_held_out(read_corpus(settings.test, repairs), held_out))
-    if settings.valid is not None:
-        notes += build_valid(settings.valid, folder / "valid", repairs, held_out)
-    mixture = CorpusMixture(settings.train_corpora)
-    examples = clean(mixture.examples(repairs), settings.cleaning, report=report, held_out=held_out)
-    where = mixture.name
-    if settings.valid is None:
-        _split(
-            examples, folder, size=settings.valid_size, seed=seed, enough=lambda: require_examples(report, where=where)
-        )
-    else:
-        TextStore.build(folder / "train", examples)
-        require_examples(report, where=where)
-    notes += leak_notes(report, settings, where=where)
-    summary = {"notes": repairs.messages() + notes, "report": report.to_json(), "ends": mixture.ends}
-    (folder / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-
-
-def leak_notes(report: CleaningReport, settings: DataConfig, *, where: str) -> list[str]:
-    """What is to be said of leaks, if there are any."""
-    if not report.num_leaks:
-        return []
-    return [
-        f"{where}: training pairs whose source stands in the validation or test text: {report.num_leaks:,}, "
-        f"{'removed' if settings.cleaning.remove_leaks else 'kept, so that scores on it mean less'}"
-    ]
-
-
-def build_valid(corpus: ParallelCorpus, folder: Path, repairs: ReadWarnings, held_out: HashSet) -> list[str]:
-    """Store a validation corpus, noting what must not be trained on; the sentences to be printed.
-
-    Raises DataError where it holds no pair.
-    """
-    report = CleaningReport()
-    store = TextStore.build(
-        folder, record_held_out(remove_empty(read_corpus(corpus, repairs), report=report), held_out)
-    )
-    if not len(store):
-        raise DataError(
-            f"{corpus_name(corpus)}: the validation corpus holds no pair of texts; give another, or leave it out"
-        )
-    empty = report.rules["empty"].count
-    return [f"{corpus_name(corpus)}: pairs with an empty side left out of validation: {empty:,}"] if empty else []
-
-
-def _split(
-    examples: Iterable[Example], folder: Path, *, size: int | None, seed: int, enough: Callable[[], None]
-) -> None:
-    """Store all examples, then those held out and the others apart."""
-    whole = TextStore.build(folder / "whole", examples)
-    enough()
-    size = default_valid_size(len(whole)) if size is None else size
-    last = split_threshold(whole.examples(), size=size, seed=seed)
-    valid = (example for example in whole.examples() if split_hash(example, seed=seed) <= last)
-    train = (example for example in whole.examples() if split_hash(example, seed=seed) > last)
-    TextStore.build(folder / "valid", valid)
-    require_training_examples(len(TextStore.build(folder / "train", train)), of=len(whole), held_out=size)
-    shutil.rmtree(whole.folder)
-
-
-def require_training_examples(kept: int, *, of: int, held_out: int) -> None:
-    """Raise DataError where what is held out leaves too little to learn from."""
-    if kept < MIN_EXAMPLES:
-        raise DataError(
-            f"data.valid_size: {held_out:,} sources held out of {of:,} examples leave {kept:,} to learn from, fewer "
-            f"than {MIN_EXAMPLES}; hold out fewer, give more text, or give data.valid"
-        )
-
-
-def record_held_out(examples: Iterable[Example], held_out: HashSet) -> Iterator[Example]:
-    """The examples, each noted as text that must not be trained on."""
-    for example in examples:
-        held_out.add(leak_key(example))
-        yield example
-
-
-def corpus_files(settings: DataConfig) -> list[Path]:
-    """The files of all corpora of a run."""
-    corpora = [*settings.train_corpora, settings.valid, settings.test]
-    return [path for corpus in corpora if corpus is not None for path in corpus_paths(corpus)]

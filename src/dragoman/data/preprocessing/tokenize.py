@@ -1,7 +1,5 @@
-"""From stored texts to stored ids: once per corpus and tokenizer, or anew each epoch under noise and BPE dropout."""
+"""Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with noise or BPE dropout."""
 
-import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,74 +9,80 @@ from typing import Any, final
 
 import numpy as np
 
-from dragoman.atomic import in_turn, opened_or_made
+from dragoman.atomic import file_lock, open_or_build
 from dragoman.config import Tree
 from dragoman.data.augmentation import NoiseConfig, add_noise
-from dragoman.data.datasets.parallel import CHUNK, Chunk, TextStore, TokenStore
+from dragoman.data.datasets.memory_map import CHUNK
+from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
+from dragoman.data.hashing import json_fingerprint
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 
 _VERSION = 1
-"""Raised when the same texts and tokenizer would give another store."""
+"""Version of the tokenization; raise it if the same texts and tokenizer would give another store."""
+
+Texts = list[tuple[str, str]]
 
 
 def tokenize_texts(
     texts: TextStore, tokenizer: Tokenizer, cache: Path, *, max_source_length: int, max_target_length: int
 ) -> TokenStore:
-    """The ids of the texts, from `cache` if they were stored there before; a damaged store is built again.
+    """Return the ids of the texts, from `cache` if they are there; a damaged store is built again.
 
-    Pairs with more than `max_source_length` or `max_target_length` ids are left out: `len(texts) - len(store)` of them.
+    Pairs with more ids than a limit are left out: `len(texts) - len(store)` of them.
     """
-    facts = tokenization_facts(texts, tokenizer, max_source_length, max_target_length)
-    folder = cache / f"tokens-{_key(facts)}"
+    limits = max_source_length, max_target_length
+    facts = tokenization_facts(texts, tokenizer, *limits)
+    folder = cache / f"tokens-{_cache_key(facts)}"
 
-    def built() -> TokenStore:
-        columns = _columns(texts, tokenizer, max_source_length, max_target_length)
-        return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+    def build() -> TokenStore:
+        chunks = _tokenize(texts, tokenizer, *limits)
+        return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
-    return opened_or_made(folder, lambda: TokenStore.open(folder), built)
+    return open_or_build(folder, lambda: TokenStore(folder), build)
 
 
 @final
 @dataclass(frozen=True)
 class TokenizeTask:
-    """A shard whose texts are to be turned into ids."""
+    """Shard to tokenize."""
 
     texts: Path
     ids: Path
-    """Where they are put."""
+    """Folder of the result."""
     tokenizer: Path
     before: int
-    """Texts of the shards before."""
+    """Number of texts in earlier shards."""
     max_source_length: int
     max_target_length: int
 
 
 def tokenize_shard(task: TokenizeTask) -> Tree:
-    """What `segment` does, for a shard: the origins of its ids are rows of the texts of all shards."""
-    texts, tokenizer = TextStore(task.texts), _loaded(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
-    facts = tokenization_facts(texts, tokenizer, task.max_source_length, task.max_target_length)
+    """Tokenize a shard as `tokenize_texts` does; the origins are rows of the texts of all shards."""
+    limits = task.max_source_length, task.max_target_length
+    texts, tokenizer = TextStore(task.texts), _load_tokenizer(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
+    facts = tokenization_facts(texts, tokenizer, *limits)
     try:
-        store = TokenStore.open(task.ids)
+        store = TokenStore(task.ids)
         if not facts.items() <= store.header.items():
             raise DataError("of other texts, or of another tokenizer")
     except DataError:
-        columns = (
+        chunks = (
             (sources, targets, [task.before + origin for origin in origins])
-            for sources, targets, origins in _columns(texts, tokenizer, task.max_source_length, task.max_target_length)
+            for sources, targets, origins in _tokenize(texts, tokenizer, *limits)
         )
-        store = TokenStore.build_chunks(task.ids, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+        store = TokenStore.build_chunks(task.ids, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
     return {"pairs": len(store)}
 
 
 @lru_cache(maxsize=1)
-def _loaded(path: Path, _written: int) -> Tokenizer:
-    """The tokenizer of a file, for all shards: what the library remembers of words outlives each that was used."""
+def _load_tokenizer(path: Path, _written: int) -> Tokenizer:
+    """Load one tokenizer for all shards: the word cache of the library outlives each loaded tokenizer."""
     return Tokenizer.load(path)
 
 
 def tokenization_facts(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Tree:
-    """What the ids of texts hang on."""
+    """Return everything that determines the ids of texts."""
     facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
     return {**facts, "max_source_length": max_source_length, "max_target_length": max_target_length}
 
@@ -94,13 +98,10 @@ def retokenize_epoch(
     probability: float = 0.0,
     noise: NoiseConfig | None = None,
 ) -> TokenStore:
-    """The pairs of `store` with noise in their sources and under BPE dropout.
+    """Return the pairs of `store` with noise in their sources and BPE dropout, drawn from (seed, epoch).
 
-    Those of other epochs are removed then, but for the first, which every training begins by counting: one that goes
-    on finds both that and where it stood.
-
-    Draws are from (seed, epoch). A side that either makes longer than the limits of `store` keeps its plain ids, so
-    that no epoch loses an example.
+    Stores of other epochs are removed, except epoch 0, whose batches every training counts at its start. A side that
+    becomes longer than the limits of `store` keeps its plain ids, so that no epoch loses an example.
     """
     facts: dict[str, Any] = {
         "store": store.fingerprint,
@@ -111,24 +112,25 @@ def retokenize_epoch(
     }
     if noise is not None:
         facts["noise"] = noise.model_dump()
-    prefix = f"{'dropout' if noise is None else 'noise'}-{_key(facts)}-"
+    prefix = f"{'dropout' if noise is None else 'noise'}-{_cache_key(facts)}-"
     folder = cache / f"{prefix}{epoch}"
-    with in_turn(cache / f".{prefix}lock"):  # the workers of a training want the same at the same time
+    with file_lock(cache / f".{prefix}lock"):  # all workers of a training need the same store at the same time
         for other in cache.glob(f"{prefix}*"):
             if epoch and other.name not in (f"{prefix}0", folder.name):
                 shutil.rmtree(other, ignore_errors=True)
         try:
-            return TokenStore.open(folder)
+            return TokenStore(folder)
         except DataError:
-            pairs = _pairs(store, texts) if noise is None else _noisy(store, texts, noise, seed=seed, epoch=epoch)
-            columns = _anew(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
-            return TokenStore.build_chunks(folder, columns, vocabulary=_vocabulary(tokenizer), facts=facts)
+            pairs = _pairs(store, texts, noise, seed=seed, epoch=epoch)
+            chunks = _retokenize(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
+            return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
 
-def _columns(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Iterator[Chunk]:
+def _tokenize(
+    texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int
+) -> Iterator[Chunk]:
     for start in range(0, len(texts), CHUNK):
-        rows = range(start, min(start + CHUNK, len(texts)))
-        pairs = list(texts.slice(rows.start, rows.stop))
+        pairs = list(texts.slice(start, min(start + CHUNK, len(texts))))
         sources = tokenizer.source.encode_batch([source for source, _ in pairs])
         targets = tokenizer.target.encode_batch([target for _, target in pairs])
         kept = [
@@ -136,56 +138,50 @@ def _columns(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max
             for place, (source, target) in enumerate(zip(sources, targets, strict=True))
             if len(source) <= max_source_length and len(target) <= max_target_length
         ]
-        yield [sources[place] for place in kept], [targets[place] for place in kept], [rows[place] for place in kept]
+        yield [sources[place] for place in kept], [targets[place] for place in kept], [start + place for place in kept]
 
 
-Texts = list[tuple[str, str]]
-
-
-def _pairs(store: TokenStore, texts: TextStore) -> Iterator[Texts]:
-    """The texts of the store, a chunk at a time."""
+def _pairs(store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, seed: int, epoch: int) -> Iterator[Texts]:
+    """Yield the texts of the store in chunks, with noise in their sources."""
     for start in range(0, len(store), CHUNK):
-        yield [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
+        pairs = [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
+        if noise is not None:
+            pairs = [
+                add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start=start)
+            ]
+        yield pairs
 
 
-def _noisy(store: TokenStore, texts: TextStore, noise: NoiseConfig, *, seed: int, epoch: int) -> Iterator[Texts]:
-    row = 0
-    for chunk in _pairs(store, texts):
-        yield [add_noise(pair, noise, seed=seed, epoch=epoch, row=row + place) for place, pair in enumerate(chunk)]
-        row += len(chunk)
-
-
-def _anew(
+def _retokenize(
     store: TokenStore,
     pairs: Iterator[Texts],
     tokenizer: Tokenizer,
     probability: float,
     generator: np.random.Generator,
 ) -> Iterator[Chunk]:
-    def draw(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
-        longest = store.header["max_target_length" if which else "max_source_length"]
+    def encode(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
+        max_length = store.header["max_target_length" if which else "max_source_length"]
         own = [pair[which] for pair in chunk]
-        drawn = (
-            side.encode_with_dropout(own, probability=probability, generator=generator)
-            if probability
-            else side.encode_batch(own)
-        )
+        if probability:
+            encoded = side.encode_with_dropout(own, probability=probability, generator=generator)
+        else:
+            encoded = side.encode_batch(own)
         return [
-            ids if len(ids) <= longest else store.pair(row)[which].tolist()
-            for row, ids in zip(rows, drawn, strict=True)
+            ids if len(ids) <= max_length else store.pair(row)[which].tolist()
+            for row, ids in zip(rows, encoded, strict=True)
         ]
 
     start = 0
     for chunk in pairs:
         rows = range(start, start + len(chunk))
         origins = store.origins[rows.start : rows.stop].tolist()
-        yield draw(tokenizer.source, 0, chunk, rows), draw(tokenizer.target, 1, chunk, rows), origins
+        yield encode(tokenizer.source, 0, chunk, rows), encode(tokenizer.target, 1, chunk, rows), origins
         start += len(chunk)
 
 
-def _vocabulary(tokenizer: Tokenizer) -> int:
+def _vocab_size(tokenizer: Tokenizer) -> int:
     return max(len(tokenizer.source), len(tokenizer.target))
 
 
-def _key(facts: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps([_VERSION, facts], sort_keys=True).encode()).hexdigest()[:16]
+def _cache_key(facts: Tree) -> str:
+    return json_fingerprint([_VERSION, facts])[:16]

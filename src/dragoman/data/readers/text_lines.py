@@ -86,7 +86,8 @@ def split_columns(line: str, needed: int, *, where: str, keys: tuple[str, str]) 
     if len(columns) < needed:
         has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
         raise DataError(
-            f"{where}: {has} where column {needed} is needed; separate the columns by tabs, or set {keys[0]} and {keys[1]}"
+            f"{where}: {has} where column {needed} is needed; "
+            f"separate the columns by tabs, or set {keys[0]} and {keys[1]}"
         )
     return columns
 

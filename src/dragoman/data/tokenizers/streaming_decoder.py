@@ -11,8 +11,8 @@ from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
 class StreamingDecoder:
     """Incremental decoder that returns text as soon as it is final.
 
-    The results of `add` and `finish`, joined, equal `LanguageTokenizer.decode` of all ids: an incomplete character waits
-    for its last byte, and a space waits for the next word if white space is collapsed.
+    The results of `add` and `finish`, joined, equal `LanguageTokenizer.decode` of all ids. An incomplete character
+    waits for its last byte. A space waits for the next word if white space is collapsed.
     """
 
     def __init__(self, token_bytes: Sequence[bytes], normalizer: TextNormalizer) -> None:

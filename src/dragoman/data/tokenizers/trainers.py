@@ -106,8 +106,9 @@ def unigram_scores(units: Texts, *, vocab_size: int) -> dict[str, float]:
     """
     characters: Counter[str] = Counter()
     num_units = 0
-    for num_units, unit in enumerate(units(), start=1):
+    for unit in units():
         characters.update(unit)
+        num_units += 1
     known = set(_most_frequent(characters, max(1, vocab_size // 2)))
     if not known:
         return {}

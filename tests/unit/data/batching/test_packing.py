@@ -10,7 +10,7 @@ import torch
 from dragoman.data.batching.epochs import EpochStream
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
 from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
-from dragoman.data.datasets.parallel import RaggedArray
+from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
 from dragoman.training.step import TrainingBatch
@@ -124,7 +124,7 @@ def test_rows_say_where_windows_begin():
 
 
 def test_a_window_that_may_hold_nothing_to_predict_is_refused():
-    with pytest.raises(ValueError, match="context = 1: a window of less than 2 tokens"):
+    with pytest.raises(ValueError, match="context_length = 1: a window of less than 2 tokens"):
         window_stream(ragged(TEXTS), context_length=1, budget=8, seed=1)
 
 
@@ -143,7 +143,7 @@ def test_a_text_without_tokens_is_refused(texts):
 
 def test_windows_are_read_from_the_disk_as_they_are_asked_for(tmp_path):
     chunks = ([TokenizedPassage(range(1000), n, is_first=n % 10 == 0)] for n in range(5000))
-    texts = DocumentStore.build(tmp_path / "documents", chunks, vocabulary=1000).texts
+    texts = DocumentStore.build(tmp_path / "documents", chunks, vocab_size=1000).texts
     assert isinstance(texts, RaggedArray)
     tracemalloc.start()
     try:

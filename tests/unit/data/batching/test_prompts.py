@@ -14,7 +14,7 @@ PAIRS = [([10 + n] * (n * 7 % 11), [50 + n] * (n * 5 % 13)) for n in range(101)]
 
 @pytest.fixture
 def store(tmp_path) -> TokenStore:
-    return TokenStore.build(tmp_path / "tokens", PAIRS, vocabulary=200)
+    return TokenStore.build(tmp_path / "tokens", PAIRS, vocab_size=200)
 
 
 def test_a_row_is_prompt_begin_continuation(tmp_path):

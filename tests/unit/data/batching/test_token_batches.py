@@ -11,7 +11,6 @@ from dragoman.data.batching.token_batches import (
     Batch,
     batches_in_order,
     collate,
-    padding_efficiency,
     pair_stream,
     plan_batches,
     plan_batches_in_order,
@@ -20,13 +19,14 @@ from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.readers.text_lines import read_lines
 from dragoman.data.tokenizers import BOS, EOS, PAD, BpeConfig, Tokenizer
 from dragoman.errors import DataError
+from tests.padding_efficiency import padding_efficiency
 
 PAIRS = [([10 + n] * (n * 7 % 11), [20 + n] * (n * 5 % 13)) for n in range(101)]
 
 
 @pytest.fixture
 def store(tmp_path) -> TokenStore:
-    return TokenStore.build(tmp_path / "tokens", PAIRS, vocabulary=131)
+    return TokenStore.build(tmp_path / "tokens", PAIRS, vocab_size=131)
 
 
 def take(stream: EpochStream[Batch], count: int) -> list[list[int]]:

@@ -27,8 +27,8 @@ def rows(store: DocumentStore) -> list[list[int]]:
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(65536, np.uint16), (65537, np.int32), (None, np.int32)])
 def test_documents_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
-    DocumentStore.build(tmp_path / "documents", iter(CHUNKS), vocabulary=vocabulary, facts={"corpus": "a"})
-    store = DocumentStore.open(tmp_path / "documents")
+    DocumentStore.build(tmp_path / "documents", iter(CHUNKS), vocab_size=vocabulary, facts={"corpus": "a"})
+    store = DocumentStore(tmp_path / "documents")
     assert rows(store) == DOCUMENTS
     assert store.origins.tolist() == [1, 5, 8, 9]
     assert store.tokens == 8
@@ -56,7 +56,7 @@ def test_a_file_that_is_cut_off_is_found(tmp_path, name):
     DocumentStore.build(folder, CHUNKS)
     (folder / name).write_bytes((folder / name).read_bytes()[:-1])
     with pytest.raises(DataError, match=rf"damaged store \({name} has .* remove the folder"):
-        DocumentStore.open(folder)
+        DocumentStore(folder)
 
 
 def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
@@ -64,7 +64,7 @@ def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
     DocumentStore.build(folder, CHUNKS)
     (folder / "texts.lengths").write_bytes(np.array([3, 4, 0, 2]).tobytes())
     with pytest.raises(DataError, match="its files do not fit each other"):
-        DocumentStore.open(folder)
+        DocumentStore(folder)
 
 
 def test_memory_does_not_grow_with_the_document(tmp_path):
@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_the_document(tmp_path):
         chunks = ([TokenizedPassage(ids, 1, is_first=n == 0)] for n in range(size))
         tracemalloc.start()
         try:
-            assert len(DocumentStore.build(tmp_path / str(size), chunks, vocabulary=1000)) == 1
+            assert len(DocumentStore.build(tmp_path / str(size), chunks, vocab_size=1000)) == 1
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -148,7 +148,7 @@ def test_all_texts_come_once_by_length(side):
 
 def test_what_no_batch_can_be_made_of_is_refused(side):
     ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
-    with pytest.raises(DataError, match=r"example 3: its 6 tokens exceed the budget of 5 a batch"):
+    with pytest.raises(DataError, match=r"example 3: its 6 tokens exceed the budget of 5 tokens per batch"):
         example_stream(ids, budget=5, seed=1)
     with pytest.raises(DataError, match="no example"):
         example_stream(LabeledDataset.build([], side.encode_batch, LABELS, max_length=99), budget=5, seed=1)

@@ -16,18 +16,18 @@ IDS = [([5, 7, 11], [4]), ([], [65535, 300]), ([9], [])]
 
 def test_texts_come_back(tmp_path):
     TextStore.build(tmp_path / "texts", TEXTS)
-    store = TextStore.open(tmp_path / "texts")
+    store = TextStore(tmp_path / "texts")
     assert len(store) == 3
     assert list(store.examples()) == TEXTS
-    assert list(store.pairs()) == list(store.pairs()) == [(one.source, one.target) for one in TEXTS]
+    assert list(store) == list(store.pairs()) == [(one.source, one.target) for one in TEXTS]
     assert store.pair(2) == ("a cat 👩‍👩‍👧", "")
     assert store.line(1) == 3
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(65536, np.uint16), (65537, np.int32), (None, np.int32)])
 def test_ids_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
-    TokenStore.build(tmp_path / "tokens", iter(IDS), vocabulary=vocabulary)
-    store = TokenStore.open(tmp_path / "tokens")
+    TokenStore.build(tmp_path / "tokens", iter(IDS), vocab_size=vocabulary)
+    store = TokenStore(tmp_path / "tokens")
     assert [(source.tolist(), target.tolist()) for source, target in map(store.pair, range(len(store)))] == IDS
     assert store.source_lengths.tolist() == [3, 0, 1]
     assert store.target_lengths.tolist() == [1, 2, 0]
@@ -36,7 +36,7 @@ def test_ids_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
 
 def test_more_than_a_chunk_comes_back(tmp_path):
     pairs = [([n % 101] * (n % 3), [n % 97] * (n % 5)) for n in range(2 * CHUNK + 11)]
-    store = TokenStore.build(tmp_path / "tokens", iter(pairs), vocabulary=101)
+    store = TokenStore.build(tmp_path / "tokens", iter(pairs), vocab_size=101)
     assert len(store) == len(pairs)
     for index in (0, CHUNK - 1, CHUNK, 2 * CHUNK + 10):
         assert tuple(side.tolist() for side in store.pair(index)) == pairs[index]
@@ -54,7 +54,7 @@ def test_a_sample_is_drawn_in_order_and_all_where_it_is_small(tmp_path):
 
 
 def test_what_is_taken_again_after_pages_are_given_back_is_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("dragoman.data.datasets.parallel._MANY", 7)
+    monkeypatch.setattr("dragoman.data.datasets.memory_map._MAX_TAKEN", 7)
     pairs = [([n % 101] * (n % 5), [n % 97] * (n % 7)) for n in range(1000)]
     store = TokenStore.build(tmp_path / "tokens", pairs)
     for rows in (np.arange(0, 1000, 3), np.arange(999, 0, -7)):
@@ -88,10 +88,10 @@ def test_a_file_that_is_cut_off_or_missing_is_found(tmp_path, name):
     with pytest.raises(
         DataError, match=rf"damaged store \({name} has {len(content) - 1} bytes instead of {len(content)}\)"
     ):
-        TokenStore.open(folder)
+        TokenStore(folder)
     (folder / name).unlink()
     with pytest.raises(DataError, match="remove the folder; it is built again"):
-        TokenStore.open(folder)
+        TokenStore(folder)
 
 
 def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
@@ -99,23 +99,23 @@ def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
     TokenStore.build(folder, IDS)
     (folder / "source.lengths").write_bytes(np.array([3, 1, 1], dtype=np.int32).tobytes())
     with pytest.raises(DataError, match="its files do not fit each other"):
-        TokenStore.open(folder)
+        TokenStore(folder)
 
 
 def test_a_header_of_another_store_version_or_nothing_is_refused(tmp_path):
     folder = tmp_path / "tokens"
     with pytest.raises(DataError, match="cannot be read"):
-        TokenStore.open(folder)
+        TokenStore(folder)
     TokenStore.build(folder, IDS)
     with pytest.raises(DataError, match=r"not that of dragoman\.texts"):
-        TextStore.open(folder)
+        TextStore(folder)
     header = json.loads((folder / "header.json").read_text())
     (folder / "header.json").write_text(json.dumps(header | {"format_version": 0}))
     with pytest.raises(DataError, match="version 1"):
-        TokenStore.open(folder)
+        TokenStore(folder)
     (folder / "header.json").write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
-        TokenStore.open(folder)
+        TokenStore(folder)
 
 
 def test_a_build_that_fails_leaves_the_old_store(tmp_path):
@@ -126,7 +126,7 @@ def test_a_build_that_fails_leaves_the_old_store(tmp_path):
     TokenStore.build(tmp_path / "tokens", IDS)
     with pytest.raises(DataError, match="not UTF-8"):
         TokenStore.build(tmp_path / "tokens", failing())
-    assert len(TokenStore.open(tmp_path / "tokens")) == 3
+    assert len(TokenStore(tmp_path / "tokens")) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["tokens"]
 
 

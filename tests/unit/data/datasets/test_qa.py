@@ -109,9 +109,9 @@ def test_cut_questions_are_counted(side):
 
 @pytest.mark.parametrize("stride", [5, 99])
 def test_windows_that_leave_something_out_are_refused(stride):
-    with pytest.raises(ConfigError, match=rf"stride = {stride} leaves tokens of the context out .* hold 4 of them"):
+    with pytest.raises(ConfigError, match=rf"stride = {stride} skips tokens of the context .* hold 4 of them"):
         parse(WindowConfig, {"max_length": 10, "max_question_length": 3, "stride": stride})
-    with pytest.raises(ConfigError, match="hold 0 of them beside a question of 64"):
+    with pytest.raises(ConfigError, match="hold 0 of them with a question of 64"):
         parse(WindowConfig, {"max_length": 10, "stride": 1})
 
 

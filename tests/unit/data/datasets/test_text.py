@@ -42,7 +42,7 @@ def test_the_end_of_a_file_is_held_out_by_its_characters(tmp_path, share, cut):
 
 
 def test_something_must_be_left_to_learn_from(tmp_path):
-    with pytest.raises(DataError, match=r"no document is left to learn from when those in the last 0\.999 of its"):
+    with pytest.raises(DataError, match=r"no document is left for training when those in the last 0\.999 of its"):
         prepare_text(TextDataConfig(train=text_file(tmp_path, "line\n"), valid_size=0.999))
 
 
@@ -141,7 +141,7 @@ def test_they_are_stored_once_and_again_when_damaged(prepared, tmp_path, monkeyp
     built = tokens(store, tokenizer)
     assert built == list(prepared.valid.texts())
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_segmented", None)  # not called a second time
+        patch.setattr(module, "_tokenize", None)  # not called a second time
         assert tokens(tokenize_documents(prepared.valid, tokenizer, cache), tokenizer) == built
     (store.folder / "texts.values").write_bytes(b"")
     assert tokens(tokenize_documents(prepared.valid, tokenizer, cache), tokenizer) == built

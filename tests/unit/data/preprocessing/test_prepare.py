@@ -35,7 +35,7 @@ def test_validation_and_test_text_are_kept_out_of_training(tmp_path):
     assert list(prepared.valid) == numbered(45, 60)
     assert list(prepared.test) == [("DOG 7", "Hund 7"), ("", "")]
     assert prepared.report.num_leaks == 6
-    assert any(note.endswith("source stands in the validation or test text: 6, removed") for note in prepared.notes)
+    assert any(note.endswith("source is in the validation or test text: 6, removed") for note in prepared.notes)
     assert any(note.endswith("pairs with an empty side left out of validation: 1") for note in prepared.notes)
     assert set(prepared.fingerprints) == {str(path) for path in tmp_path.iterdir() if path.is_file()}
 
@@ -69,7 +69,7 @@ def test_the_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
     settings = DataConfig(train=corpus(tmp_path, "train", [*numbered(0, 101), ("", "x")]))
     first = prepare_data(settings, tmp_path / "cache", seed=1)
     with monkeypatch.context() as patch:
-        patch.setattr(prepare_module, "_build", None)
+        patch.setattr(prepare_module, "clean_in_blocks", None)
         # The limits count tokens, so that other limits need no other texts.
         again = prepare_data(settings.model_copy(update={"max_source_length": 7}), tmp_path / "cache", seed=1)
     assert (again.report, again.notes) == (first.report, first.notes)
@@ -82,7 +82,7 @@ def test_a_damaged_cache_is_built_again(tmp_path):
     settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 101)))
     first = prepare_data(settings, tmp_path / "cache", seed=1)
     pairs = list(first.train)
-    (first.train.folder / "source.values").write_bytes(b"")
+    (first.train.folder.parent / "shards" / "00000" / "texts" / "source.values").write_bytes(b"")
     assert list(prepare_data(settings, tmp_path / "cache", seed=1).train) == pairs
     (first.train.folder.parent / "summary.json").write_text("[]")
     assert list(prepare_data(settings, tmp_path / "cache", seed=1).train) == pairs
@@ -108,7 +108,7 @@ def test_repairs_are_noted(tmp_path):
         ([("dog", "Hund")], {}, "1 of 1 examples are left after cleaning; training needs at least 8"),
         ([("dog", "Hund")] * 50, {}, r"1 of 50 examples are left after cleaning \(49 duplicate\)"),
         ([("word " * 100_000, "Wort")], {}, r"0 of 1 .*\(1 too long\)"),
-        (numbered(0, 20), {"valid_size": 15}, "15 sources held out of 20 examples leave 5 to learn from"),
+        (numbered(0, 20), {"valid_size": 15}, "15 sources held out of 20 examples leave 5 for training"),
     ],
 )
 def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, pairs, choices, message):

@@ -40,7 +40,7 @@ def test_they_are_stored_once_and_again_when_damaged(texts, tokenizer, tmp_path,
     store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
     built = pairs(store)
     with monkeypatch.context() as patch:
-        patch.setattr(tokenize, "_columns", None)  # not called a second time
+        patch.setattr(tokenize, "_tokenize", None)  # not called a second time
         assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
     (store.folder / "target.values").write_bytes(b"")
     assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
@@ -102,7 +102,7 @@ def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer
         return retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=number)
 
     before = [pairs(epoch(number)) for number in (0, 1, 2)]
-    monkeypatch.setattr(tokenize, "_anew", None)
+    monkeypatch.setattr(tokenize, "_retokenize", None)
     assert [pairs(epoch(number)) for number in (0, 2)] == [before[0], before[2]]
 
 

@@ -1,6 +1,6 @@
-"""Ray Data as the engine of what is prepared in blocks: the processes of one machine, or those of a cluster.
+"""Ray Data as the runner of preprocessing tasks, on one machine or a cluster.
 
-Tasks go to the workers, and what they make goes to files, which all machines must see under the same paths.
+Workers write their results to files, which all machines must see at the same paths.
 """
 
 import functools
@@ -21,26 +21,24 @@ T = TypeVar("T")
 
 @contextmanager
 def ray_runner(workers: int | None) -> "Iterator[RayRunner]":
-    """An engine of so many workers, by default one a core: those of this machine, or of the cluster that
-    `RAY_ADDRESS` names.
+    """Start a runner with `workers` workers, by default one per core, here or on the cluster at `RAY_ADDRESS`.
 
-    Raises MissingExtraError without Ray, and ConfigError where there is no such cluster.
+    Raises MissingExtraError without Ray, and ConfigError if the cluster does not answer.
     """
     try:
         import ray
         import ray.data
     except ImportError as error:
         raise MissingExtraError(feature="the engine ray", extra="ray") from error
-    elsewhere = "RAY_ADDRESS" in os.environ
-    own = {} if elsewhere else {"num_cpus": workers, "include_dashboard": False}
+    local = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "include_dashboard": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **own)
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **local)
         except ConnectionError as error:
             raise ConfigError(
-                f"RAY_ADDRESS = {os.environ.get('RAY_ADDRESS')}: no cluster of Ray answers there; start one by "
-                "`ray start --head`, or leave RAY_ADDRESS out"
+                f"RAY_ADDRESS = {os.environ.get('RAY_ADDRESS')}: no Ray cluster answers; start one with "
+                "`ray start --head`, or unset RAY_ADDRESS"
             ) from error
         try:
             logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -54,38 +52,38 @@ def ray_runner(workers: int | None) -> "Iterator[RayRunner]":
 
 @final
 class RayRunner:
-    """Implements `data.blockwise.Engine`."""
+    """`TaskRunner` on Ray workers."""
 
     def __init__(self, workers: int | None) -> None:
         self._workers = workers
 
     def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
-        """What the function gives for each task, in the order of the tasks. Raises DataError as the function does."""
+        """Return the result of the function for each task, in order. Raises DataError as the function does."""
         import ray.data
 
         if not tasks:
             return []
         rows = ray.data.range(len(tasks), override_num_blocks=len(tasks))
         pool = ray.data.TaskPoolStrategy(size=self._workers)
-        done = rows.map(functools.partial(_answered, function, list(tasks), str(Path.cwd())), num_cpus=1, compute=pool)
+        done = rows.map(functools.partial(_run_task, function, list(tasks), str(Path.cwd())), num_cpus=1, compute=pool)
         answers = sorted(done.take_all(), key=lambda row: int(row["number"]))
-        found = [dict(json.loads(row["answer"])) for row in answers]
-        if refused := [tree["refused"] for tree in found if "refused" in tree]:
-            raise DataError(refused[0])
-        return [tree["given"] for tree in found]
+        results = [dict(json.loads(row["answer"])) for row in answers]
+        if errors := [tree["error"] for tree in results if "error" in tree]:
+            raise DataError(errors[0])
+        return [tree["result"] for tree in results]
 
 
-def _answered(function: Callable[[T], Tree], tasks: Sequence[T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a task as a row of a data set, or the message of what a person can mend.
+def _run_task(function: Callable[[T], Tree], tasks: Sequence[T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a task, or its error message, as a row of a data set.
 
-    Paths are as they are seen from the folder where the command was given.
+    Relative paths start at the folder of the command.
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
     number = int(row["id"])
-    with suppress(OSError):  # whole paths need no folder, and others are told about where they are not found
+    with suppress(OSError):  # absolute paths need no folder; the reader reports a missing relative path
         os.chdir(folder)
     try:
-        answer: Tree = {"given": function(tasks[number])}
+        answer: Tree = {"result": function(tasks[number])}
     except DragomanError as error:
-        answer = {"refused": str(error)}
+        answer = {"error": str(error)}
     return {"number": number, "answer": json.dumps(answer)}
