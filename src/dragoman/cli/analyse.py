@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import unique_names, require_writable
+from dragoman.atomic import require_writable, unique_names
 from dragoman.cli import streams
 from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
 from dragoman.cli.loading import load_as

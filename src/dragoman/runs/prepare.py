@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic import file_lock, write_error, write_atomically
+from dragoman.atomic import file_lock, write_atomically, write_error
 from dragoman.config import Tree, merge
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
