@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from dragoman.errors import DataError
 from dragoman.interpret.attention import Visible, Weights, attention_mask, attention_weights, looks_at_mixtures
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock
 from dragoman.nn.recurrent.attention import AttentionMemory, Queries, SourceAttention
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.typing import Bool, Float, Shaped
@@ -129,9 +129,9 @@ def _attentions_in(module: nn.Module) -> list[tuple[Kind, Attention]]:
     match module:
         case EncoderBlock():
             return [("encoder", module.attention)]
-        case DecoderOnlyBlock():
-            return [("masked", module.attention)]
         case DecoderBlock():
+            if module.cross_attention is None:
+                return [("masked", module.attention)]
             return [("masked", module.attention), ("cross", module.cross_attention)]
         case RecurrentDecoder():
             return [] if module.attention is None else [("cross", module.attention)]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.models.decoder_state import DecoderState, Layers
 from dragoman.nn.attention import PositionIds
-from dragoman.nn.blocks import DecoderOnlyBlock
+from dragoman.nn.blocks import DecoderBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
 from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits
@@ -41,11 +41,11 @@ class DecoderOnlyTransformer(nn.Module):
     """Decoder-only Transformer; implements `DecoderOnly`."""
 
     def __init__(
-        self, *, embedding: TokenEmbedding, blocks: list[DecoderOnlyBlock], norm: nn.Module, unembedding: Unembedding
+        self, *, embedding: TokenEmbedding, blocks: list[DecoderBlock], norm: nn.Module, unembedding: Unembedding
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.blocks: Sequence[DecoderOnlyBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # typed as a sequence
+        self.blocks: Sequence[DecoderBlock] = nn.ModuleList(blocks)  # type: ignore[assignment]  # typed as a sequence
         self.norm = norm
         self.unembedding = unembedding
 
@@ -53,10 +53,6 @@ class DecoderOnlyTransformer(nn.Module):
     def max_length(self) -> int | None:
         """Maximum sequence length, or None if unlimited."""
         return self.embedding.max_length
-
-    @property
-    def device(self) -> torch.device:
-        return self.unembedding.weight.device
 
     def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]:
         """Return the last hidden states of all positions.
@@ -76,8 +72,7 @@ class DecoderOnlyTransformer(nn.Module):
         return self.unembed(self.hidden(tokens, documents))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
-        return logits
+        return self.unembedding(hidden)
 
     def encode(self, prompt: SourceIds, lengths: Lengths) -> PromptMemory:
         """Encode all but the last token of prompts that have at least one."""

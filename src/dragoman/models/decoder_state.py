@@ -66,5 +66,4 @@ class DecoderState:
         return self.layers[0].length
 
     def _padded(self, width: int) -> Layers:
-        """So many positions of each layer: the latest, or all of them after room for more."""
         return tuple(layer.pad(before=width - layer.length) for layer in self.layers)

@@ -4,7 +4,7 @@ Training and decoding share one decoder pass: all target positions in parallel w
 every hypothesis with the key-value cache of its prefix.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self, final
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import DataError
 from dragoman.models.decoder_state import DecoderState, Layers
-from dragoman.nn.attention import PositionIds, RelationIds
+from dragoman.nn.attention import MultiHeadAttention, PositionIds, RelationIds
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import padding_mask
@@ -78,10 +78,6 @@ class EncoderDecoderTransformer(nn.Module):
         return max_sequence_length(self.target_embedding, self.encoder)
 
     @property
-    def device(self) -> torch.device:
-        return self.unembedding.weight.device
-
-    @property
     def needs_source_features(self) -> bool:
         """Whether the encoder has tree positions and requires the dependency heads of each source."""
         return self.source_embedding.depth is not None or self._has_relations
@@ -96,7 +92,7 @@ class EncoderDecoderTransformer(nn.Module):
         for block in self.encoder:
             x = block(x, mask, places, relations)
         x = self.encoder_norm(x)
-        return SourceMemory(tuple(block.cross_attention.project_keys_values(x) for block in self.decoder), lengths)
+        return SourceMemory(tuple(attention.project_keys_values(x) for attention in self.cross_attentions()), lengths)
 
     def hidden(
         self,
@@ -122,8 +118,7 @@ class EncoderDecoderTransformer(nn.Module):
         return self.unembed(self.hidden(source, source_lengths, target, source_features))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
-        return logits
+        return self.unembedding(hidden)
 
     def start(self, memory: SourceMemory, *, beam_size: int) -> DecoderState:
         attentions = (block.attention for block in self.decoder)
@@ -140,6 +135,12 @@ class EncoderDecoderTransformer(nn.Module):
         x, layers = self._decode(x, memory, state.layers, mask=mask, places=places)
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
         return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
+
+    def cross_attentions(self) -> Iterator[MultiHeadAttention]:
+        """Yield the cross-attention of each decoder layer."""
+        for block in self.decoder:
+            assert block.cross_attention is not None, "the decoder of an encoder-decoder model has cross-attention"
+            yield block.cross_attention
 
     @property
     def _has_relations(self) -> bool:
@@ -173,6 +174,6 @@ class EncoderDecoderTransformer(nn.Module):
         present = []
         for number, block in enumerate(self.decoder):
             before = None if past is None else past[number]
-            x, seen = block(x, memory.layers[number], before, mask=mask, memory_mask=memory_mask, places=places)
+            x, seen = block(x, before, mask=mask, places=places, memory=memory.layers[number], memory_mask=memory_mask)
             present.append(seen)
         return self.decoder_norm(x), tuple(present)

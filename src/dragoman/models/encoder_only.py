@@ -54,10 +54,6 @@ class EncoderOnlyTransformer(nn.Module):
         """Maximum sequence length, or None if unlimited."""
         return max_sequence_length(self.embedding, self.blocks)
 
-    @property
-    def device(self) -> torch.device:
-        return self.unembedding.weight.device
-
     def hidden(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch places size"]:
@@ -75,8 +71,7 @@ class EncoderOnlyTransformer(nn.Module):
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         """Return the logits of the tokens at these positions."""
-        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(self.mlm_hidden(hidden))
-        return logits
+        return self.unembedding(self.mlm_hidden(hidden))
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None

@@ -25,7 +25,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
 from dragoman.models.weights import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
-from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock, Residual
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.norms import build_norm
@@ -59,7 +59,10 @@ def build_encoder_decoder(
             _encoder_block(config, config.attention.encoder, source_bias, layer=layer)
             for layer in range(config.encoder_layers)
         ],
-        decoder=[_decoder_block(config, target_bias, layer=layer) for layer in range(config.decoder_layers)],
+        decoder=[
+            _decoder_block(config, config.attention.decoder, config.attention.cross, target_bias, layer=layer)
+            for layer in range(config.decoder_layers)
+        ],
         encoder_norm=_final_norm(config),
         decoder_norm=_final_norm(config),
         unembedding=Unembedding(weight=output.weight, bias=config.bias),
@@ -75,7 +78,9 @@ def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> Decoder
     shared = _shared_bias(config, causal=True)
     model = DecoderOnlyTransformer(
         embedding=_embedding(config, tokens),
-        blocks=[_decoder_only_block(config, shared, layer=layer) for layer in range(config.num_layers)],
+        blocks=[
+            _decoder_block(config, config.attention, None, shared, layer=layer) for layer in range(config.num_layers)
+        ],
         norm=_final_norm(config),
         unembedding=Unembedding(weight=output.weight, bias=config.bias),
     )
@@ -194,23 +199,22 @@ def _encoder_block(
     )
 
 
-def _decoder_only_block(config: DecoderOnlyConfig, shared: PositionBias | None, *, layer: int) -> DecoderOnlyBlock:
-    pattern = build_pattern(config.attention.pattern, causal=True)
-    return DecoderOnlyBlock(
-        attention=build_self_attention(config, config.attention, shared, pattern, layer=layer),
-        feed_forward=_feed_forward(config),
-        build_residual=lambda: _residual(config),
-    )
-
-
-def _decoder_block(config: EncoderDecoderConfig, shared: PositionBias | None, *, layer: int) -> DecoderBlock:
-    attention, cross = config.attention.decoder, config.attention.cross
+def _decoder_block(
+    config: TransformerConfig,
+    attention: SelfAttentionConfig,
+    cross: CrossAttentionConfig | None,
+    shared: PositionBias | None,
+    *,
+    layer: int,
+) -> DecoderBlock:
     pattern = build_pattern(attention.pattern, causal=True)
+    self_attention, cross_attention = build_self_attention(config, attention, shared, pattern, layer=layer), None
+    if cross is not None:
+        score = _score(config, cross, layer)
+        cross_attention = _attention(config, cross, layer, score=score, pattern=FullAttention(causal=False))
     return DecoderBlock(
-        attention=build_self_attention(config, attention, shared, pattern, layer=layer),
-        cross_attention=_attention(
-            config, cross, layer, score=_score(config, cross, layer), pattern=FullAttention(causal=False)
-        ),
+        attention=self_attention,
+        cross_attention=cross_attention,
         feed_forward=_feed_forward(config),
         build_residual=lambda: _residual(config),
     )

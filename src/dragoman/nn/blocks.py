@@ -63,29 +63,8 @@ def max_sequence_length(embedding: TokenEmbedding, blocks: Iterable[EncoderBlock
 
 
 @final
-class DecoderOnlyBlock(nn.Module):
-    """Causal self-attention, then the feed-forward network: a decoder block without cross-attention."""
-
-    def __init__(
-        self, *, attention: MultiHeadAttention, feed_forward: FeedForward, build_residual: Callable[[], Residual]
-    ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.feed_forward = feed_forward
-        self.attention_residual = build_residual()
-        self.feed_forward_residual = build_residual()
-
-    def forward(
-        self, x: Hidden, past: KVCache | None, *, mask: KeyMask | None, places: PositionIds | None
-    ) -> tuple[Hidden, KVCache]:
-        """Return the output and the extended key-value cache."""
-        x, present = _attend_cached(self.attention, self.attention_residual, x, past, mask=mask, places=places)
-        return self.feed_forward_residual(x, self.feed_forward), present
-
-
-@final
 class DecoderBlock(nn.Module):
-    """Causal self-attention, cross-attention, then the feed-forward network.
+    """Causal self-attention, cross-attention unless the model is decoder-only, then the feed-forward network.
 
     Training processes all target positions without a cache; decoding, one position with the cache of its prefix. Rows
     are hypotheses; the beams of a sentence share its memory without copying it.
@@ -95,7 +74,7 @@ class DecoderBlock(nn.Module):
         self,
         *,
         attention: MultiHeadAttention,
-        cross_attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention | None = None,
         feed_forward: FeedForward,
         build_residual: Callable[[], Residual],
     ) -> None:
@@ -104,46 +83,33 @@ class DecoderBlock(nn.Module):
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
         self.attention_residual = build_residual()
-        self.cross_attention_residual = build_residual()
+        self.cross_attention_residual = None if cross_attention is None else build_residual()
         self.feed_forward_residual = build_residual()
 
     def forward(
         self,
         x: Hidden,
-        memory: KVCache,
         past: KVCache | None,
         *,
         mask: KeyMask | None,
-        memory_mask: Bool[Tensor, "#sentences #heads #places source"] | None,
         places: PositionIds | None = None,
+        memory: KVCache | None = None,
+        memory_mask: Bool[Tensor, "#sentences #heads #places source"] | None = None,
     ) -> tuple[Hidden, KVCache]:
-        """Return the output and the extended key-value cache."""
+        """Return the output and the extended key-value cache; cross-attention requires `memory`."""
+        caches: list[KVCache] = []
+
+        def self_attention(y: Hidden) -> Hidden:
+            new = self.attention.project_keys_values(y, places)
+            caches.append(new if past is None else past.append(new))
+            return self.attention(y, caches[0], mask, places)
 
         def cross_attention(y: Hidden) -> Hidden:
-            sentences = memory.keys.shape[0]
-            queries = y.reshape(sentences, -1, y.shape[-1])  # the beams of a sentence are additional queries
+            assert self.cross_attention is not None and memory is not None  # noqa: PT018
+            queries = y.reshape(memory.keys.shape[0], -1, y.shape[-1])  # beams are additional queries of a sentence
             return self.cross_attention(queries, memory, memory_mask).view_as(y)
 
-        x, present = _attend_cached(self.attention, self.attention_residual, x, past, mask=mask, places=places)
-        x = self.cross_attention_residual(x, cross_attention)
-        return self.feed_forward_residual(x, self.feed_forward), present
-
-
-def _attend_cached(
-    attention: MultiHeadAttention,
-    residual: Residual,
-    x: Hidden,
-    past: KVCache | None,
-    *,
-    mask: KeyMask | None,
-    places: PositionIds | None,
-) -> tuple[Hidden, KVCache]:
-    """Apply the self-attention sublayer and return the extended key-value cache too."""
-    caches: list[KVCache] = []
-
-    def sublayer(y: Hidden) -> Hidden:
-        new = attention.project_keys_values(y, places)
-        caches.append(new if past is None else past.append(new))
-        return attention(y, caches[0], mask, places)
-
-    return residual(x, sublayer), caches[0]
+        x = self.attention_residual(x, self_attention)
+        if self.cross_attention_residual is not None:
+            x = self.cross_attention_residual(x, cross_attention)
+        return self.feed_forward_residual(x, self.feed_forward), caches[0]

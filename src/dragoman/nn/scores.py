@@ -153,13 +153,12 @@ def cosine(query: Queries, key: Keys, scale: Float[Tensor, " heads"]) -> Logits:
     return dot(F.normalize(query, dim=-1) * scale[:, None, None], F.normalize(key, dim=-1))
 
 
-@final
-class DotScore(nn.Module):
-    r"""$c \, q^\top k$ with a constant $c$."""
+class _InnerProductScore(nn.Module):
+    """Inner product of the mapped sides, times `scale`; the identity maps both sides by default."""
 
-    def __init__(self, *, scale: float) -> None:
+    def __init__(self, scale: float = 1.0) -> None:
         super().__init__()
-        self.scale = scale
+        self.scale: float | None = scale
 
     def queries(self, query: Queries) -> MappedQueries:
         return query
@@ -168,14 +167,21 @@ class DotScore(nn.Module):
         return key
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
+        assert self.scale is not None
         return inner_product(query, key, self.scale)
 
 
 @final
-class MultiplicativeScore(nn.Module):
-    r"""$q^\top W k$; queries and keys may differ in size."""
+class DotScore(_InnerProductScore):
+    r"""$c \, q^\top k$ with a constant $c$."""
 
-    scale = 1.0
+    def __init__(self, *, scale: float) -> None:
+        super().__init__(scale)
+
+
+@final
+class MultiplicativeScore(_InnerProductScore):
+    r"""$q^\top W k$; queries and keys may differ in size."""
 
     def __init__(self, *, query_size: int, key_size: int, heads: int) -> None:
         super().__init__()
@@ -184,18 +190,10 @@ class MultiplicativeScore(nn.Module):
     def queries(self, query: Queries) -> MappedQueries:
         return per_head_linear(query, self.weight)
 
-    def keys(self, key: Keys) -> MappedKeys:
-        return key
-
-    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
-        return dot(query, key)
-
 
 @final
-class ReducedRankScore(nn.Module):
+class ReducedRankScore(_InnerProductScore):
     r"""$(Uq)^\top (Vk)$; queries and keys may differ in size."""
-
-    scale = 1.0
 
     def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, rank: int) -> None:
         super().__init__()
@@ -208,8 +206,20 @@ class ReducedRankScore(nn.Module):
     def keys(self, key: Keys) -> MappedKeys:
         return per_head_linear(key, self.key_weight)
 
-    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
-        return dot(query, key)
+
+@final
+class CosineScore(_InnerProductScore):
+    r"""$\tau \cos(q, k)$ with a learned $\tau > 0$ per head, stored as its logarithm."""
+
+    def __init__(self, *, heads: int, first_scale: float) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.full((heads,), math.log(first_scale)))
+
+    def queries(self, query: Queries) -> MappedQueries:
+        return F.normalize(query, dim=-1) * self.log_scale.exp()[:, None, None]
+
+    def keys(self, key: Keys) -> MappedKeys:
+        return F.normalize(key, dim=-1)
 
 
 @final
@@ -217,7 +227,7 @@ class AdditiveScore(nn.Module):
     r"""$v^\top \tanh(W_1 k + W_2 q)$; queries and keys may differ in size."""
 
     LOOKUP_PARAMETERS = ("vector",)
-    scale = None
+    scale: float | None = None
 
     def __init__(self, *, query_size: int, key_size: int, heads: int, key_heads: int, hidden_size: int) -> None:
         super().__init__()
@@ -233,26 +243,6 @@ class AdditiveScore(nn.Module):
 
     def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
         return additive(query, key, self.vector)
-
-
-@final
-class CosineScore(nn.Module):
-    r"""$\tau \cos(q, k)$ with a learned $\tau > 0$ per head, stored as its logarithm."""
-
-    scale = 1.0
-
-    def __init__(self, *, heads: int, first_scale: float) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.full((heads,), math.log(first_scale)))
-
-    def queries(self, query: Queries) -> MappedQueries:
-        return F.normalize(query, dim=-1) * self.log_scale.exp()[:, None, None]
-
-    def keys(self, key: Keys) -> MappedKeys:
-        return F.normalize(key, dim=-1)
-
-    def compare(self, query: MappedQueries, key: MappedKeys) -> Logits:
-        return dot(query, key)
 
 
 def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: int, key_heads: int) -> Score:

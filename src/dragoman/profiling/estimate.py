@@ -72,7 +72,7 @@ def count_flops(model: nn.Module) -> dict[Pass, int]:
     match model:
         case EncoderDecoderTransformer():
             # Keys and values of cross-attention are computed once per source token.
-            attentions = [block.cross_attention for block in model.decoder]
+            attentions = model.cross_attentions()
             source_weights = _linear_weights([part for one in attentions for part in (one.key, one.value)])
             decoder_weights = _linear_weights(model.decoder) - source_weights + model.unembedding.weight.numel()
             return {"encode": 2 * (_linear_weights(model.encoder) + source_weights), "decode": 2 * decoder_weights}

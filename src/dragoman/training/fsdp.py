@@ -24,12 +24,12 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.utils.checkpoint import checkpoint
 
 from dragoman.errors import ConfigError
-from dragoman.nn.blocks import DecoderBlock, DecoderOnlyBlock, EncoderBlock
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer
 from dragoman.training.step import FORWARD_METHODS
 
-BLOCKS = (EncoderBlock, DecoderOnlyBlock, DecoderBlock)
+BLOCKS = (EncoderBlock, DecoderBlock)
 
 
 def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device) -> None:

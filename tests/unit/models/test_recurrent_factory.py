@@ -32,7 +32,6 @@ def test_model_implements_protocol():
     assert isinstance(memory, Memory)
     assert isinstance(model.start(memory, beam_size=2), State)
     assert model.max_length is None
-    assert model.device == torch.device("cpu")
 
 
 def test_tie_all():

@@ -102,7 +102,7 @@ def test_decoder_block_equals_sublayers(norm, position):
     block, x, source = decoder_block(norm, position), inputs(2, 5), inputs(2, 7)
     mask, source_mask = causal_mask(5, 5), padding_mask(torch.tensor([3, 7]), 7)
     memory = block.cross_attention.project_keys_values(source)
-    output, present = block(x, memory, None, mask=None, memory_mask=source_mask)
+    output, present = block(x, None, mask=None, memory=memory, memory_mask=source_mask)
     torch.testing.assert_close(output, decoded(block, x, source, mask, source_mask))
     assert present.length == 5
 
@@ -117,7 +117,7 @@ def test_decoder_block_with_cache_equals_parallel(position):
     memory = block.cross_attention.project_keys_values(source)
     past = None
     for place in range(5):
-        output, past = block(x[:, place, None], memory, past, mask=None, memory_mask=source_mask)
+        output, past = block(x[:, place, None], past, mask=None, memory=memory, memory_mask=source_mask)
         torch.testing.assert_close(output[:, 0], expected[:, place])
         assert past.length == place + 1
 

@@ -100,10 +100,6 @@ class RecurrentEncoderDecoder(nn.Module):
         self.decoder = decoder
         self.unembedding = unembedding
 
-    @property
-    def device(self) -> torch.device:
-        return self.unembedding.weight.device
-
     def encode(self, source: SourceIds, lengths: Lengths) -> RecurrentMemory:
         encoded = self.encoder(_embed(self.source_embedding, source), lengths)
         attention = self.decoder.attention
@@ -126,8 +122,7 @@ class RecurrentEncoderDecoder(nn.Module):
         return self.unembed(self.hidden(source, source_lengths, target))
 
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
-        logits: Float[Tensor, "*positions vocabulary"] = self.unembedding(hidden)
-        return logits
+        return self.unembedding(hidden)
 
     def start(self, memory: RecurrentMemory, *, beam_size: int) -> RecurrentState:
         cells = map_states(memory.initial_states, lambda part: part[:, None].expand(-1, beam_size, -1))
