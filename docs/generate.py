@@ -1,9 +1,13 @@
-"""Write docs/reference/configuration.md from the configuration models; `--check` only compares.
+"""Write the pages of docs/reference from the code; `--check` only compares.
 
-Each group of keys has a section with a table of its keys; a group of several kinds has one table per kind. A group
-that several tasks share is shown with the first of these tasks.
+- `configuration.md`, from the configuration models. Each group of keys has a section with a table of its keys; a group
+  of several kinds has one table per kind. A group that several tasks share is shown with the first of these tasks.
+- `command-line.md`, from the verbs of the command.
+- `python.md`, from the signatures and docstrings of the public API.
 """
 
+import inspect
+import re
 import sys
 import types
 import typing
@@ -18,7 +22,8 @@ from pydantic_core import PydanticUndefined
 
 from dragoman.config import Config, alternatives, descriptions, is_config, kinds_of
 
-TARGET = Path(__file__).parent / "reference" / "configuration.md"
+REFERENCE = Path(__file__).parent / "reference"
+TARGET = REFERENCE / "configuration.md"
 COMMAND = "make docs"
 INTRODUCTION = f"""# Configuration
 
@@ -32,6 +37,27 @@ All keys of a configuration file, with their defaults. A file contains only the 
 - A group with several kinds is selected by its key `kind`, and accepts the keys of that kind only. Without `kind`, the
   group has the kind of its default.
 - The file `config.yaml` of a run holds the complete configuration of its training, with all defaults.
+"""
+COMMAND_LINE = f"""# Command line
+
+<!-- Written by `{COMMAND}` from the verbs; edits here are lost. -->
+
+`dragoman VERB --help` prints the same text. `dragoman --debug VERB …` adds the traceback to an error message. Where a verb reads
+or writes lines of text, the file name `-` means standard input or standard output.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | success |
+| 1 | internal error |
+| 2 | user error: one message with value, rule and remedy |
+| 130 | interrupted |
+"""
+PYTHON = f"""# Python API
+
+<!-- Written by `{COMMAND}` from the public names of `dragoman`; edits here are lost. -->
+
+`import dragoman` is quick: PyTorch is imported only when a function needs it. User errors are subclasses of
+`dragoman.errors.DragomanError`.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
 PLAIN = {int: "integer", float: "number", str: "string", bool: "`true` or `false`", Path: "path"}
@@ -174,24 +200,103 @@ def _paragraphs(docstring: str) -> str:
 
 
 def committed() -> str:
-    """Return the page that belongs in the repository."""
+    """Return the configuration page that belongs in the repository."""
     from dragoman.runs.presets import PRESETS
     from dragoman.tasks.config import TASK_CONFIGS
 
     return page(TASK_CONFIGS, {name: preset.tasks for name, preset in PRESETS.items()})
 
 
+def command_line() -> str:
+    """Return the page of the command line: a section per verb."""
+    import typer.main
+
+    from dragoman.cli.main import SUMMARIES, build_command
+
+    parts = [COMMAND_LINE]
+    for verb in SUMMARIES:
+        command: Any = typer.main.get_command(build_command(verb))
+        parts += _verb(command.commands[verb], f"dragoman {verb}")
+    return "\n".join(parts)
+
+
+def _verb(command: Any, name: str) -> Iterator[str]:
+    if hasattr(command, "commands"):
+        for below, one in command.commands.items():
+            yield from _verb(one, f"{name} {below}")
+        return
+    context = command.make_context(name, [], resilient_parsing=True)
+    yield f"## {name}\n\n{command.help}\n\n```\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    rows = [["argument or option", "meaning"], ["---"] * 2]
+    for one in command.params:
+        signature, meaning = one.get_help_record(context)
+        signature = re.sub(r"<list\[(.*)\]>", r"<\1>", signature).replace(" range>", ">")
+        rows.append([f"`{signature.replace('Path>', 'path>')}`", " ".join(meaning.split())])
+    yield "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
+
+
+def python_api() -> str:
+    """Return the page of the Python API: functions first, then classes with their public methods."""
+    import dragoman
+
+    public = {name: getattr(dragoman, name) for name in dragoman.__all__ if not name.startswith("_")}
+    parts = [PYTHON]
+    for name, function in public.items():
+        if inspect.isfunction(function):
+            parts.append(_function(f"dragoman.{name}", function, level=2))
+    for name, kind in public.items():
+        if inspect.isclass(kind):
+            parts.append(f"## dragoman.{name}\n\n{_docstring(kind)}\n")
+            methods = {key: value for key, value in vars(kind).items() if not key.startswith("_")}
+            parts += [_function(key, value, level=3) for key, value in methods.items() if inspect.isfunction(value)]
+    return "\n".join(parts)
+
+
+def _function(name: str, function: Any, *, level: int) -> str:
+    arguments = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    shown: list[str] = []
+    for one in arguments:
+        if one.kind is one.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        default = "" if one.default is one.empty else f"={_python(one.default)}"
+        shown.append(("**" if one.kind is one.VAR_KEYWORD else "") + one.name + default)
+    text = f"{name.rpartition('.')[2]}({', '.join(shown)})"
+    lines = re.sub(r"(.{1,110})(?: |$)", r"\1\n    ", text).rstrip()
+    return f"{'#' * level} {name}\n\n```python\n{lines}\n```\n\n{_docstring(function)}\n"
+
+
+def _docstring(documented: Any) -> str:
+    """Return a docstring as Markdown; the entries of `Args:` and `Raises:` become lists."""
+    lines = (inspect.getdoc(documented) or "").splitlines()
+    entries = [re.sub(r"^ {4}([\w, *]+): ", r"- `\1`: ", line) for line in lines]
+    text = "\n".join(re.sub(r"^ {8}", "  ", line) for line in entries)
+    return text.replace("Args:\n", "Arguments:\n\n").replace("Raises:\n", "Errors:\n\n")
+
+
+def _python(value: Any) -> str:
+    return f"{type(value).__name__}()" if isinstance(value, Config) else repr(value)
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page, by its path."""
+    return {
+        TARGET: committed(),
+        REFERENCE / "command-line.md": command_line(),
+        REFERENCE / "python.md": python_api(),
+    }
+
+
 def main() -> int:
-    """Write the page, or compare it; return the exit code."""
-    text = committed()
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(text, encoding="utf-8")
-        print(f"written: {TARGET}")
-        return 0
-    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{TARGET} does not match the configuration models. Run: {COMMAND}", file=sys.stderr)
-    return 1
+    """Write the pages, or compare them; return the exit code."""
+    check, outdated = "--check" in sys.argv[1:], False
+    for path, text in pages().items():
+        if not check:
+            path.write_text(text, encoding="utf-8")
+            print(f"written: {path}")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            print(f"{path} does not match the code. Run: {COMMAND}", file=sys.stderr)
+            outdated = True
+    return int(outdated)
 
 
 if __name__ == "__main__":

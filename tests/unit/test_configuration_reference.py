@@ -120,8 +120,23 @@ def test_group_of_one_kind_names_the_kind(generate):
     assert "## pace.inner of {kind: slow}" in generate.reference(Root)
 
 
-def test_committed_page_is_current(generate):
-    assert generate.TARGET.read_text(encoding="utf-8") == generate.committed(), "run: make docs"
+def test_committed_pages_are_current(generate):
+    outdated = [path.name for path, text in generate.pages().items() if path.read_text(encoding="utf-8") != text]
+    assert outdated == [], "run: make docs"
+
+
+def test_command_line_page_lists_verbs_and_options(generate):
+    page = generate.command_line()
+    assert "## dragoman translate" in page
+    assert "## dragoman data prepare" in page
+    assert "| `-i, --input" in page
+
+
+def test_python_page_lists_functions_and_methods(generate):
+    page = generate.python_api()
+    assert "## dragoman.train" in page
+    assert "### translate_stream" in page
+    assert "- `output_dir`: " in page
 
 
 def undescribed(kind: type[Config], prefix: str = "") -> Iterator[str]:

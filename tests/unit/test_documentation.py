@@ -16,13 +16,14 @@ from dragoman.config import keys_of
 from dragoman.tasks.config import TASK_CONFIGS
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ROOT / "docs" / "reference" / "configuration.md"
+GENERATED = set(ROOT.glob("docs/reference/*.md"))
 PATTERNS = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/**/*.md", "native/*.md", "tests/**/*.md")
-PAGES = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)} - {GENERATED})
+PAGES = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)} - GENERATED)
 PLACES = (ROOT / "src" / "dragoman", ROOT / "src", ROOT, ROOT / "docs", ROOT / "tests", ROOT / "native")
 FREE_KEYS = {"preset", "task", "kind", "expected"}
 NOT_KEYS = {"tokenizer.json", "model.safetensors", "training.max_step"}
 """File names, and the misspelled key of an example."""
+OTHER_OPTIONS = {"--help", "--debug", "--nproc-per-node"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -65,6 +66,13 @@ def test_commands_use_existing_options(page: Path) -> None:
         own = known.get("") or known[words[0]]
         used = {word.partition("=")[0] for word in words if word.startswith("--") and not word[2:3].isspace()}
         assert used - own - {"--help", "--debug"} == set(), f"dragoman {verb}"
+
+
+@every_page
+def test_text_names_existing_options(page: Path) -> None:
+    named = set(re.findall(r"`(--[a-z][\w-]*)[^`\n]*`", page.read_text(encoding="utf-8")))
+    known = {option for verb in SUMMARIES for group in options(verb).values() for option in group}
+    assert page.name == "glossary.md" or named - known - OTHER_OPTIONS == set()
 
 
 @cache
