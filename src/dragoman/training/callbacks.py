@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, assert_never, final
+from typing import Any, Final, Protocol, assert_never, final
 
 from dragoman.atomic import write_atomically, write_error
 from dragoman.errors import MissingExtraError
@@ -87,6 +87,14 @@ class SelectionEvent:
 
 Event = StartEvent | LogEvent | ValidationEvent | SaveEvent | RollbackEvent | EndEvent | SelectionEvent
 Callback = Callable[[Event], None]
+EVENT_NAMES: Final[Mapping[type, str]] = {
+    StartEvent: "start",
+    LogEvent: "log",
+    ValidationEvent: "validation",
+    RollbackEvent: "rollback",
+    SelectionEvent: "selection",
+}
+"""Names in the metrics file, which leaves other events out."""
 
 
 def combine_callbacks(callbacks: list[Callback]) -> Callback:
@@ -111,22 +119,9 @@ class JsonlCallback:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        match event:
-            case StartEvent(step=step):
-                if not self._rewind(step):
-                    self._write("start", event)
-            case LogEvent():
-                self._write("log", event)
-            case ValidationEvent():
-                self._write("validation", event)
-            case RollbackEvent():
-                self._write("rollback", event)
-            case SelectionEvent():
-                self._write("selection", event)
-            case SaveEvent() | EndEvent():
-                pass
-            case _:
-                assert_never(event)
+        resumed = isinstance(event, StartEvent) and self._rewind(event.step)
+        if not resumed and type(event) in EVENT_NAMES:
+            self._write(EVENT_NAMES[type(event)], event)
 
     def _write(self, name: str, event: Event) -> None:
         fields = {key: _round(value) for key, value in dataclasses.asdict(event).items()}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, Final, TypeVar, final
 from uuid import uuid4
 
 import numpy as np
@@ -39,17 +39,6 @@ FAILURE_REASON_SECONDS: Final = 2.0
 T = TypeVar("T")
 
 
-@runtime_checkable
-class KeyValueStore(Protocol):
-    """Store that all workers can read and write, such as PyTorch's."""
-
-    def set(self, key: str, value: str) -> None: ...
-
-    def get(self, key: str) -> bytes: ...
-
-    def check(self, keys: list[str]) -> bool: ...
-
-
 class WorkerLostError(TrainingError):
     """Another worker has ended."""
 
@@ -61,8 +50,8 @@ class WorkerGroup:
 
     rank: int = 0
     world_size: int = 1
-    store: KeyValueStore | None = None
-    """Store for failure reasons; None for a single worker."""
+    store: Any = None
+    """PyTorch's store, for failure reasons; None for a single worker."""
 
     @property
     def is_main(self) -> bool:

@@ -3,8 +3,8 @@ r"""Loss functions of all tasks: cross-entropies, summed over the predictions of
 Label smoothing $\epsilon$ spreads the target over all tokens or labels; of a question, over all positions of an answer.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol, assert_never, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Protocol, assert_never, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -26,10 +26,12 @@ from dragoman.training.chunked_loss import (
 from dragoman.training.distillation import DistillationConfig, distillation_loss
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.r_drop import RDropConfig, r_drop_loss
-from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
+from dragoman.training.step import B, LossFunction, TrainableSeq2Seq, target_states
 from dragoman.typing import Bool, Float, Int, Lengths
 
 Tokens = Int[Tensor, "batch places"]
+States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
+"""Last hidden state and label of every predicted token."""
 
 
 class CrossEntropyConfig(Config):
@@ -86,12 +88,7 @@ def build_translation_loss(
 
 def cross_entropy_loss(smoothing: float, *, precision: Precision = "float32") -> LossFunction[TrainableSeq2Seq, Batch]:
     r"""Return $-\sum_t \log p(y_t | y_{<t}, x)$ under teacher forcing, from the BOS to the EOS symbol."""
-
-    def loss(model: TrainableSeq2Seq, batch: Batch) -> Loss:
-        hidden, labels = target_states(model, batch)
-        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
-
-    return loss
+    return _token_loss(target_states, smoothing, precision)
 
 
 def causal_lm_loss(
@@ -102,14 +99,11 @@ def causal_lm_loss(
     The model gets document ids only where a row holds several documents; otherwise its causal mask suffices.
     """
 
-    def loss(model: TrainableDecoderOnly, batch: TextBatch) -> Loss:
-        hidden = model.hidden(batch.tokens, batch.document_ids if batch.has_multiple_documents else None)[
-            batch.loss_mask
-        ]
-        labels = batch.labels[batch.loss_mask]
-        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
+    def states(model: TrainableDecoderOnly, batch: TextBatch) -> States:
+        hidden = model.hidden(batch.tokens, batch.document_ids if batch.has_multiple_documents else None)
+        return hidden[batch.loss_mask], batch.labels[batch.loss_mask]
 
-    return loss
+    return _token_loss(states, smoothing, precision)
 
 
 def masked_lm_loss(
@@ -117,12 +111,11 @@ def masked_lm_loss(
 ) -> LossFunction[TrainableEncoderOnly, TextBatch]:
     """Predict the original token at every selected position (Devlin et al., 2019, section 3.1)."""
 
-    def loss(model: TrainableEncoderOnly, batch: TextBatch) -> Loss:
-        hidden = model.mlm_hidden(model.hidden(batch.tokens, batch.lengths)[batch.loss_mask])
-        labels = batch.labels[batch.loss_mask]
-        return _projected_loss(hidden, model.unembedding, labels, smoothing=smoothing, precision=precision)
+    def states(model: TrainableEncoderOnly, batch: TextBatch) -> States:
+        hidden = model.hidden(batch.tokens, batch.lengths)[batch.loss_mask]
+        return model.mlm_hidden(hidden), batch.labels[batch.loss_mask]
 
-    return loss
+    return _token_loss(states, smoothing, precision)
 
 
 def classification_loss(smoothing: float) -> LossFunction[nn.Module, LabeledBatch | TaggedBatch]:
@@ -170,19 +163,13 @@ def masked_cross_entropy(
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def _projected_loss(
-    hidden: Float[Tensor, "tokens size"],
-    projection: OutputProjection,
-    labels: Int[Tensor, " tokens"],
-    *,
-    smoothing: float,
-    precision: Precision,
-) -> Loss:
-    return fused_linear_cross_entropy(
-        hidden,
-        projection.weight,
-        projection.bias,
-        labels,
-        smoothing=smoothing,
-        matmul_dtype=output_matmul_dtype(precision, hidden.device),
-    )
+def _token_loss(states: Callable[[Any, B], States], smoothing: float, precision: Precision) -> LossFunction[Any, B]:
+    """Return the loss of the output projection on the states and labels of a batch."""
+
+    def loss(model: Any, batch: B) -> Loss:
+        hidden, labels = states(model, batch)
+        weight, bias = model.unembedding.weight, model.unembedding.bias
+        dtype = output_matmul_dtype(precision, hidden.device)
+        return fused_linear_cross_entropy(hidden, weight, bias, labels, smoothing=smoothing, matmul_dtype=dtype)
+
+    return loss

@@ -88,30 +88,23 @@ def build_optimizer(
     `matmul_dtype` is the number format of Muon's iteration, whose matrices are distributed over the workers.
     """
     bypass_compiler()
+    lr, betas, eps = config.learning_rate, config.betas, config.epsilon
     match config:
         case AdamConfig():
-            return _Adam(
-                model.parameters(), lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True
-            )
+            return _Adam(model.parameters(), lr=lr, betas=betas, eps=eps, fused=True)
         case AdamWConfig():
-            return _AdamW(
-                _decay_groups(model, config.weight_decay),
-                lr=config.learning_rate,
-                betas=config.betas,
-                eps=config.epsilon,
-                fused=True,
-            )
+            return _AdamW(_decay_groups(model, config.weight_decay), lr=lr, betas=betas, eps=eps, fused=True)
         case MuonConfig():
             matrices = hidden_matrices(model)
             matrix_ids = {id(matrix) for matrix in matrices}
             return MuonWithAdamW(
                 matrices,
                 [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids],
-                lr=config.learning_rate,
+                lr=lr,
                 momentum=config.momentum,
                 weight_decay=config.weight_decay,
-                betas=config.betas,
-                eps=config.epsilon,
+                betas=betas,
+                eps=eps,
                 matmul_dtype=matmul_dtype,
                 workers=workers,
             )

@@ -7,7 +7,7 @@ multiply bfloat16 many times slower than float32, so they always use float32.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Literal, assert_never, final
+from typing import Any, Final, Literal, final
 
 import torch
 import torch.nn.functional as F
@@ -27,30 +27,17 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Return PyTorch's autocast to bfloat16 on GPUs; for CPUs see `bfloat16_linear_layers`."""
-    match precision:
-        case "float32":
-            return nullcontext()
-        case "bfloat16":
-            return nullcontext() if device.type == "cpu" else torch.autocast(device.type, dtype=torch.bfloat16)
-        case "auto":
-            supported = device.type == "cuda" and torch.cuda.is_bf16_supported()
-            return torch.autocast("cuda", dtype=torch.bfloat16) if supported else nullcontext()
-        case _:
-            assert_never(precision)
+    if device.type == "cpu" or precision == "float32":
+        return nullcontext()
+    supported = precision == "bfloat16" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
+    return torch.autocast(device.type, dtype=torch.bfloat16) if supported else nullcontext()
 
 
 def output_matmul_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the number format of the products of the output layer."""
-    match precision:
-        case "float32":
-            return torch.float32
-        case "bfloat16":
-            return torch.float32 if lacks_bfloat16(device) else torch.bfloat16
-        case "auto":
-            native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
-            return torch.bfloat16 if native else torch.float32
-        case _:
-            assert_never(precision)
+    native = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_has_bfloat16(device)
+    forced = precision == "bfloat16" and device.type != "cpu"
+    return torch.bfloat16 if precision != "float32" and (native or forced) else torch.float32
 
 
 def lacks_bfloat16(device: torch.device) -> bool:
