@@ -38,10 +38,17 @@ from dragoman.evaluation.alignment import (
     alignment_scores,
     read_gold_alignments,
 )
-from dragoman.interpret.alignment import Look, both_ways, by_target, grown, leave_one_out, looked_at, looks
-from dragoman.interpret.forward_pass import watched
-from dragoman.interpret.word_merging import words_of_text
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.interpret.alignment import (
+    AlignmentHead,
+    alignment_heads,
+    grow_diagonal,
+    leave_one_out,
+    link_both,
+    link_targets,
+    word_attention,
+    words_of_text,
+)
+from dragoman.interpret.recorder import record_pairs
 from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent
@@ -58,7 +65,7 @@ class ModelAlignments:
     """Alignments by one model."""
 
     links: Found
-    looks: dict[str, Look]
+    heads: dict[str, AlignmentHead]
     nats: float
     """Loss per target word."""
     tokens: tuple[float, float]
@@ -186,42 +193,42 @@ def read_link_file(path: Path, number: int) -> list[Links]:
 
 
 def grow_diag(one: Sequence[Links], other: Sequence[Links]) -> list[Links]:
-    return [grown(first, second) for first, second in zip(one, other, strict=True)]
+    return [grow_diagonal(first, second) for first, second in zip(one, other, strict=True)]
 
 
 def align_by_model(run: Path, pairs: Sequence[Pair]) -> ModelAlignments:
     """Return the links of every head: one source word per target word, and by grow-diag from both sides."""
     translator = load_torch_model(run, device="cpu")
-    tokenizer, symbols = translator.tokenizer, SpecialSymbols()
+    tokenizer = translator.tokenizer
     found: Found = {}
-    named: dict[str, Look] = {}
+    named: dict[str, AlignmentHead] = {}
     nats, counts = 0.0, [0, 0, 0, 0]
     for first in range(0, len(pairs), BATCH):
         some = [
             (*words_of_text(tokenizer.source, source), *words_of_text(tokenizer.target, target))
             for source, target in pairs[first : first + BATCH]
         ]
-        passes = watched(translator.model, [one[0] for one in some], [one[2] for one in some], symbols=symbols)
+        passes = record_pairs(translator.model, [one[0] for one in some], [one[2] for one in some])
         for passed, (source, source_words, target, target_words) in zip(passes, some, strict=True):
-            for look in looks(passed):
-                named[name_of(look)] = look
-                add(found, name_of(look), looked_at(passed, look, source=source_words, target=target_words))
+            for head in alignment_heads(passed):
+                named[name_of(head)] = head
+                add(found, name_of(head), word_attention(passed, head, source=source_words, target=target_words))
             words = {"source_words": source_words, "target_words": target_words}
-            add(found, LEFT_OUT, leave_one_out(translator.model, source, target, **words, symbols=symbols))
-            nats -= float(passed.token_log_probs.sum())
+            add(found, LEFT_OUT, leave_one_out(translator.model, source, target, **words))
+            nats -= float(passed.target_log_probs.sum())
             sizes = (len(source), len(source_words), len(target), len(target_words))
             counts = [count + size for count, size in zip(counts, sizes, strict=True)]
     return ModelAlignments(found, named, nats / counts[3], (counts[0] / counts[1], counts[2] / counts[3]))
 
 
 def add(found: Found, name: str, weights: Any) -> None:
-    found.setdefault(name, []).append(by_target(weights))
-    found.setdefault(f"{name}, both ways", []).append(both_ways(weights))
+    found.setdefault(name, []).append(link_targets(weights))
+    found.setdefault(f"{name}, both ways", []).append(link_both(weights))
 
 
-def name_of(look: Look) -> str:
-    head = "mean" if look.head is None else f"head {look.head + 1}"
-    return f"layer {look.layer + 1}, {head}{', shifted' if look.shifted else ''}"
+def name_of(choice: AlignmentHead) -> str:
+    head = "mean" if choice.head is None else f"head {choice.head + 1}"
+    return f"layer {choice.layer + 1}, {head}{', shifted' if choice.shifted else ''}"
 
 
 def join_directions(forward: Found, backward: Found) -> tuple[Found, dict[str, Any]]:
@@ -251,7 +258,7 @@ def choose_on_gold(read: ModelAlignments, gold: Sequence[GoldAlignment]) -> tupl
     names = []
     for half in (0, 1):
         there, elsewhere = slice(half, None, 2), slice(1 - half, None, 2)
-        rates = {name: alignment_scores(read.links[name][there], gold[there]).error_rate for name in read.looks}
+        rates = {name: alignment_scores(read.links[name][there], gold[there]).error_rate for name in read.heads}
         names.append(min(rates, key=rates.__getitem__))
         links[elsewhere] = read.links[names[-1]][elsewhere]
     return links, names

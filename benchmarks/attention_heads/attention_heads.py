@@ -30,9 +30,8 @@ from dragoman.data.readers.text_lines import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Bleu, compare_systems, corpus_score
 from dragoman.inference import Translator
-from dragoman.interpret.attention_heads import Gates, ablation, heads_by_kind
-from dragoman.interpret.head_pruning import ROLES
-from dragoman.interpret.plots import plot_by_head
+from dragoman.interpret.heads import CONFIG_ROLES, HeadValues, count_heads, head_ablation
+from dragoman.interpret.plots import plot_per_head
 from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
@@ -88,7 +87,7 @@ def ablate(arguments: argparse.Namespace) -> None:
 
 def translate_without_heads(
     run: Path, sources: list[str], references: list[str], metric: Bleu
-) -> tuple[Gates, list[list[str]]]:
+) -> tuple[HeadValues, list[list[str]]]:
     """Return the changes of BLEU, and all outputs: of the whole model, then without each head in order."""
     translator, settings = load_torch_model(run, device="cpu"), RunFolder(run).read_config().decoding
     outputs: list[list[str]] = []
@@ -98,11 +97,11 @@ def translate_without_heads(
         outputs.append(found)
         return corpus_score(found, [references], metric).value
 
-    return ablation(translator.model, bleu), outputs
+    return head_ablation(translator.model, bleu), outputs
 
 
 def significant_changes(
-    changes: Gates, outputs: list[list[str]], references: list[str], metric: Bleu
+    changes: HeadValues, outputs: list[list[str]], references: list[str], metric: Bleu
 ) -> dict[str, list[list[bool]]]:
     """Return where both significance tests find a change of BLEU."""
     whole, *without = outputs
@@ -115,11 +114,13 @@ def significant_changes(
     return {kind: [[differs(next(found)) for _ in row] for row in table] for kind, table in changes.items()}
 
 
-def pruned_heads(pruned: Path, changes: Gates) -> dict[str, list[list[int]]]:
+def pruned_heads(pruned: Path, changes: HeadValues) -> dict[str, list[list[int]]]:
     """Return the heads that each layer lacks after pruning."""
     attention = RunFolder(pruned).read_config().model.attention
     return {
-        kind: [sorted(set(range(table.shape[1])) - set(kept)) for kept in getattr(attention, ROLES[kind]).kept]
+        kind: [
+            sorted(set(range(table.shape[1])) - set(kept)) for kept in getattr(attention, CONFIG_ROLES[kind]).kept_heads
+        ]
         for kind, table in changes.items()
     }
 
@@ -129,7 +130,7 @@ def plot_ablation(tree: dict[str, Any]) -> None:
     largest = max(abs(number) for table in tree["change"].values() for row in table for number in row)
     figure, grid = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     for axes, (kind, change) in zip(grid, tree["change"].items(), strict=True):
-        plot_by_head(torch.tensor(change), title=TITLES[kind], largest=largest, signed=True, axes=axes)
+        plot_per_head(torch.tensor(change), title=TITLES[kind], largest=largest, signed=True, axes=axes)
         for layer, heads in enumerate(tree["pruned"].get(kind, [])):
             for head in heads:
                 axes.add_patch(Rectangle((head - 0.46, layer - 0.44), 0.92, 0.88, fill=False, linestyle="--"))
@@ -183,7 +184,7 @@ def prune(arguments: argparse.Namespace) -> None:
 
 def describe(run: Path) -> dict[str, Any]:
     model = load_torch_model(run, device="cpu").model
-    return {"heads": sum(map(sum, heads_by_kind(model).values())), "parameters": count_parameters(model)}
+    return {"heads": sum(map(sum, count_heads(model).values())), "parameters": count_parameters(model)}
 
 
 def load_backend(backend: str, run: Path) -> Translator:

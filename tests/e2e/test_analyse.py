@@ -1,4 +1,4 @@
-"""`dragoman analyse` as a process, and its page in a browser: a run and a file of outputs beside each other."""
+"""`dragoman analyse` on the command line, and its report in a browser, for a run and a file of outputs."""
 
 import json
 from pathlib import Path
@@ -29,14 +29,12 @@ def numbers(folder):
     return json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
 
 
-def test_both_systems_are_analysed(numbers):
+def test_both_systems_are_analyzed(numbers):
     run, echo = numbers["systems"]
     assert [one["name"] for one in (run, echo)] == ["run-1", "echo.de"]
     assert run["overall"]["bleu"] > 30 > echo["overall"]["bleu"]
     assert echo["errors"]["copied"] == [0, 1, 2, 4]
-    assert (
-        run["by_frequency"][0]["in_references"] == 0
-    )  # every word of the references stands in the file of the training
+    assert run["by_frequency"][0]["in_references"] == 0  # all reference words are training words
     assert numbers["signature"].startswith("BLEU|nrefs:1|")
     first, second = numbers["differences"]
     assert first["bleu"] is None
@@ -44,26 +42,26 @@ def test_both_systems_are_analysed(numbers):
     assert 0 < second["p_randomization"] <= 1
 
 
-def test_the_worst_sentences_of_a_run_come_with_their_attention(numbers):
+def test_worst_sentences_of_a_run_have_attention(numbers):
     run, echo = numbers["systems"]
-    looked = [one["attention"] for one in run["worst"] if one["source"]]
-    assert looked
-    for one in looked:
+    with_attention = [one["attention"] for one in run["worst"] if one["source"]]
+    assert with_attention
+    for one in with_attention:
         assert len(one["weights"][0]) == len(one["target"])
         assert all(sum(row) == pytest.approx(1.0, abs=1e-4) for row in one["weights"][0])
     assert all("attention" not in one for one in echo["worst"])
 
 
-def test_the_page_shows_the_numbers(folder, numbers, tmp_path):
+def test_report_shows_the_numbers(folder, numbers, tmp_path):
     program = chromium()
     if program is None:
-        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+        pytest.skip("Chromium is not installed")
     with browser(program, tmp_path) as shown:
         shown.open(folder / "page.html", width=390, height=844, dark=True)
         assert shown.errors == []
-        assert f"{numbers['systems'][0]['whole']['bleu']:.1f}" in shown.text("#whole")
-        assert f"{numbers['differences'][1]['bleu']:.1f}" in shown.text("#whole")
-        assert "4: 1, 2, 3, 5" in shown.text("#faults")
+        assert f"{numbers['systems'][0]['overall']['bleu']:.1f}" in shown.text("#overall")
+        assert f"{numbers['differences'][1]['bleu']:.1f}" in shown.text("#overall")
+        assert "4: 1, 2, 3, 5" in shown.text("#errors")
         assert shown.value("document.querySelectorAll('#worst canvas').length") > 0
         shown.point_at("document.querySelector('#systems').children[1]", press=True)
         assert numbers["systems"][1]["worst"][0]["reference"] in shown.text("#worst")
@@ -71,19 +69,19 @@ def test_the_page_shows_the_numbers(folder, numbers, tmp_path):
         assert [url for url in shown.requests if not url.startswith("file:")] == []
 
 
-def test_a_place_that_cannot_be_written_is_found_before_the_work(tmp_path):
+def test_unwritable_output_is_refused_before_the_work(tmp_path):
     answer = dragoman("analyse", GOLDEN / "no-such-run", *TEST_SET, "--out", "nowhere/page.html", cwd=tmp_path)
     assert answer.returncode == 2
     assert "nowhere/page.html: cannot be written" in answer.stderr
 
 
-def test_without_a_place_to_write_nothing_is_done(tmp_path):
+def test_missing_output_is_refused(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, cwd=tmp_path)
     assert answer.returncode == 2
     assert "say where to write" in answer.stderr
 
 
-def test_options_for_runs_are_refused_where_there_is_none(tmp_path):
+def test_options_for_runs_are_refused_for_files(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, "--json", "n.json", "--beam", 2, cwd=tmp_path)
     assert answer.returncode == 2
     assert "--beam and --device are for runs, and only outputs are given" in answer.stderr

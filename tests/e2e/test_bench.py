@@ -1,4 +1,4 @@
-"""`dragoman bench` as a process: what it prints of translators and generators, and what it refuses."""
+"""`dragoman bench` on the command line: translators, generators and errors."""
 
 import json
 
@@ -12,8 +12,15 @@ from tests.untrained_runs import finished_language_model, finished_run
 
 ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
 ROW = {
-    *("batch", "beam", "first_token_ms", "token_ms", "sentences_per_second", "tokens_per_second"),
-    *("megabytes_per_token", "megaoperations_per_token", "bandwidth_share", "product_share", "roofline_share", "bound"),
+    *("batch_size", "beam_size", "first_token_ms", "token_ms", "sentences_per_second", "tokens_per_second"),
+    *(
+        "megabytes_per_token",
+        "megaoperations_per_token",
+        "bandwidth_fraction",
+        "compute_fraction",
+        "roofline_fraction",
+        "bound",
+    ),
 }
 
 
@@ -30,43 +37,42 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("run", ["translator", "writer"])
-@pytest.mark.parametrize("given", [["--source-tokens", 7], ["--source", "source.txt"]], ids=["made up", "given"])
-def test_everything_is_measured(folder, run, given):
+@pytest.mark.parametrize("given", [["--source-tokens", 7], ["--source", "source.txt"]], ids=["random", "texts"])
+def test_bench_measures_every_batch_and_beam(folder, run, given):
     answer = dragoman("bench", run, *ASKED, "--tokens", 5, *given, "--json", cwd=folder)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    assert [(row["batch"], row["beam"]) for row in found["work"]] == [(1, 1), (3, 1), (1, 2), (3, 2)]
-    for row in found["work"]:
+    assert [(row["batch_size"], row["beam_size"]) for row in found["results"]] == [(1, 1), (3, 1), (1, 2), (3, 2)]
+    for row in found["results"]:
         assert row.keys() == ROW
         assert all(value > 0 for key, value in row.items() if key != "bound")
-        assert row["roofline_share"] == max(row["bandwidth_share"], row["product_share"])
+        assert row["roofline_fraction"] == max(row["bandwidth_fraction"], row["compute_fraction"])
     assert found["process"]["seconds"] > found["load_seconds"] > 0
     assert found["process"]["peak_bytes"] > 2**20
     assert found["machine"]["bytes_per_second"] > 1e8
     assert found["machine"]["operations_per_second"] > 1e8
-    core = is_installed()
-    assert found["computed_by"].startswith("the compiled core, " if core else "PyTorch on cpu")
+    assert found["backend"].startswith("CPU library, " if is_installed() else "PyTorch on cpu")
 
 
-def test_less_than_float32_moves_less(folder):
+def test_smaller_compute_types_read_fewer_bytes(folder):
     if not is_installed():
-        pytest.skip("the compiled core is not installed")
+        pytest.skip("the CPU library is not installed")
     moved = {}
     for compute in ("float32", "bfloat16", "int8"):
         asked = ["--batch", 1, "--beam", 1, "--rounds", 1, "--tokens", 3, "--device", "cpu", "--compute-type", compute]
         found = json.loads(dragoman("bench", "translator", *asked, "--json", cwd=folder).stdout)
-        assert found["compute"] == compute
-        moved[compute] = found["costs"]["weight_bytes"]
+        assert found["compute_type"] == compute
+        moved[compute] = found["step_cost"]["weight_bytes"]
     assert moved["float32"] == 2 * moved["bfloat16"] == 4 * moved["int8"]
 
 
-def test_it_is_printed_as_a_table_with_the_roofline_on_lines_of_its_own(folder):
+def test_bench_prints_a_table_and_the_roofline(folder):
     answer = dragoman("bench", "translator", *ASKED, "--tokens", 5, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
     assert lines[0].startswith("translator, float32: ")
     assert lines[1].startswith("loaded in ")
-    assert "of memory" in lines[1]
+    assert "peak memory" in lines[1]
     assert [name for name in ("batch", "first ms", "sentences/s", "MB/token") if name not in lines[2]] == []
     assert len(lines) == 2 + 1 + 4 + 1 + 4
     assert lines[7].startswith("roofline: memory ")
@@ -78,13 +84,13 @@ def test_it_is_printed_as_a_table_with_the_roofline_on_lines_of_its_own(folder):
     ("asked", "said"),
     [
         (["bench", "translator", "--source", "source.txt", "--source-tokens", 3], "--source-tokens has no effect"),
-        (["bench", "translator", "--source", "source.txt", "--batch", 4], "3 lines are too few for a batch of 4"),
-        (["bench", "writer", "--tokens", 20, "--source-tokens", 4], "more than the context of 23"),
-        (["bench", "nothing"], "nothing: no run folder"),
-        (["bench", "classifier"], "classifier: has a text classifier, and only what translates or writes is timed"),
+        (["bench", "translator", "--source", "source.txt", "--batch", 4], "3 texts are too few for a batch of 4"),
+        (["bench", "writer", "--tokens", 20, "--source-tokens", 4], "exceed the context of 23"),
+        (["bench", "nothing"], "nothing: is not a run folder"),
+        (["bench", "classifier"], "classifier: has a text classifier. Give the run of a translation or language model"),
     ],
 )
-def test_what_cannot_be_timed_is_refused(folder, asked, said):
+def test_invalid_bench_is_refused(folder, asked, said):
     answer = dragoman(*asked, cwd=folder)
     assert answer.returncode == 2
     assert said in answer.stderr

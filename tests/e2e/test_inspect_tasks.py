@@ -1,4 +1,4 @@
-"""`dragoman inspect` for runs of every task: the numbers are those of the network, and the page shows them."""
+"""`dragoman inspect` for every task: the numbers are those of the model, and the report shows them."""
 
 import json
 
@@ -29,7 +29,7 @@ def run(*arguments: object) -> int:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a run of every task, its page and its numbers."""
+    """Return a folder with a run of every task, its report and its numbers."""
     place = tmp_path_factory.mktemp("inspected")
     write_texts(place)
     with pytest.MonkeyPatch.context() as patch:
@@ -54,18 +54,17 @@ def told(place, task, number=0):
 
 
 @pytest.mark.parametrize("task", list(TASKS))
-def test_weights_sum_to_one_over_what_may_be_seen(place, task):
+def test_weights_sum_to_one_over_allowed_keys(place, task):
     one = told(place, task)
     ((kind, weights),) = one["weights"].items()
     assert kind == ("masked" if task in ("language_modeling", "pairs") else "encoder")
     found, mask = np.array(weights), np.array(one["masks"][kind])
-    assert found.shape[2:] == (len(one["read"]), len(one["read"])) == mask.shape[2:]
+    assert found.shape[2:] == (len(one["inputs"]), len(one["inputs"])) == mask.shape[2:]
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-5)
     assert (found[np.broadcast_to(mask == 0, found.shape)] == 0).all()
 
 
-def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
-    """However many tokens might have been written after it."""
+def test_given_continuation_keeps_the_whole_prompt(place):
     options = ("--text", "two", "--target", "dogs", "--max-new-tokens", 18, "--json", "given.json", "--device", "cpu")
     assert run("inspect", "language_modeling", *options) == 0
     one = told(place, "given")
@@ -74,49 +73,49 @@ def test_a_prompt_is_looked_at_whole_beside_a_given_continuation(place):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_continuation_is_what_the_search_found(place, number):
+def test_continuation_is_the_best_path_of_the_search(place, number):
     one = told(place, "language_modeling", number)
     assert one["task"] == "continuation"
-    assert one["read"][: len(one["source"])] == one["source"]
+    assert one["inputs"][: len(one["source"])] == one["source"]
     assert one["source"][0] == "<bos>"
     tree = one["beam"]
-    assert [tree["steps"][step][at]["token"] for step, at in enumerate(tree["winner"])] == one["target"]
-    totals = [tree["steps"][step][at]["total"] for step, at in enumerate(tree["winner"])]
-    np.testing.assert_allclose(np.cumsum([step["log_prob"] for step in one["steps"]]), totals, atol=1e-4)
+    assert [tree["steps"][step][at]["token"] for step, at in enumerate(tree["best_path"])] == one["target"]
+    totals = [tree["steps"][step][at]["total"] for step, at in enumerate(tree["best_path"])]
+    np.testing.assert_allclose(np.cumsum([step["log_prob"] for step in one["predictions"]]), totals, atol=1e-4)
 
 
-def test_a_given_continuation_has_the_probability_that_scoring_gives_it(place):
+def test_given_continuation_has_the_score_of_scoring(place):
     one, generator = told(place, "pairs"), load_torch_model(place / "pairs", device="cpu")
     [scored] = generator.score(["zwei Hunde"], prompts=["two dogs play"])
     assert one["log_prob"] == pytest.approx(scored.log_prob, abs=1e-4)
     assert one["target"][-1] == "<eos>"
 
 
-def test_a_label_is_what_the_classifier_finds(place):
+def test_label_is_that_of_the_classifier(place):
     one, classifier = told(place, "classification"), load_torch_model(place / "classification", device="cpu")
     [found] = classifier.classify([CONTEXT])
-    [step] = one["steps"]
+    [step] = one["predictions"]
     assert step["token"] == found.label
-    assert dict(map(tuple, step["best"])) == pytest.approx(dict(found.probabilities), abs=1e-5)
+    assert dict(map(tuple, step["alternatives"])) == pytest.approx(dict(found.probabilities), abs=1e-5)
     left_out = one["attributions"]["leave one out"]
     assert left_out["columns"] == CONTEXT.split()
-    without = " ".join("xyz" if word == "dogs" else word for word in CONTEXT.split())  # which it does not know
+    without = " ".join("xyz" if word == "dogs" else word for word in CONTEXT.split())  # an unknown word
     [less] = classifier.classify([without])
     expected = np.log(found.probability) - np.log(less.probabilities[found.label])
     assert left_out["values"][0][1] == pytest.approx(expected, abs=1e-4)
 
 
-def test_tags_are_what_the_tagger_finds(place):
+def test_tags_are_those_of_the_tagger(place):
     one, tagger = told(place, "tagging"), load_torch_model(place / "tagging", device="cpu")
     [found] = tagger.tag([CONTEXT.split()])
     assert one["target"] == [tag.label for tag in found]
-    assert [np.exp(step["log_prob"]) for step in one["steps"]] == pytest.approx(
+    assert [np.exp(step["log_prob"]) for step in one["predictions"]] == pytest.approx(
         [tag.probability for tag in found], abs=1e-5
     )
-    assert one["places"] == list(range(1, len(found) + 1))
+    assert one["step_positions"] == list(range(1, len(found) + 1))
 
 
-def test_an_answer_is_what_the_answerer_finds(place):
+def test_answer_is_that_of_the_question_answerer(place):
     one, answerer = told(place, "question_answering"), load_torch_model(place / "question_answering", device="cpu")
     found = answerer.answer("after two", CONTEXT)
     assert one["log_prob"] == pytest.approx(found.score, abs=1e-4)
@@ -125,10 +124,10 @@ def test_an_answer_is_what_the_answerer_finds(place):
 
 
 @pytest.mark.parametrize("task", list(TASKS))
-def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
+def test_report_of_every_task_shows_its_attention(place, task, tmp_path):
     program = chromium()
     if program is None:
-        pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
+        pytest.skip("Chromium is not installed")
     one = told(place, task)
     with browser(program, tmp_path) as shown:
         shown.open(place / f"{task}.html", width=390, height=844)
@@ -141,9 +140,9 @@ def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
         )
         np.testing.assert_allclose(chips, one["weights"][kind][0][1][1][: len(one["source"])], atol=1e-4)
         shown.point_at("document.querySelector('#target').children[0]")
-        assert f"{np.exp(one['steps'][0]['log_prob']):.4f}" in shown.text("#step-readout")
-        if one["places"][0] is not None:
-            row = one["weights"][kind][0][1][one["places"][0]][: len(one["source"])]
+        assert f"{np.exp(one['predictions'][0]['log_prob']):.4f}" in shown.text("#prediction-readout")
+        if one["step_positions"][0] is not None:
+            row = one["weights"][kind][0][1][one["step_positions"][0]][: len(one["source"])]
             chips = shown.value(
                 "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
             )
@@ -162,19 +161,19 @@ def test_the_page_of_every_task_shows_where_it_looks(place, task, tmp_path):
             "does not stand in the text",
         ),
         ("question_answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
-        ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is none of the 2 labels"),
+        ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is not one of the 2 labels"),
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
         ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
         ("language_modeling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
         ("language_modeling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
     ],
 )
-def test_what_the_person_can_mend(task, options, message, capsys):
+def test_invalid_options_are_refused(task, options, message, capsys):
     assert run("inspect", task, *options, "--out", "never.html") == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--out", "--json"])
-def test_a_place_that_cannot_be_written_is_found_before_the_work(option, capsys):
+def test_unwritable_output_is_refused_before_the_work(option, capsys):
     assert run("inspect", "no-such-run", "--text", "a", option, "no-such-folder/page") == 2
     assert "no-such-folder/page: cannot be written" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`dragoman plan` and `training.batch_tokens: auto` as a person uses them."""
+"""`dragoman plan` and `training.batch_tokens: auto` on the command line."""
 
 import json
 from pathlib import Path
@@ -23,16 +23,16 @@ def place(tmp_path_factory) -> Path:
     return place
 
 
-def test_a_plan_says_what_a_training_takes_and_leaves_nothing_behind(place):
+def test_plan_as_json_writes_no_files(place):
     before = hashes(place)
     answer = dragoman("plan", "recipe.yaml", "--data", ".", *small_options(), "--price", "1.2", "--json", cwd=place)
     assert answer.returncode == 0, answer.stderr
     assert hashes(place) == before
     found = json.loads(answer.stdout)
-    assert found["updates"] == 23
-    assert found["budget"] == 331
+    assert found["steps"] == 23
+    assert found["batch_tokens"] == 331
     assert found["fits"]
-    assert found["fitting"] > 331
+    assert found["max_batch_tokens"] > 331
     memory, time = found["memory"], found["time"]
     assert memory["weights"] == 4 * found["parameters"]
     assert sum(memory.values()) == 2 * memory["total"]
@@ -40,10 +40,10 @@ def test_a_plan_says_what_a_training_takes_and_leaves_nothing_behind(place):
     assert found["cost"] == pytest.approx(1.2 * time["total"] / 3600)
 
 
-def test_two_files_are_enough_and_a_person_reads_it(place):
+def test_plan_from_two_files_is_printed(place):
     answer = dragoman("plan", *FILES, *small_options(), "--devices", "3", "--price", "2", cwd=place)
     assert answer.returncode == 0, answer.stderr
-    for part in ("parameters", "weights", "activations", "token budget: 331", "23 updates", "cost: ", "× 3"):
+    for part in ("parameters", "weights", "activations", "batch tokens: 331", "23 steps", "cost: ", "× 3"):
         assert part in answer.stdout
 
 
@@ -51,18 +51,18 @@ def test_two_files_are_enough_and_a_person_reads_it(place):
     ("arguments", "parts"),
     [
         (["nothing.yaml"], ["nothing.yaml: cannot be read"]),
-        ([], ["nothing to learn from"]),
+        ([], ["No training data"]),
         (
             ["--text", "train.en", "--init-from", "run"],
-            ["--init-from fine-tunes a translator", "leave one of them out"],
+            ["--init-from fine-tunes a translator", "Leave one of them out"],
         ),
-        ([*FILES, *small_options(), "--memory", "1MiB"], ["1 MiB is too small for any batch"]),
-        ([*FILES, *small_options(), "--memory", "much"], ["no size of a memory"]),
+        ([*FILES, *small_options(), "--memory", "1MiB"], ["1 MiB of memory is too small for any batch"]),
+        ([*FILES, *small_options(), "--memory", "much"], ["is not a memory size"]),
         (["--source", "train.en", "--target", "absent.de", *small_options()], ["absent.de"]),
         ([*FILES, *small_options(training__batch_tokens=3)], ["exceed the budget of 3 tokens"]),
     ],
 )
-def test_what_cannot_be_planned_is_said_in_one_message(place, arguments, parts):
+def test_invalid_plan_gives_one_error_message(place, arguments, parts):
     answer = dragoman("plan", *arguments, cwd=place)
     assert answer.returncode == 2, answer.stderr
     assert answer.stdout == ""
@@ -72,25 +72,25 @@ def test_what_cannot_be_planned_is_said_in_one_message(place, arguments, parts):
         assert part in message
 
 
-def test_a_budget_that_fits_is_found_said_and_written_down(place):
+def test_auto_batch_tokens_are_reported_and_stored(place):
     asked = small_options(training__batch_tokens="auto")
     answer = dragoman("train", *FILES, "--out", "run", *asked, cwd=place)
     assert answer.returncode == 0, answer.stderr
     [said] = [line for line in answer.stderr.splitlines() if line.startswith("training.batch_tokens: ")]
-    assert said.startswith("training.batch_tokens: 4,096, what suits a CPU;")
+    assert said.startswith("training.batch_tokens: 4,096, suitable for a CPU;")
     written = yaml.safe_load((place / "run" / "config.yaml").read_text(encoding="utf-8"))
     assert written["training"]["batch_tokens"] == 4096
     planned = dragoman("plan", *FILES, *asked, "--memory", "8GiB", "--json", cwd=place)
     assert planned.returncode == 0, planned.stderr
-    assert json.loads(planned.stdout)["budget"] == 4096
+    assert json.loads(planned.stdout)["batch_tokens"] == 4096
 
 
-def test_a_recipe_with_a_budget_to_be_found_can_be_reproduced_again(place):
+def test_recipe_with_auto_batch_tokens_is_reproduced(place):
     recipe = (place / "recipe.yaml").read_text(encoding="utf-8")
     expected = "\nexpected:\n  - {set: valid, metric: BLEU, value: 50, tolerance: 50}\n"
     (place / "expecting.yaml").write_text(recipe + expected, encoding="utf-8")
     arguments = ("reproduce", "expecting.yaml", "--data", ".", "--out", "again")
-    arguments += tuple(small_options(training__batch_tokens="auto", training__length="{kind: updates, count: 2}"))
+    arguments += tuple(small_options(training__batch_tokens="auto", training__max_steps=2))
     first, second = (dragoman(*arguments, cwd=place) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "starting:" in first.stderr

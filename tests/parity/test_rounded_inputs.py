@@ -7,10 +7,9 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.interpret.forward_pass import watched
-from dragoman.interpret.quantized_activations import rounded, rounded_as
+from dragoman.interpret.quantized_activations import round_activations, round_to
+from dragoman.interpret.recorder import record_pairs
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.models.weights import get_weights, save_tensors
 from dragoman.runs.export import export_run
 from dragoman.runs.inspect import InspectionRequest, inspect_run
@@ -48,11 +47,11 @@ def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
     expected = torch.from_numpy(core.log_probs(SOURCE, OUTPUT))
 
     def error() -> float:
-        (passed,) = watched(translator.model, [SOURCE], [OUTPUT], symbols=SpecialSymbols())
+        (passed,) = record_pairs(translator.model, [SOURCE], [OUTPUT])
         return float((passed.log_probs - expected).abs().median())
 
     as_stored = error()
-    with rounded_as(translator.model, compute):
+    with round_activations(translator.model, compute):
         as_the_core = error()
     assert error() == as_stored  # nothing is left behind
     assert as_the_core < as_stored / 20
@@ -65,28 +64,28 @@ def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     core = dragoman.load(path, device="cpu")
     found = inspect_run(path, InspectionRequest([text]), device="cpu")
     assert ("translation, beam and probabilities", f"of the compiled core in {compute}") in found.facts
-    [seen], [[best]] = [one.search for one in found.studies], core.translate_n_best([text])
+    [seen], [[best]] = [one.search for one in found.explanations], core.translate_n_best([text])
     assert seen.best.tokens == best.hypothesis.tokens
-    totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.winner)]
+    totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.best_path)]
     assert totals[-1] == pytest.approx(best.hypothesis.log_prob, abs=1e-4)
-    (one,) = inspect_run(path, InspectionRequest([text], targets=[target]), device="cpu").studies
+    (one,) = inspect_run(path, InspectionRequest([text], targets=[target]), device="cpu").explanations
     [scored] = core.score([text], [target])
-    assert [step.log_prob for step in one.steps] == pytest.approx(scored.token_log_probs, abs=1e-4)
-    for weights_of_kind in one.passed.weights.values():
+    assert [step.log_prob for step in one.predictions] == pytest.approx(scored.token_log_probs, abs=1e-4)
+    for weights_of_kind in one.forward_pass.weights.values():
         assert weights_of_kind.sum(dim=-1).sub(1).abs().max() < 1e-5
 
 
 def test_rounding_examples():
     x = torch.tensor([[12.7, -6.35, 0.04, 0.06], [0.0, 0.0, 0.0, 0.0]])
-    torch.testing.assert_close(rounded(x, "int8"), torch.tensor([[12.7, -6.4, 0.0, 0.1], [0.0] * 4]))
-    assert rounded(torch.tensor([1.00390625]), "bfloat16").tolist() == [1.0]  # half a step: to the even one
-    assert rounded(x, "float32") is x
+    torch.testing.assert_close(round_to(x, "int8"), torch.tensor([[12.7, -6.4, 0.0, 0.1], [0.0] * 4]))
+    assert round_to(torch.tensor([1.00390625]), "bfloat16").tolist() == [1.0]  # half a step: to the even one
+    assert round_to(x, "float32") is x
 
 
 def test_gradients_pass_through_rounding():
     network = initialized_model(EncoderDecoderConfig(**SIZES))
     source = torch.tensor([[5, 9, 3]])
-    with rounded_as(network, "int8"):
+    with round_activations(network, "int8"):
         loss = network(source, torch.tensor([3]), torch.tensor([[2, 7]])).square().sum()
         loss.backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in network.parameters())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from dragoman.interpret import record
-from dragoman.interpret.quantized_activations import rounded_as
-from dragoman.interpret.recorder import attentions_of
+from dragoman.interpret.quantized_activations import round_activations
+from dragoman.interpret.recorder import attention_modules
 from dragoman.models.config import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,
@@ -45,7 +45,7 @@ class Called:
 
     def __init__(self, model: nn.Module) -> None:
         self.calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
-        self.hooks = [attention.register_forward_hook(self.note) for _, _, attention in attentions_of(model)]
+        self.hooks = [attention.register_forward_hook(self.note) for _, _, attention in attention_modules(model)]
 
     def note(self, attention: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
         self.calls.append((attention, arguments, output))
@@ -116,12 +116,12 @@ def test_recording_leaves_no_trace(score: str, positions: str, pattern: str, mas
         assert torch.equal(model(*arguments), alone)
     assert state_of(model) == before
     assert torch.equal(model(*arguments), alone)
-    assert len(trace.seen) == 2
-    for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
-        check_rows(one.weights, one.allowed)
+    assert len(trace.calls) == 2
+    for one, (attention, inputs, output) in zip(trace.calls, called.calls, strict=True):
+        check_rows(one.weights, one.mask)
         values = inputs[1].values
         if isinstance(attention.pattern, Linformer):
-            assert one.mixtures
+            assert one.projected
             values = project_length(values, attention.pattern.value_projection, inputs[2])
         else:
             real = (
@@ -132,7 +132,7 @@ def test_recording_leaves_no_trace(score: str, positions: str, pattern: str, mas
             allowed = dense_mask(attention, tokens.shape[1], lengths if not masked else torch.tensor([13] * 3))
             allowed = allowed & (padding_mask(lengths, tokens.shape[1]) if not masked else real)
             real = real.expand_as(allowed)
-            assert torch.equal(one.allowed[real], allowed[real])
+            assert torch.equal(one.mask[real], allowed[real])
             torch.testing.assert_close(one.weights[real], dense_weights(attention, inputs, allowed)[real], **CLOSE)
         attended = one.weights @ values
         if attention.value_positions is not None:
@@ -166,10 +166,10 @@ def test_all_three_attentions_are_recorded(chosen: Any, sources: list[list[int]]
     assert trace.kinds == ("encoder", "masked", "cross")
     assert [trace.weights(kind).shape[0] for kind in trace.kinds] == [2, 3, 3]
     for kind in trace.kinds:
-        check_rows(trace.weights(kind), trace.allowed(kind))
+        check_rows(trace.weights(kind), trace.mask(kind))
     cross = trace.weights("cross")
     assert cross.shape[1:] == (len(sources), 3, target.shape[1], source.shape[1])
-    assert torch.equal(trace.allowed("cross"), padding_mask(lengths, source.shape[1])[None].expand_as(cross))
+    assert torch.equal(trace.mask("cross"), padding_mask(lengths, source.shape[1])[None].expand_as(cross))
 
 
 @law
@@ -191,7 +191,7 @@ def test_recorded_steps_equal_the_parallel_pass(chosen: Any, sources: list[list[
         for place in range(target.shape[1]):
             _, state = model.step(target[:, place, None], memory, state)
     for kind in ("masked", "cross"):
-        assert torch.equal(by_steps.allowed(kind), at_once.allowed(kind))
+        assert torch.equal(by_steps.mask(kind), at_once.mask(kind))
         torch.testing.assert_close(by_steps.weights(kind), at_once.weights(kind), atol=1e-4, rtol=1e-4)
 
 
@@ -207,11 +207,11 @@ def test_recurrent_models_are_recorded(config: Any, sources: list[list[int]], se
         assert torch.equal(model(source, lengths, target), alone)
     assert state_of(model) == before
     if config.attention.kind == "none":
-        assert trace.seen == []
+        assert trace.calls == []
         return
     weights = trace.weights("cross")
     assert weights.shape == (1, len(sources), 1, target.shape[1], source.shape[1])
-    check_rows(weights, trace.allowed("cross"))
+    check_rows(weights, trace.mask("cross"))
     memory = model.encode(source, lengths)
     state = model.start(memory, beam_size=1)
     for place in range(target.shape[1]):
@@ -221,17 +221,17 @@ def test_recurrent_models_are_recorded(config: Any, sources: list[list[int]], se
 
 def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
     """Check the weights of the equation to 1e-6, and the model's use of them up to rounded inputs."""
-    assert len(trace.seen) == len(called.calls)
-    for one, (attention, inputs, output) in zip(trace.seen, called.calls, strict=True):
-        check_rows(one.weights, one.allowed)
+    assert len(trace.calls) == len(called.calls)
+    for one, (attention, inputs, output) in zip(trace.calls, called.calls, strict=True):
+        check_rows(one.weights, one.mask)
         if attention.tree is None or len(inputs) < 5 or inputs[4] is None:
-            expected = dense_weights(attention, inputs, one.allowed)
+            expected = dense_weights(attention, inputs, one.mask)
         else:
             query = attention.project_queries(inputs[0], *inputs[3:4])
             logits = attention.score.compare(query, inputs[1].keys) + attention.tree.bias(
                 query, inputs[4], past_length=0
             )
-            expected = logits.masked_fill(~one.allowed, -torch.inf).softmax(dim=-1)
+            expected = logits.masked_fill(~one.mask, -torch.inf).softmax(dim=-1)
         torch.testing.assert_close(one.weights, expected, **CLOSE)
         attended = one.weights @ repeat_kv_heads(inputs[1].values, one.weights.shape[1])
         joined = attention.output(attended.transpose(1, 2).flatten(2))
@@ -270,7 +270,7 @@ def test_grouped_keys_and_rounded_inputs_are_recorded(sources: list[list[int]], 
     source, lengths = rectangle(sources)
     target, _ = rectangle([[2, *text] for text in sources])
     plain = model(source, lengths, target)
-    with nullcontext() if compute is None else rounded_as(model, compute):
+    with nullcontext() if compute is None else round_activations(model, compute):
         alone, before = model(source, lengths, target), state_of(model)
         with Called(model) as called, record(model) as trace:
             assert torch.equal(model(source, lengths, target), alone)

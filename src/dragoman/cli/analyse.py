@@ -40,7 +40,7 @@ def analyse(
     """
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.error_analysis import count_words
-    from dragoman.interpret.report import analysis_page, analysis_tree
+    from dragoman.interpret.report import error_analysis_to_dict, render_error_analysis
     from dragoman.runs.evaluate import compare_bleu
 
     if out is None and json_ is None:
@@ -59,13 +59,13 @@ def analyse(
     ]
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
     tree = partial(
-        analysis_tree,
-        [(one.analysis, one.looks) for one in found],
+        error_analysis_to_dict,
+        [(one.analysis, one.passes) for one in found],
         title=f"{' and '.join(names)} on {source.name}",
         signature="; ".join(f"{one.metric}|{one.signature}" for one in signatures),
         differences=compare_bleu(found, references),
     )
-    write_report(tree, analysis_page, out, json_)
+    write_report(tree, render_error_analysis, out, json_)
 
 
 def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None, **shared: Any) -> SystemAnalysis:

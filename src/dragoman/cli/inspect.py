@@ -52,7 +52,7 @@ def inspect(
 
     The report is one file that works offline. Several models are shown side by side.
     """
-    from dragoman.interpret.report import page, tree_of
+    from dragoman.interpret.report import ExplainedSystem, explanations_to_dict, render_explanations
     from dragoman.runs.inspect import InspectionRequest, cross_score, inspect_run
 
     _check_outputs(out=out, png=png, json_=json_)
@@ -66,9 +66,9 @@ def inspect(
     )
     names = unique_names(models)
     found = [inspect_run(model, request, name=name, device=device) for model, name in zip(models, names, strict=True)]
-    systems = [(one.name, one.facts, one.studies, one.writes) for one in found]
-    tree = partial(tree_of, systems, title=" and ".join(names), judged=cross_score(found, request))
-    write_report(tree, page, out, json_)
+    systems = [ExplainedSystem(one.name, one.facts, one.explanations, one.writes) for one in found]
+    tree = partial(explanations_to_dict, systems, title=" and ".join(names), cross_scores=cross_score(found, request))
+    write_report(tree, render_explanations, out, json_)
     if png is not None:
         _write_figures(found, png)
 
@@ -98,9 +98,9 @@ def _check_outputs(*, out: Path | None, png: Path | None, json_: Path | None) ->
 
 def _write_figures(found: list[InspectedRun], folder: Path) -> None:
     """Write the figures of each text, numbered from 1."""
-    from dragoman.interpret.plots import drawn, figures
+    from dragoman.interpret.plots import figures, to_png
 
     for one in found:
-        for number, study in enumerate(one.studies, start=1):
-            for name, figure in figures(study):
-                (folder / f"{one.name.replace('/', '-')}-{number}-{name}.png").write_bytes(drawn(figure))
+        for number, explanation in enumerate(one.explanations, start=1):
+            for name, figure in figures(explanation):
+                (folder / f"{one.name.replace('/', '-')}-{number}-{name}.png").write_bytes(to_png(figure))

@@ -1,5 +1,5 @@
-"""Look inside: what a network looks at, what it weighs, and why a search chose as it did."""
+"""Interpretation of models: attention, attributions, alignments, heads and beam searches."""
 
-from dragoman.interpret.recorder import KINDS, Kind, Seen, Trace, record
+from dragoman.interpret.recorder import AttentionCall, Trace, record
 
-__all__ = ["KINDS", "Kind", "Seen", "Trace", "record"]
+__all__ = ["AttentionCall", "Trace", "record"]

@@ -1,4 +1,4 @@
-r"""Word alignments that nobody asked for: from attention to the source, and from what a network cannot do without.
+r"""Word alignments from attention weights, and from the predictions without each source word.
 
 Rows of weights are target words, columns source words; links are pairs (source word, target word).
 """
@@ -10,133 +10,190 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links, alignment_agreement
-from dragoman.interpret.forward_pass import BuildFeatures, Pass, module_of, padded, without_dropout
-from dragoman.interpret.head_statistics import mean_of_heads
-from dragoman.interpret.word_merging import Words, merged
+from dragoman.interpret.heads import mean_over_heads
+from dragoman.interpret.recorder import BuildFeatures, ForwardPass, as_module, eval_mode, pad_sequences
 from dragoman.models.protocols import EncoderDecoder
-from dragoman.models.special_symbols import SpecialSymbols
-from dragoman.typing import Float, Lengths, SourceFeatures, SourceIds
+from dragoman.models.special_symbols import BOS, EOS, UNK
+from dragoman.typing import Float
 
 WordWeights = Float[Tensor, "target_words source_words"]
-Extract = Callable[[WordWeights], Links]
-NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+LinkFunction = Callable[[WordWeights], Links]
+NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Which attention to the source is read as an alignment.
+class Words:
+    """Words of a token sequence."""
 
-    The step that predicts a word looks at the source before it knows the word. With `shifted`, the weights are those of
-    the step after it, which has read the word (Chen et al., 2020, section 3).
+    texts: tuple[str, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    """Token positions of each word; a word may have none."""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def words_of_text(tokenizer: LanguageTokenizer, text: str) -> tuple[list[int], Words]:
+    """Return the ids of a text, and its words between white space; normalization may remove all tokens of a word."""
+    ids, spans = tokenizer.encode_with_offsets(text)
+    words = text.split()
+    word_of_character: list[int | None] = []
+    number, inside = -1, False
+    for character in text:
+        number += not character.isspace() and not inside
+        inside = not character.isspace()
+        word_of_character.append(number if inside else None)
+    positions: list[list[int]] = [[] for _ in words]
+    for position, (begin, end) in enumerate(spans):
+        word = word_of_character[max(begin, end - 1)] if text else None
+        if word is not None:
+            positions[word].append(position)
+    return ids, Words(tuple(words), tuple(map(tuple, positions)))
+
+
+def words_of_ids(tokenizer: LanguageTokenizer, ids: Sequence[int]) -> Words:
+    """Return the words that tokens form: each begins with a space, and punctuation is a word of its own."""
+    groups: list[list[int]] = []
+    after_punctuation = False
+    for position, token in enumerate(tokenizer.ids_to_tokens(ids)):
+        text = token.strip(f"{SPACE} ")
+        punctuation = text != "" and not any(map(str.isalnum, text))
+        if not groups or token[:1] in (SPACE, " ") or punctuation or after_punctuation:
+            groups.append([])
+        groups[-1].append(position)
+        after_punctuation = punctuation
+    texts = [tokenizer.decode([ids[position] for position in group]) for group in groups]
+    return Words(tuple(texts), tuple(map(tuple, groups)))
+
+
+def merge_tokens(weights: Float[Tensor, "target_tokens source_tokens"], *, target: Words, source: Words) -> WordWeights:
+    """Merge token weights to word weights: sums over the tokens of a source word, means over those of a target word.
+
+    Tokens outside of words, such as the end symbol, are dropped.
+    """
+    columns = [weights[:, list(positions)].sum(dim=1) for positions in source.tokens]
+    merged = torch.stack(columns, dim=1) if columns else weights[:, :0]
+    rows = [
+        merged[list(positions)].mean(dim=0) if positions else torch.zeros(len(source)) for positions in target.tokens
+    ]
+    return torch.stack(rows) if rows else merged[:0]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentHead:
+    """Cross-attention that is read as an alignment.
+
+    The step that predicts a word attends to the source before it knows the word. `shifted` takes the weights of the
+    next step, whose input is the word (Chen et al., 2020, section 3).
     """
 
     layer: int
     head: int | None
-    """The mean of the heads where none is named."""
+    """None for the mean over heads."""
     shifted: bool
 
 
-def looks(passed: Pass) -> Iterator[Look]:
-    """All that can be read as an alignment: of every layer the mean and each head, shifted and not."""
-    layers, heads = passed.weights["cross"].shape[:2] if "cross" in passed.weights else (0, 0)
+def alignment_heads(forward_pass: ForwardPass) -> Iterator[AlignmentHead]:
+    """Yield every choice: mean and single heads of every layer, shifted and not."""
+    weights = forward_pass.weights
+    layers, heads = weights["cross"].shape[:2] if "cross" in weights else (0, 0)
     for layer in range(layers):
         for head in (None, *range(heads)) if heads > 1 else (None,):
-            yield Look(layer, head, shifted=False)
-            yield Look(layer, head, shifted=True)
+            yield AlignmentHead(layer, head, shifted=False)
+            yield AlignmentHead(layer, head, shifted=True)
 
 
-def looked_at(passed: Pass, look: Look, *, source: Words, target: Words) -> WordWeights:
-    """How much of each source word the network looked at for each target word.
+def word_attention(forward_pass: ForwardPass, choice: AlignmentHead, *, source: Words, target: Words) -> WordWeights:
+    """Return the attention of each target word to each source word.
 
-    Raises DataError where the network has no attention to its source.
+    Raises DataError if the model has no cross-attention.
     """
-    if "cross" not in passed.weights:
-        raise DataError(
-            "this network has no attention to its source, so that no alignment can be read from it; "
-            "ask what it cannot do without (leave_one_out)"
-        )
-    of_heads = passed.weights["cross"][look.layer]
-    weights = mean_of_heads(of_heads[None])[0] if look.head is None else of_heads[look.head]
-    rows = weights[1:] if look.shifted else weights[:-1]
-    return merged(rows, target=target, source=source)
+    if "cross" not in forward_pass.weights:
+        raise DataError("The model has no cross-attention to read an alignment from. Use leave_one_out.")
+    heads = forward_pass.weights["cross"][choice.layer]
+    weights = mean_over_heads(heads[None])[0] if choice.head is None else heads[choice.head]
+    return merge_tokens(weights[1:] if choice.shifted else weights[:-1], target=target, source=source)
 
 
-def by_target(weights: WordWeights) -> Links:
-    """Each target word with the source word that it looks at most; one of no weight with none."""
+def link_targets(weights: WordWeights) -> Links:
+    """Link each target word to the source word of largest weight, unless all weights are zero."""
     links = zip(weights.argmax(dim=1).tolist(), range(len(weights)), strict=True) if weights.numel() else ()
-    return frozenset((at, to) for at, to in links if weights[to, at] > 0)
+    return frozenset((source, target) for source, target in links if weights[target, source] > 0)
 
 
-def by_source(weights: WordWeights) -> Links:
-    """Each source word with the target word that looks at it most; one that none looks at with none."""
-    return frozenset((at, to) for to, at in by_target(weights.T))
+def link_sources(weights: WordWeights) -> Links:
+    """Link each source word to the target word of largest weight, unless all weights are zero."""
+    return frozenset((source, target) for target, source in link_targets(weights.T))
 
 
-def by_share(weights: WordWeights, *, least: float = 0.25) -> Links:
-    """Every source word that has at least such a share of the weights of a target word: many-to-many."""
-    found = weights >= least * weights.sum(dim=1, keepdim=True).clamp(min=1e-9)
-    return frozenset((at, to) for to, at in found.nonzero().tolist())
+def link_by_share(weights: WordWeights, *, min_share: float = 0.25) -> Links:
+    """Link each target word to every source word with at least this share of its weights: many-to-many."""
+    found = weights >= min_share * weights.sum(dim=1, keepdim=True).clamp(min=1e-9)
+    return frozenset((source, target) for target, source in found.nonzero().tolist())
 
 
-def both_ways(weights: WordWeights) -> Links:
-    """What target and source words agree on, grown: many-to-many links from one network."""
-    return grown(by_target(weights), by_source(weights))
+def link_both(weights: WordWeights) -> Links:
+    """Symmetrize the links of target words and of source words: many-to-many."""
+    return grow_diagonal(link_targets(weights), link_sources(weights))
 
 
-def grown(one: Links, other: Links) -> Links:
-    """Both alignments joined (grow-diag of Koehn et al., 2003): their intersection, and from it on, along neighbours,
-    every link of either whose source or target word is not yet linked.
+def grow_diagonal(one: Links, other: Links) -> Links:
+    """Symmetrize two alignments by grow-diag (Koehn et al., 2003).
+
+    Starts from the intersection, and adds neighboring links of the union whose source or target word is not linked yet.
     """
     union = one | other
     links = set(one & other)
-    waiting = sorted(links)
-    while waiting:
-        at, to = waiting.pop(0)
-        for across, along in NEIGHBOURS:
-            near = (at + across, to + along)
+    queue = sorted(links)
+    while queue:
+        source, target = queue.pop(0)
+        for source_step, target_step in NEIGHBORS:
+            near = (source + source_step, target + target_step)
             free = near[0] not in {link[0] for link in links} or near[1] not in {link[1] for link in links}
             if near in union and near not in links and free:
                 links.add(near)
-                waiting.append(near)
+                queue.append(near)
     return frozenset(links)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A look and how good its links are: the higher the better."""
+class RankedHead:
+    """Attention and the score of its alignment; higher is better."""
 
-    look: Look
-    value: float
+    choice: AlignmentHead
+    score: float
 
 
-def best_look(pairs: Sequence[tuple[Pass, Words, Words]], value: Callable[[list[WordWeights]], float]) -> list[Judged]:
-    """All looks, the best first, on some pairs (pass, source words, target words).
+def rank_alignment_heads(
+    pairs: Sequence[tuple[ForwardPass, Words, Words]], score: Callable[[list[WordWeights]], float]
+) -> list[RankedHead]:
+    """Rank all choices on sentence pairs (forward pass, source words, target words), best first.
 
-    `value` judges the weights of all pairs: with gold it may be 1 - AER, and without any `agreement_with` the links of
-    a network in the other direction, or of leaving words out. That the links of target words and of source words agree
-    in one map is not enough: a head that always looks one word back agrees with itself and is wrong everywhere.
-    Raises DataError where the network has no attention to its source.
+    `score` evaluates the weights of all pairs: 1 - AER with a gold alignment, otherwise `agreement_with` the links of a
+    model of the other direction, or of leaving words out. The agreement of target and source links within one map does
+    not suffice, because a head that always attends to the previous word agrees with itself. Raises DataError if the
+    model has no cross-attention.
     """
     if not pairs or "cross" not in pairs[0][0].weights:
-        raise DataError("there is no attention to a source to choose from; leave_one_out needs none")
-    judged = [
-        Judged(look, value([looked_at(passed, look, source=source, target=target) for passed, source, target in pairs]))
-        for look in looks(pairs[0][0])
+        raise DataError("There is no cross-attention to rank. Use leave_one_out.")
+    ranked = [
+        RankedHead(
+            choice, score([word_attention(one, choice, source=source, target=target) for one, source, target in pairs])
+        )
+        for choice in alignment_heads(pairs[0][0])
     ]
-    return sorted(judged, key=lambda one: -one.value)
+    return sorted(ranked, key=lambda one: -one.score)
 
 
-def agreement_with(wanted: Sequence[Links], extract: Extract | None = None) -> Callable[[list[WordWeights]], float]:
-    """How far what is extracted from weights (by default `by_target`) agrees with other links of the same pairs."""
-    chosen = extract or by_target
-
-    def value(maps: list[WordWeights]) -> float:
-        return alignment_agreement([chosen(weights) for weights in maps], wanted)
-
-    return value
+def agreement_with(expected: Sequence[Links], link: LinkFunction | None = None) -> Callable[[list[WordWeights]], float]:
+    """Return a score: the agreement of links, by default of `link_targets`, with other links of the same pairs."""
+    function = link or link_targets
+    return lambda maps: alignment_agreement([function(weights) for weights in maps], expected)
 
 
 @torch.no_grad()
@@ -147,50 +204,36 @@ def leave_one_out(
     *,
     source_words: Words,
     target_words: Words,
-    symbols: SpecialSymbols,
     source_features: BuildFeatures | None = None,
-    rows: int = 64,
+    batch_size: int = 64,
 ) -> WordWeights:
-    r"""What each source word is worth to each target word, in nats: $\log p(y_i \mid y_{<i}, x) - \log p(y_i \mid
-    y_{<i}, x_{\setminus j})$, where the tokens of word $j$ are the unknown symbol (prediction difference of Li et al.,
-    2019, section 3.2, there with an embedding of zeros and of probabilities). What is worth less than nothing is 0.
+    r"""Compute $\log p(y_i \mid y_{<i}, x) - \log p(y_i \mid y_{<i}, x_{\setminus j})$ in nats, or 0 if it is negative.
 
-    It asks any network, those without attention too; `rows` sentences go through it at a time.
+    The tokens of word $j$ are replaced by the unknown symbol. Prediction difference of Li et al. (2019, section 3.2)
+    instead uses probabilities, and zeros as the embedding. Works for models without attention too.
     """
     sources = [list(source)] + [
-        [symbols.unk if place in set(places) else token for place, token in enumerate(source)]
-        for places in source_words.tokens
+        [UNK if position in set(positions) else token for position, token in enumerate(source)]
+        for positions in source_words.tokens
     ]
+    device = next(as_module(model).parameters()).device
+    given, expected = (torch.tensor([ids], device=device) for ids in ([BOS, *target], [*target, EOS]))
     parts = []
-    for some in (sources[first : first + rows] for first in range(0, len(sources), rows)):
-        # All versions have the features of the source.
-        features = None if source_features is None else source_features([source] * len(some))
-        with without_dropout(module_of(model)):
-            parts.append(_token_log_probs(model, _side_by_side(model, some, symbols), target, symbols, features))
+    for batch in (sources[first : first + batch_size] for first in range(0, len(sources), batch_size)):
+        features = None if source_features is None else source_features([source] * len(batch))
+        ids, lengths = pad_sequences([[*row, EOS] for row in batch], device)
+        rows = len(batch)
+        with eval_mode(as_module(model)):
+            scores = score_targets(
+                model,
+                ids,
+                lengths,
+                target=given.expand(rows, -1),
+                expected=expected.expand(rows, -1),
+                source_features=features,
+            )
+        parts.append(scores[:, :-1].cpu().clone())
     log_probs = torch.cat(parts)
-    worth = (log_probs[:1] - log_probs[1:]).clamp(min=0.0)
-    of_words = [worth[:, list(places)].sum(dim=1) for places in target_words.tokens]
-    return torch.stack(of_words) if of_words else worth.new_zeros(0, len(source_words))
-
-
-def _side_by_side(
-    model: EncoderDecoder[Any, Any], sources: Sequence[Sequence[int]], symbols: SpecialSymbols
-) -> tuple[SourceIds, Lengths]:
-    """The sources with their end symbols where the network is, and their lengths."""
-    device = next(module_of(model).parameters()).device
-    return padded([[*ids, symbols.eos] for ids in sources], symbols, device)
-
-
-def _token_log_probs(
-    model: EncoderDecoder[Any, Any],
-    read: tuple[SourceIds, Lengths],
-    target: Sequence[int],
-    symbols: SpecialSymbols,
-    source_features: SourceFeatures | None,
-) -> Float[Tensor, "sources target_tokens"]:
-    """Of the same target for several sources, without the end symbol."""
-    source, lengths = read
-    given = torch.tensor([[symbols.bos, *target]], device=source.device).expand(len(source), -1)
-    expected = torch.tensor([[*target, symbols.eos]], device=source.device).expand(len(source), -1)
-    found = score_targets(model, source, lengths, target=given, expected=expected, source_features=source_features)
-    return found[:, :-1].cpu().clone()
+    losses = (log_probs[:1] - log_probs[1:]).clamp(min=0.0)
+    words = [losses[:, list(positions)].sum(dim=1) for positions in target_words.tokens]
+    return torch.stack(words) if words else losses.new_zeros(0, len(source_words))

@@ -1,9 +1,9 @@
-r"""The weights of one attention, computed beside it from its own inputs.
+r"""Attention weights and masks of one attention module, computed from its inputs.
 
-The fast roads never hold the weights, and patterns fold rows, cut blocks and gather keys. So the keys are given other
-values than their own: each key's value is its name, the vector that is 1 at its place and 0 elsewhere. What attention
-then returns, $\sum_j a_{ij} \, \mathbf{1}_j = a_i$, are the weights, at the places of the whole sequence whatever the
-pattern. All arithmetic is that of the reference road.
+Fused kernels never materialize the weights, and sparse patterns fold rows, cut blocks and gather keys. We therefore
+replace the value of key $j$ by the unit vector $\mathbf{1}_j$. The output of attention,
+$\sum_j a_{ij} \, \mathbf{1}_j = a_i$, is then the row of weights over the whole sequence, for any pattern. The
+arithmetic is that of the reference implementation.
 """
 
 from functools import partial
@@ -19,14 +19,14 @@ from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_head
 from dragoman.nn.sparse import Linformer
 from dragoman.typing import Bool, Float
 
-Weights = Float[Tensor, "rows heads queries looked_at"]
-Visible = Bool[Tensor, "rows heads queries looked_at"]
+AttentionWeights = Float[Tensor, "rows heads queries attended"]
+AttentionMask = Bool[Tensor, "rows heads queries attended"]
 Inputs = Float[Tensor, "rows queries size"]
 
 
 @runtime_checkable
-class Weigh(Protocol):
-    """What one dense look of a pattern comes to, before it meets the values."""
+class WeightFunction(Protocol):
+    """Weights of one dense attention inside a pattern."""
 
     def __call__(
         self, query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
@@ -36,53 +36,59 @@ class Weigh(Protocol):
 def attention_weights(
     attention: MultiHeadAttention,
     x: Inputs,
-    seen: KVCache,
+    cache: KVCache,
     mask: KeyMask | None,
-    places: PositionIds | None = None,
+    positions: PositionIds | None = None,
     relations: RelationIds | None = None,
-) -> Weights:
-    """The weights with which `attention` looks when it is called with these inputs, before dropout.
+) -> AttentionWeights:
+    """Return the weights before dropout of an attention module called with these inputs.
 
-    Each row of weights sums to one over what its query may see and is zero elsewhere; a query that may see nothing has
-    zeros alone. Where the pattern is Linformer's, the keys are its mixtures of places.
+    Each row sums to one over the keys that its query may attend to, and is zero elsewhere. A query that may attend to
+    nothing has zero weights. The keys of Linformer are its projected positions.
     """
-    weigh = (
-        attention.attention_weights if relations is None else partial(attention.attention_weights, relations=relations)
-    )
-    return _through_pattern(attention, attention.project_queries(x, places), seen, mask, weigh)
+    function = attention.attention_weights
+    if relations is not None:
+        function = partial(function, relations=relations)
+    return _apply_pattern(attention, attention.project_queries(x, positions), cache, mask, function)
 
 
 def attention_mask(
     attention: MultiHeadAttention,
     x: Inputs,
-    seen: KVCache,
+    cache: KVCache,
     mask: KeyMask | None,
-    places: PositionIds | None = None,
-    relations: RelationIds | None = None,  # noqa: ARG001  # who stands how to whom changes no mask
-) -> Visible:
-    """What each query may see of each key: the pattern, the future and the padding in one."""
-    return _through_pattern(attention, attention.project_queries(x, places), seen, mask, _visible) > 0
+    positions: PositionIds | None = None,
+    relations: RelationIds | None = None,  # noqa: ARG001  # relations change no mask
+) -> AttentionMask:
+    """Return the keys that each query may attend to: pattern, causality and padding combined."""
+    return _apply_pattern(attention, attention.project_queries(x, positions), cache, mask, _mask_as_weights) > 0
 
 
-def looks_at_mixtures(attention: MultiHeadAttention) -> bool:
-    """Whether the keys are mixtures of places, which have no place of their own."""
+def has_projected_keys(attention: MultiHeadAttention) -> bool:
+    """Return whether the keys are linear combinations of positions, as in Linformer."""
     return isinstance(attention.pattern, Linformer)
 
 
-def _through_pattern(
-    attention: MultiHeadAttention, query: MappedQueries, seen: KVCache, mask: KeyMask | None, weigh: Weigh
-) -> Weights:
-    rows, heads, places, _ = seen.keys.shape
-    mixtures = looks_at_mixtures(attention)
-    names = _nothing(attention, seen) if mixtures else torch.eye(places, dtype=query.dtype, device=query.device)
-    values = names.expand(rows, heads, places, -1)
-    return attention.pattern(_namer(weigh, as_they_are=mixtures), query, seen.keys, values, mask)
+def _apply_pattern(
+    attention: MultiHeadAttention,
+    query: MappedQueries,
+    cache: KVCache,
+    mask: KeyMask | None,
+    function: WeightFunction,
+) -> AttentionWeights:
+    rows, heads, keys, _ = cache.keys.shape
+    if isinstance(attention.pattern, Linformer):  # weights are over projected keys, and values only need the shape
+        values = cache.keys.new_zeros(keys, attention.pattern.key_projection.shape[0])
+    else:
+        values = torch.eye(keys, dtype=query.dtype, device=query.device)
+    weigh = _weigh_values(function, projected=has_projected_keys(attention))
+    return attention.pattern(weigh, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
 
 
-def _namer(weigh: Weigh, *, as_they_are: bool) -> AttentionFunction:
-    """A look whose outcome are weights: at the places that the values name, or over its own keys."""
+def _weigh_values(function: WeightFunction, *, projected: bool) -> AttentionFunction:
+    """Return an attention function that returns weights over the unit vectors in the values, or over projected keys."""
 
-    def look(
+    def attend(
         query: MappedQueries,
         key: MappedKeys,
         value: Values,
@@ -91,22 +97,16 @@ def _namer(weigh: Weigh, *, as_they_are: bool) -> AttentionFunction:
         causal: bool,
         past_length: int | None,
     ) -> AttentionOutput:
-        weights = weigh(query, key, mask=mask, causal=causal, past_length=past_length)
-        return weights if as_they_are else weights @ repeat_kv_heads(value, weights.shape[1])
+        weights = function(query, key, mask=mask, causal=causal, past_length=past_length)
+        return weights if projected else weights @ repeat_kv_heads(value, weights.shape[1])
 
-    return look
-
-
-def _nothing(attention: MultiHeadAttention, seen: KVCache) -> Float[Tensor, "places mixtures"]:
-    """Values of the shape that mixtures have when they are looked at as they are."""
-    assert isinstance(attention.pattern, Linformer)
-    return seen.keys.new_zeros(seen.length, attention.pattern.key_projection.shape[0])
+    return attend
 
 
-def _visible(
+def _mask_as_weights(
     query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
 ) -> Logits:
-    """1 where a query may see a key, else 0."""
+    """Return 1 for keys that a query may attend to, and 0 for others."""
     rows, heads, queries, _ = query.shape
     keys = key.shape[2]
     if causal:

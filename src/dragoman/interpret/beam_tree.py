@@ -1,4 +1,4 @@
-"""The tree of a beam search: every candidate of every step, what became of it, and the way back from the winner."""
+"""Tree of a beam search: the candidates of every step, their outcomes, and the path to the best hypothesis."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,163 +11,154 @@ from dragoman.decoding.beam_search import SearchStep
 from dragoman.decoding.config import DecodingMethod
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.models.protocols import Backend
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import EOS
 
-Fate = Literal["goes on", "ended", "cut"]
-"""Among the hypotheses of the next step; finished and set aside; or beaten by enough others."""
+Outcome = Literal["continued", "finished", "pruned"]
+"""Kept in the beam, finished by the end symbol, or discarded because enough others are better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One continuation that a step looked at."""
+    """One continuation of a hypothesis."""
 
     parent: int | None
-    """Its place among the candidates of the step before; none in the first step."""
+    """Index among the candidates of the previous step; None in the first step."""
     token: int
     log_prob: float
-    """Of the token after its parent."""
+    """Of the token given its parent."""
     total: float
-    """Of all tokens up to it."""
-    fate: Fate
+    """Of all tokens so far."""
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
 class BeamTree:
-    """The search for one sentence. `steps[s]` are the candidates for token `s`, best first."""
+    """Search for one sentence; `steps[s]` are the candidates for token `s`, best first."""
 
-    beam: int
+    beam_size: int
     steps: tuple[tuple[Candidate, ...], ...]
 
-    def path(self, step: int, place: int) -> list[int]:
-        """The places of a candidate and its forebears in their steps, from the first step on."""
-        way: list[int] = []
-        at: int | None = place
+    def path(self, step: int, index: int) -> list[int]:
+        """Return the indexes of a candidate and its ancestors, from the first step on."""
+        path: list[int] = []
+        at: int | None = index
         for number in range(step, -1, -1):
             assert at is not None, "only candidates of the first step have no parent"
-            way.append(at)
+            path.append(at)
             at = self.steps[number][at].parent
-        return way[::-1]
+        return path[::-1]
 
-    def tokens(self, step: int, place: int) -> list[int]:
-        """The tokens on the way to a candidate, its own the last."""
-        return [self.steps[number][at].token for number, at in enumerate(self.path(step, place))]
+    def tokens(self, step: int, index: int) -> list[int]:
+        """Return the tokens on the path to a candidate."""
+        return [self.steps[number][at].token for number, at in enumerate(self.path(step, index))]
 
     def follow(self, tokens: Sequence[int]) -> list[int]:
-        """The places of these tokens one after the other, as far as the search looked at them."""
-        way: list[int] = []
+        """Return the path of a token sequence, as far as the tree contains it."""
+        path: list[int] = []
         for candidates, token in zip(self.steps, tokens, strict=False):
-            above = way[-1] if way else None
-            places = (n for n, one in enumerate(candidates) if (one.parent, one.token) == (above, token))
-            place = next(places, None)
-            if place is None:
+            parent = path[-1] if path else None
+            matches = (n for n, one in enumerate(candidates) if (one.parent, one.token) == (parent, token))
+            index = next(matches, None)
+            if index is None:
                 break
-            way.append(place)
-        return way
+            path.append(index)
+        return path
 
     def finished(self) -> Iterator[tuple[int, int]]:
-        """Step and place of every candidate that ended."""
+        """Yield step and index of every finished candidate."""
         for step, candidates in enumerate(self.steps):
-            for place, candidate in enumerate(candidates):
-                if candidate.fate == "ended":
-                    yield step, place
+            for index, candidate in enumerate(candidates):
+                if candidate.outcome == "finished":
+                    yield step, index
 
-    def way_to(self, tokens: Sequence[int], *, end: int) -> list[int]:
-        """The path of an output of the search, with its end symbol where it has one; empty where it is not there."""
-        for step, place in self.finished():
-            if self.tokens(step, place) == [*tokens, end]:
-                return self.path(step, place)
-        last = len(tokens) - 1  # cut off at its limit
-        for place, candidate in enumerate(self.steps[last] if 0 <= last < len(self.steps) else ()):
-            if candidate.fate == "goes on" and self.tokens(last, place) == list(tokens):
-                return self.path(last, place)
+    def output_path(self, tokens: Sequence[int]) -> list[int]:
+        """Return the path of an output, with its end symbol if it is finished; empty if the tree lacks it."""
+        for step, index in self.finished():
+            if self.tokens(step, index) == [*tokens, EOS]:
+                return self.path(step, index)
+        last = len(tokens) - 1  # the length limit cut the output off
+        for index, candidate in enumerate(self.steps[last] if 0 <= last < len(self.steps) else ()):
+            if candidate.outcome == "continued" and self.tokens(last, index) == list(tokens):
+                return self.path(last, index)
         return []
 
 
 @final
-class TreeObserver:
-    """Looks on at a beam search and keeps the tree of one sentence, that of the given name."""
+class TreeRecorder:
+    """Observer of a beam search that records the tree of one sentence."""
 
-    def __init__(self, name: int = 0) -> None:
-        self.name = name
+    def __init__(self, sentence_id: int = 0) -> None:
+        self.sentence_id = sentence_id
         self._steps: list[tuple[Candidate, ...]] = []
         self._hypotheses: list[tuple[int, float]] = []
-        """Where each hypothesis stands among the candidates of the last step, and its log-probability."""
-        self._beam = 0
+        """Index among the candidates of the previous step, and log-probability, of each hypothesis."""
+        self._beam_size = 0
 
     def on_step(self, step: SearchStep) -> None:
-        """What the search tells of each step."""
         rows = step.sentence_ids.tolist()
-        if self.name not in rows:
+        if self.sentence_id not in rows:
             return
-        row = rows.index(self.name)
+        row = rows.index(self.sentence_id)
         found = step.candidates
-        possible = int((found.log_probs[row] > -np.inf).sum())  # the others stand behind them
-        going_on, ended = step.continued[row].tolist(), step.finished[row].tolist()
-        self._beam = len(going_on)
+        possible = int((found.log_probs[row] > -np.inf).sum())  # impossible candidates stand last
+        continued, finished = step.continued[row].tolist(), step.finished[row].tolist()
+        self._beam_size = len(continued)
         columns = (column[row, :possible].tolist() for column in (found.parents, found.tokens, found.log_probs))
         candidates = []
-        for place, (parent, token, total) in enumerate(zip(*columns, strict=True)):
-            above, before = self._hypotheses[parent] if self._hypotheses else (None, 0.0)
-            finished = place < len(ended) and ended[place]
-            fate: Fate = "ended" if finished else "goes on" if place in going_on else "cut"
-            candidates.append(Candidate(above, token, total - before, total, fate))
-        self._hypotheses = [(place, candidates[place].total) for place in going_on if place < possible]
+        for index, (hypothesis, token, total) in enumerate(zip(*columns, strict=True)):
+            parent, before = self._hypotheses[hypothesis] if self._hypotheses else (None, 0.0)
+            is_finished = index < len(finished) and finished[index]
+            outcome: Outcome = "finished" if is_finished else "continued" if index in continued else "pruned"
+            candidates.append(Candidate(parent, token, total - before, total, outcome))
+        self._hypotheses = [(index, candidates[index].total) for index in continued if index < possible]
         self._steps.append(tuple(candidates))
 
     @property
     def tree(self) -> BeamTree:
-        """What was seen so far."""
-        return BeamTree(self._beam, tuple(self._steps))
+        """Return the tree of the steps so far."""
+        return BeamTree(self._beam_size, tuple(self._steps))
 
 
 @dataclass(frozen=True)
-class SearchSeen:
-    """A beam search that was watched, and what greedy search finds for the same text."""
+class SearchRecord:
+    """Recorded beam search, and the result of greedy search for the same text."""
 
     tree: BeamTree
-    winner: tuple[int, ...]
-    """The way to the best output, as `BeamTree.path` tells it."""
+    best_path: tuple[int, ...]
     scores: Mapping[tuple[int, int], float]
-    """Of every candidate that ended, by step and place: what the outputs are ranked by."""
+    """Score of every finished candidate, by step and index."""
     method: DecodingMethod
-    """How the best was chosen among them."""
+    """Method that chose the best hypothesis."""
     best: Hypothesis
     greedy: Hypothesis
-    """What greedy search finds."""
-    greedy_way: tuple[int, ...]
-    """As far as the beam search looked at it too."""
+    greedy_path: tuple[int, ...]
+    """Path of greedy search, as far as the tree contains it."""
 
 
-def watch_search(
-    model: Backend[Any, Any],
-    memory: Any,
-    *,
-    settings: DecodingConfig,
-    limit: int,
-    symbols: SpecialSymbols,
-    first: int | None = None,
-) -> SearchSeen:
-    """Search for the output of the one sentence of a memory, and keep the tree.
+def record_search(
+    backend: Backend[Any, Any], memory: Any, *, config: DecodingConfig, limit: int, start_token: int | None = None
+) -> SearchRecord:
+    """Search for the output of the one sentence of a memory, and record the tree.
 
-    `limit` is the most tokens of the output, `first` the token that it goes on from, if not the begin symbol.
+    `limit` is the maximum number of output tokens; `start_token` replaces the begin symbol.
     """
-    observer, limits = TreeObserver(), np.array([limit])
-    begun = None if first is None else [OutputStart(first)]
+    recorder, limits = TreeRecorder(), np.array([limit])
+    starts = None if start_token is None else [OutputStart(start_token)]
     ((best, *_),) = run_search(
-        BeamSearch(model, config=settings, observer=observer), memory, limits=limits, starts=begun
+        BeamSearch(backend, config=config, observer=recorder), memory, limits=limits, starts=starts
     )
-    alone = settings.model_copy(update={"beam_size": 1, "n_best": 1, "method": "beam_search"})
-    ((greedy, *_),) = search(model, memory, limits=limits, config=alone, starts=begun)
-    tree = observer.tree
-    return SearchSeen(
+    greedy_config = config.model_copy(update={"beam_size": 1, "n_best": 1, "method": "beam_search"})
+    ((greedy, *_),) = search(backend, memory, limits=limits, config=greedy_config, starts=starts)
+    tree = recorder.tree
+    return SearchRecord(
         tree=tree,
-        winner=tuple(tree.way_to(best.tokens, end=symbols.eos)),
+        best_path=tuple(tree.output_path(best.tokens)),
         scores={
-            (step, place): hypothesis_score(tree.steps[step][place].total, step + 1, settings.penalty)
-            for step, place in tree.finished()
+            (step, index): hypothesis_score(tree.steps[step][index].total, step + 1, config.penalty)
+            for step, index in tree.finished()
         },
-        method=settings.method,
+        method=config.method,
         best=best,
         greedy=greedy,
-        greedy_way=tuple(tree.follow([*greedy.tokens, symbols.eos] if greedy.finished else greedy.tokens)),
+        greedy_path=tuple(tree.follow([*greedy.tokens, EOS] if greedy.finished else greedy.tokens)),
     )

@@ -1,7 +1,4 @@
-"""Texts that are read: what a network with a head finds in one, and where it looked for that.
-
-A classifier finds a label, a tagger a label for every word, an answerer the first and the last token of an answer.
-"""
+"""Explanations of models with a task head: a label, the tags of words, or the answer to a question."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,215 +9,220 @@ from torch import Tensor
 
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import DataError
-from dragoman.interpret.explanation import Contribution, Study, Task, completed, steps_of
-from dragoman.interpret.forward_pass import Ids, of_one_text, without_dropout
-from dragoman.interpret.model_calls import Asked, as_they_are, masked, repeated
-from dragoman.interpret.word_merging import Words, words_of_ids
+from dragoman.interpret.alignment import Words, words_of_ids
+from dragoman.interpret.attribution import OutcomeQuery, repeat_row, replace_by_unk
+from dragoman.interpret.explanation import Contributions, ExplainedTask, Explanation, add_analyses, list_predictions
+from dragoman.interpret.recorder import Ids, eval_mode, record_text
 from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import BOS, EOS, UNK
 from dragoman.typing import Float, Int
 
-SHOWN_LABELS = 6
-"""The most probable labels of a text that words and tokens are asked about."""
-ROWS = 64
-"""Texts without a word that are read at a time."""
+NUM_LABELS = 6
+"""Most probable labels of a text that are attributed to words and tokens."""
+BATCH_SIZE = 64
+"""Texts with a word left out that the model reads at a time."""
 
-Read = Callable[[Int[Tensor, "rows places"]], Float[Tensor, "rows findings classes"]]
-"""From rows of one length to the logits of each finding."""
+LogitFunction = Callable[[Int[Tensor, "rows positions"]], Float[Tensor, "rows outcomes classes"]]
+"""Function from rows of one length to the logits of each outcome."""
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What was found in a text, and what else might have been."""
+class _Outcomes:
+    """Predictions of a model for a text."""
 
-    task: Task
+    task: ExplainedTask
     text: str
     ids: Ids
-    """With their symbols."""
-    read: Read
-    wanted: Sequence[int]
-    """The class of each finding that is asked about; those of the steps are the first."""
-    steps: int
-    places: tuple[int | None, ...]
-    """Of the states that each step is read off, where it is one."""
-    names: Callable[[Sequence[int]], Sequence[str]]
-    """Of classes."""
+    """With special symbols."""
+    logits: LogitFunction
+    classes: Sequence[int]
+    """Class of each attributed outcome; predictions come first."""
+    num_predictions: int
+    step_positions: tuple[int | None, ...]
+    class_names: Callable[[Sequence[int]], Sequence[str]]
     words: Words
-    """By their places among the ids."""
     rows: tuple[str, ...] | None = None
-    """What the findings are called where their names do not tell them apart."""
+    """Names of the outcomes, if those of the classes are ambiguous."""
 
 
-def study_label(
+def explain_label(
     model: ModelWithHead,
-    side: LanguageTokenizer,
+    tokenizer: LanguageTokenizer,
     labels: Sequence[str],
     text: str,
     *,
     ids: Ids,
     label: str | None = None,
-) -> Study:
-    """Look at the label of a text, the most probable one or a given one; `ids` are read between begin and end.
+) -> Explanation:
+    """Explain the most probable label of a text, or a given one; `ids` include begin and end symbols.
 
-    Raises DataError where the network knows no such label.
+    Raises DataError if the label is unknown.
     """
     if label is not None and label not in labels:
-        raise DataError(f"{label!r} is none of the {len(labels)} labels; choose one of {', '.join(labels[:20])}")
-    shown = min(SHOWN_LABELS, len(labels))
+        raise DataError(f"{label!r} is not one of the {len(labels)} labels. Choose one of {', '.join(labels[:20])}.")
+    num_labels = min(NUM_LABELS, len(labels))
 
-    def read(tokens: Int[Tensor, "rows places"]) -> Float[Tensor, "rows labels classes"]:
-        return model(tokens, _whole(tokens))[:, None].expand(-1, shown, -1)
+    def logits(tokens: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows labels classes"]:
+        return model(tokens, _full_lengths(tokens))[:, None].expand(-1, num_labels, -1)
 
-    ranked = _logits(model, read, ids)[0].argsort(descending=True).tolist()
+    ranked = _predict(model, logits, ids)[0].argsort(descending=True).tolist()
     if label is not None:
         ranked = [labels.index(label), *(one for one in ranked if labels[one] != label)]
     assert isinstance(model.head, SequenceHead)
-    place = {"first": 0, "last": len(ids) - 1, "mean": None}[model.head.pooling]
-    found = _Found(
+    position = {"first": 0, "last": len(ids) - 1, "mean": None}[model.head.pooling]
+    outcomes = _Outcomes(
         task="label",
         text=text,
         ids=ids,
-        read=read,
-        wanted=ranked[:shown],
-        steps=1,
-        places=(place,),
-        names=lambda classes: [labels[one] for one in classes],
-        words=_words(side, ids),
+        logits=logits,
+        classes=ranked[:num_labels],
+        num_predictions=1,
+        step_positions=(position,),
+        class_names=lambda classes: [labels[one] for one in classes],
+        words=_words(tokenizer, ids),
     )
-    return _study(model, side, found)
+    return _explain(model, tokenizer, outcomes)
 
 
-def study_tags(
+def explain_tags(
     model: ModelWithHead,
-    side: LanguageTokenizer,
+    tokenizer: LanguageTokenizer,
     labels: Sequence[str],
     words: Sequence[str],
     *,
     ids: Ids,
-    firsts: Sequence[int],
-) -> Study:
-    """Look at the labels of words, each read off the first of its tokens, whose places are `firsts`."""
-    at = list(firsts)
+    first_tokens: Sequence[int],
+) -> Explanation:
+    """Explain the tags of words, each predicted at its first token, whose positions are given."""
+    starts = list(first_tokens)
 
-    def read(tokens: Int[Tensor, "rows places"]) -> Float[Tensor, "rows words classes"]:
-        return model(tokens, _whole(tokens))[:, at]
+    def logits(tokens: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows words classes"]:
+        return model(tokens, _full_lengths(tokens))[:, starts]
 
-    best = _logits(model, read, ids).argmax(dim=-1).tolist()
-    found = _Found(
+    best = _predict(model, logits, ids).argmax(dim=-1).tolist()
+    spans = zip(starts, [*starts[1:], len(ids) - 1], strict=True)
+    outcomes = _Outcomes(
         task="tags",
         text=" ".join(words),
         ids=ids,
-        read=read,
-        wanted=best,
-        steps=len(best),
-        places=tuple(at),
-        names=lambda classes: [labels[one] for one in classes],
-        words=Words(tuple(words), tuple(tuple(range(*ends)) for ends in zip(at, [*at[1:], len(ids) - 1], strict=True))),
+        logits=logits,
+        classes=best,
+        num_predictions=len(best),
+        step_positions=tuple(starts),
+        class_names=lambda classes: [labels[one] for one in classes],
+        words=Words(tuple(words), tuple(tuple(range(*span)) for span in spans)),
         rows=tuple(f"{word}: {labels[one]}" for word, one in zip(words, best, strict=True)),
     )
-    return _study(model, side, found)
+    return _explain(model, tokenizer, outcomes)
 
 
-def study_answer(
-    model: ModelWithHead, side: LanguageTokenizer, text: str, *, ids: Ids, context: int, answer: tuple[int, int]
-) -> Study:
-    """Look at an answer by the places of its first and last token; the context begins at the place `context`."""
+def explain_answer(
+    model: ModelWithHead,
+    tokenizer: LanguageTokenizer,
+    text: str,
+    *,
+    ids: Ids,
+    context_start: int,
+    answer: tuple[int, int],
+) -> Explanation:
+    """Explain an answer, given by the positions of its first and last token."""
 
-    def read(tokens: Int[Tensor, "rows places"]) -> Float[Tensor, "rows ends places"]:
-        segments = (torch.arange(tokens.shape[1], device=tokens.device) >= context).long().expand_as(tokens)
-        return torch.stack(tuple(model(tokens, _whole(tokens), segments)), dim=1)
+    def logits(tokens: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows ends positions"]:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        segments = (positions >= context_start).long().expand_as(tokens)
+        return torch.stack(tuple(model(tokens, _full_lengths(tokens), segments)), dim=1)
 
-    tokens = side.ids_to_tokens(ids)
+    tokens = tokenizer.ids_to_tokens(ids)
 
-    def names(places: Sequence[int]) -> list[str]:
-        return [tokens[place] if place else "<nothing>" for place in places]
+    def class_names(positions: Sequence[int]) -> list[str]:
+        return [tokens[position] if position else "<no answer>" for position in positions]
 
-    found = _Found(
+    outcomes = _Outcomes(
         task="answer",
         text=text,
         ids=ids,
-        read=read,
-        wanted=answer,
-        steps=2,
-        places=(None, None),
-        names=names,
-        words=_words(side, ids),
-        rows=tuple(f"{which}: {name}" for which, name in zip(("first", "last"), names(answer), strict=True)),
+        logits=logits,
+        classes=answer,
+        num_predictions=2,
+        step_positions=(None, None),
+        class_names=class_names,
+        words=_words(tokenizer, ids),
+        rows=tuple(f"{end}: {name}" for end, name in zip(("first", "last"), class_names(answer), strict=True)),
     )
-    return _study(model, side, found)
+    return _explain(model, tokenizer, outcomes)
 
 
-def _study(model: ModelWithHead, side: LanguageTokenizer, found: _Found) -> Study:
-    asked = _asked(model, found)
-    with torch.no_grad(), without_dropout(model):
-        log_probs = asked.of_all_classes()[: found.steps].cpu()
-        tokens = repeated(found.ids, 1, asked.wanted.device)
-        own = tuple(found.wanted[: found.steps])
-        passed = of_one_text(
-            model, lambda: found.read(tokens), source=tuple(found.ids), target=own, log_probs=log_probs
+def _explain(model: ModelWithHead, tokenizer: LanguageTokenizer, outcomes: _Outcomes) -> Explanation:
+    query = _build_query(model, outcomes)
+    rows = tuple(outcomes.class_names(outcomes.classes)) if outcomes.rows is None else outcomes.rows
+    with torch.no_grad(), eval_mode(model):
+        log_probs = query.class_log_probs()[: outcomes.num_predictions].cpu()
+        tokens = repeat_row(outcomes.ids, 1, query.classes.device)
+        predicted = tuple(outcomes.classes[: outcomes.num_predictions])
+        forward_pass = record_text(
+            model,
+            lambda: outcomes.logits(tokens),
+            source=tuple(outcomes.ids),
+            target=predicted,
+            log_probs=log_probs,
         )
-    source = tuple(side.ids_to_tokens(found.ids))
-    steps = steps_of(log_probs, own, found.names)
-    begun = Study(
-        task=found.task,
-        source_text=found.text,
-        target_text=" ".join(step.token for step in steps),
+    source = tuple(tokenizer.ids_to_tokens(outcomes.ids))
+    predictions = list_predictions(log_probs, predicted, outcomes.class_names)
+    explanation = Explanation(
+        task=outcomes.task,
+        source_text=outcomes.text,
+        target_text=" ".join(prediction.token for prediction in predictions),
         source=source,
-        target=tuple(step.token for step in steps),
-        read=source,
-        places=found.places,
-        passed=passed,
-        steps=steps,
-        source_words=found.words,
-        attributions={"leave one out": _left_out(asked, found)},
+        target=tuple(prediction.token for prediction in predictions),
+        inputs=source,
+        step_positions=outcomes.step_positions,
+        forward_pass=forward_pass,
+        predictions=predictions,
+        source_words=outcomes.words,
+        attributions={"leave one out": _leave_words_out(query, outcomes, rows)},
     )
-    return completed(begun, asked, columns=source, rows=_rows_of(found))
+    return add_analyses(explanation, query, columns=source, rows=rows)
 
 
-def _asked(model: ModelWithHead, found: _Found) -> Asked:
+def _build_query(model: ModelWithHead, outcomes: _Outcomes) -> OutcomeQuery:
     device = next(model.parameters()).device
 
-    def states(rows: int, unknown: bool) -> Float[Tensor, "rows findings classes"]:
-        return found.read(repeated(masked(found.ids, SpecialSymbols()) if unknown else found.ids, rows, device))
+    def states(rows: int, unknown: bool) -> Float[Tensor, "rows outcomes classes"]:
+        return outcomes.logits(repeat_row(replace_by_unk(outcomes.ids) if unknown else outcomes.ids, rows, device))
 
     backbone: Any = model.backbone.model if isinstance(model.backbone, DecoderOnlyBackbone) else model.backbone
-    return Asked(model, (backbone.embedding,), torch.tensor(found.wanted, device=device), states, as_they_are)
-
-
-def _rows_of(found: _Found) -> tuple[str, ...]:
-    return tuple(found.names(found.wanted)) if found.rows is None else found.rows
+    classes = torch.tensor(outcomes.classes, device=device)
+    return OutcomeQuery(model, (backbone.embedding,), classes, states, lambda logits: logits)
 
 
 @torch.no_grad()
-def _left_out(asked: Asked, found: _Found) -> Contribution:
-    """What each finding's log-probability loses when a word is made of unknown symbols."""
+def _leave_words_out(query: OutcomeQuery, outcomes: _Outcomes, rows: tuple[str, ...]) -> Contributions:
+    """Return the decrease of each outcome's log-probability without each word."""
     without = [
-        [SpecialSymbols().unk if place in set(places) else token for place, token in enumerate(found.ids)]
-        for places in found.words.tokens
+        [UNK if position in set(positions) else token for position, token in enumerate(outcomes.ids)]
+        for positions in outcomes.words.tokens
     ]
-    rows = torch.tensor([list(found.ids), *without], device=asked.wanted.device)
-    wanted = asked.wanted[None, :, None]
-    with without_dropout(asked.network):
-        log_probs = [found.read(some).float().log_softmax(dim=-1) for some in rows.split(ROWS)]
-    own = torch.cat([part.gather(2, wanted.expand(len(part), -1, 1))[..., 0] for part in log_probs]).cpu()
-    note = "What the log-probability loses when the tokens of a word are replaced by unknown symbols."
-    return Contribution((own[0] - own[1:]).T.contiguous(), _rows_of(found), found.words.texts, note)
+    texts = torch.tensor([list(outcomes.ids), *without], device=query.classes.device)
+    classes = query.classes[None, :, None]
+    with eval_mode(query.model):
+        log_probs = [outcomes.logits(batch).float().log_softmax(dim=-1) for batch in texts.split(BATCH_SIZE)]
+    own = torch.cat([part.gather(2, classes.expand(len(part), -1, 1))[..., 0] for part in log_probs]).cpu()
+    note = "Decrease of the log-probability when the tokens of a word are replaced by unknown symbols."
+    return Contributions((own[0] - own[1:]).T.contiguous(), rows, outcomes.words.texts, note)
 
 
-def _words(side: LanguageTokenizer, ids: Ids) -> Words:
-    """Those of the text, without begin and end."""
-    symbols = (SpecialSymbols().bos, SpecialSymbols().eos)
-    inside = [place for place, token in enumerate(ids) if token not in symbols]
-    words = words_of_ids(side, [ids[place] for place in inside])
-    return Words(words.texts, tuple(tuple(inside[place] for place in places) for places in words.tokens))
+def _words(tokenizer: LanguageTokenizer, ids: Ids) -> Words:
+    """Return the words of a text, with their positions among ids that include begin and end symbols."""
+    inside = [position for position, token in enumerate(ids) if token not in (BOS, EOS)]
+    words = words_of_ids(tokenizer, [ids[position] for position in inside])
+    return Words(words.texts, tuple(tuple(inside[index] for index in indexes) for indexes in words.tokens))
 
 
 @torch.no_grad()
-def _logits(model: ModelWithHead, read: Read, ids: Ids) -> Float[Tensor, "findings classes"]:
-    with without_dropout(model):
-        return read(repeated(ids, 1, next(model.parameters()).device))[0]
+def _predict(model: ModelWithHead, logits: LogitFunction, ids: Ids) -> Float[Tensor, "outcomes classes"]:
+    with eval_mode(model):
+        return logits(repeat_row(ids, 1, next(model.parameters()).device))[0]
 
 
-def _whole(tokens: Int[Tensor, "rows places"]) -> Int[Tensor, " rows"]:
-    """The lengths of rows without padding."""
+def _full_lengths(tokens: Int[Tensor, "rows positions"]) -> Int[Tensor, " rows"]:
     return torch.full((len(tokens),), tokens.shape[1], device=tokens.device)

@@ -1,4 +1,7 @@
-"""One text and what a network made of it, looked at from every side: what a page, a figure or a file shows of it."""
+"""Explanation of one text and its output: attention, statistics, alignments, attributions and the beam search.
+
+Explanations of translations and continuations; `classification` has those of models with a task head.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,72 +10,88 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import (
-    Look,
+    AlignmentHead,
+    Words,
     WordWeights,
     agreement_with,
-    best_look,
-    both_ways,
-    by_target,
     leave_one_out,
-    looked_at,
+    link_both,
+    link_targets,
+    rank_alignment_heads,
+    word_attention,
+    words_of_ids,
 )
-from dragoman.interpret.attention_heads import Gates, ablation, alike_in_heads
 from dragoman.interpret.attribution import (
     POINTS,
-    Attribution,
+    OutcomeQuery,
+    completeness_error,
     gradient_times_input,
     integrated_gradients,
-    left_unexplained,
+    query_continuation,
+    query_translation,
+    repeat_row,
 )
-from dragoman.interpret.beam_tree import SearchSeen
-from dragoman.interpret.forward_pass import BuildFeatures, Ids, Pass, watched, without_dropout
-from dragoman.interpret.head_statistics import HeadStatistics, head_statistics, is_punctuation, rollout
-from dragoman.interpret.model_calls import Asked, of_pair
-from dragoman.interpret.recorder import Kind
-from dragoman.interpret.word_merging import Words, words_of_ids
-from dragoman.models.protocols import EncoderDecoder
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.interpret.beam_tree import SearchRecord
+from dragoman.interpret.heads import (
+    HeadStatistics,
+    HeadValues,
+    has_uniform_heads,
+    head_ablation,
+    head_statistics,
+    is_punctuation,
+    rollout,
+)
+from dragoman.interpret.recorder import (
+    AttentionKind,
+    BuildFeatures,
+    ForwardPass,
+    Ids,
+    eval_mode,
+    record_pairs,
+    record_text,
+)
+from dragoman.models.protocols import DecoderOnly, EncoderDecoder
 from dragoman.typing import Float
 
-Task = Literal["translation", "continuation", "label", "tags", "answer"]
-"""What a network was asked for."""
-MOST_INTEGRATED = 100_000
-"""Tokens, those of both sides for each outcome, that gradients are integrated over: a few seconds of one core."""
-LEAST_POINTS = 8
-"""Of the way of integrated gradients, which are left out where the bound allows of fewer."""
-SHOWN_WORDS = 10
-"""The most probable words that are told of each step."""
+ExplainedTask = Literal["translation", "continuation", "label", "tags", "answer"]
+MAX_INTEGRATED_TOKENS = 100_000
+"""Most outcomes times tokens times points of integrated gradients: some seconds on one core."""
+MIN_POINTS = 8
+"""Integrated gradients with fewer points are left out."""
+NUM_ALTERNATIVES = 10
+"""Most probable classes listed for each step."""
+NO_WORDS = Words((), ())
 
 
 @dataclass(frozen=True)
 class WordAlignment:
-    """Links of words, and the weights that they were read from."""
+    """Links of words, and the weights they come from."""
 
     name: str
-    how: str
+    description: str
     weights: WordWeights
     links: Links
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of decoding, or one finding: what was written or found, and what else might have been."""
+class Prediction:
+    """Token or label predicted at one step, and the alternatives."""
 
     token: str
     log_prob: float
     rank: int
-    """How many classes were more probable."""
-    best: tuple[tuple[str, float], ...]
-    """The most probable classes with their probabilities, best first."""
+    """Number of more probable classes."""
+    alternatives: tuple[tuple[str, float], ...]
+    """Most probable classes with their probabilities, best first."""
 
 
 @dataclass(frozen=True)
-class Contribution:
-    """What each column adds to the log-probability of each row's finding, in nats."""
+class Contributions:
+    """Contribution of each column to the log-probability of each row's prediction, in nats."""
 
     values: Float[Tensor, "rows columns"]
     rows: tuple[str, ...]
@@ -80,81 +99,74 @@ class Contribution:
     note: str = ""
 
 
-NO_WORDS = Words((), ())
-
-
 @dataclass(frozen=True)
-class Study:
-    """What a network does with one text. Tokens are readable; the last of a translation is the end symbol."""
+class Explanation:
+    """Explanation of one text. Tokens are readable; the last token of a translation is the end symbol."""
 
-    task: Task
+    task: ExplainedTask
     source_text: str
     target_text: str
     source: tuple[str, ...]
     target: tuple[str, ...]
-    read: tuple[str, ...]
-    """The places of masked attention: those of what was written, or of all that a decoder reads."""
-    places: tuple[int | None, ...]
-    """The place of self-attention where each step is predicted; of translations the number of the step."""
-    passed: Pass
-    steps: tuple[Step, ...]
+    inputs: tuple[str, ...]
+    """Tokens at the positions of masked attention."""
+    step_positions: tuple[int | None, ...]
+    """Position of self-attention that predicts each step; for translations the number of the step."""
+    forward_pass: ForwardPass
+    predictions: tuple[Prediction, ...]
     source_words: Words = NO_WORDS
     target_words: Words = NO_WORDS
     statistics: tuple[HeadStatistics, ...] = ()
     rollout: Float[Tensor, "layers source source"] | None = None
     alignments: tuple[WordAlignment, ...] = ()
-    attributions: Mapping[str, Contribution] = field(default_factory=dict)
-    heads: Gates = field(default_factory=dict)
-    """What the log-probability changes by without each head, in nats."""
-    search: SearchSeen | None = None
+    attributions: Mapping[str, Contributions] = field(default_factory=dict)
+    head_effects: HeadValues = field(default_factory=dict)
+    """Change of the log-probability without each head, in nats."""
+    search: SearchRecord | None = None
 
     @property
     def log_prob(self) -> float:
-        """Of all that was written or found, an end symbol included."""
-        return sum(step.log_prob for step in self.steps)
+        """Return the log-probability of all predictions."""
+        return sum(prediction.log_prob for prediction in self.predictions)
 
-    def sides(self, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the queries and keys of a kind of attention."""
-        named = {"encoder": (self.source,) * 2, "masked": (self.read,) * 2, "cross": (self.target, self.source)}
-        return named[kind]
+    def axes(self, kind: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the queries and keys of a kind of attention."""
+        names = {"encoder": (self.source,) * 2, "masked": (self.inputs,) * 2, "cross": (self.target, self.source)}
+        return names[kind]
 
 
-def study(
+def explain_translation(
     model: EncoderDecoder[Any, Any],
     tokenizer: Tokenizer,
     source: Ids,
     target: Ids,
     *,
     source_text: str | None = None,
-    symbols: SpecialSymbols | None = None,
-    look: Look | None = None,
+    alignment_head: AlignmentHead | None = None,
     source_features: BuildFeatures | None = None,
     log_probs: Float[Tensor, "steps vocabulary"] | None = None,
-) -> Study:
-    """Look at a pair of ids, which stand without begin and end.
+) -> Explanation:
+    """Explain a translation; ids are without begin and end symbols.
 
-    `look` says which attention to the source is read as the alignment; without it, the one that agrees
-    best with what leaving words out says of this pair.
-    `log_probs` are those of what else computes the network, to be told in place of its own. Raises DataError on an
-    empty source.
+    The alignment is read from `alignment_head`, by default the head that agrees best with leaving words out.
+    `log_probs` of another backend replace those of the model. Raises DataError if the source is empty.
     """
     if not source:
-        raise DataError("an empty text gives nothing to look at; give a text with a word in it")
-    symbols = symbols or SpecialSymbols()
-    (passed,) = watched(model, [source], [target], symbols=symbols, source_features=source_features)
+        raise DataError("The text is empty. Give a text with at least one word.")
+    (forward_pass,) = record_pairs(model, [source], [target], source_features=source_features)
     if log_probs is not None:
-        passed = replace(passed, log_probs=log_probs)
-    names = tuple(tokenizer.target.ids_to_tokens(passed.target))
-    begun = Study(
+        forward_pass = replace(forward_pass, log_probs=log_probs)
+    names = tuple(tokenizer.target.ids_to_tokens(forward_pass.target))
+    explanation = Explanation(
         task="translation",
         source_text=tokenizer.source.decode(source) if source_text is None else source_text,
         target_text=tokenizer.target.decode(target),
-        source=tuple(tokenizer.source.ids_to_tokens(passed.source)),
+        source=tuple(tokenizer.source.ids_to_tokens(forward_pass.source)),
         target=names,
-        read=("<bos>", *names[:-1]),
-        places=tuple(range(len(names))),
-        passed=passed,
-        steps=steps_of(passed.log_probs, passed.target, tokenizer.target.ids_to_tokens),
+        inputs=("<bos>", *names[:-1]),
+        step_positions=tuple(range(len(names))),
+        forward_pass=forward_pass,
+        predictions=list_predictions(forward_pass.log_probs, forward_pass.target, tokenizer.target.ids_to_tokens),
         source_words=words_of_ids(tokenizer.source, source),
         target_words=words_of_ids(tokenizer.target, target),
     )
@@ -162,105 +174,126 @@ def study(
         model,
         source,
         target,
-        source_words=begun.source_words,
-        target_words=begun.target_words,
-        symbols=symbols,
+        source_words=explanation.source_words,
+        target_words=explanation.target_words,
         source_features=source_features,
     )
-    asked = of_pair(model, source, target, symbols=symbols, source_features=source_features)
-    aligned = replace(begun, alignments=tuple(_alignments(begun, look, left_out)))
-    return completed(aligned, asked, columns=(*begun.source, *begun.read), rows=names)
+    query = query_translation(model, source, target, source_features=source_features)
+    explanation = replace(explanation, alignments=tuple(_alignments(explanation, alignment_head, left_out)))
+    return add_analyses(explanation, query, columns=(*explanation.source, *explanation.inputs), rows=names)
 
 
-def completed(begun: Study, asked: Asked, *, columns: tuple[str, ...], rows: tuple[str, ...]) -> Study:
-    """With what every task has in common: statistics, rollout, attribution, and what each head is worth.
+def explain_continuation(
+    model: DecoderOnly[Any, Any],
+    tokenizer: LanguageTokenizer,
+    prompt: Ids,
+    output: Ids,
+    *,
+    prompt_text: str | None = None,
+    finished: bool = True,
+) -> Explanation:
+    """Explain the continuation of a prompt, which contains its begin symbol; the output is without end symbol.
 
-    The first outcomes that are asked about are those of the steps; `columns` and `rows` are what the tokens and the
-    outcomes of attribution are called.
+    For an output that is not `finished`, the end symbol is not a prediction.
     """
+    query = query_continuation(model, prompt, output, finished=finished)
+    expected = tuple(query.classes.tolist())
+    inputs = [*prompt, *expected[:-1]]
+    with torch.no_grad(), eval_mode(query.model):
+        log_probs = query.class_log_probs().cpu()
+        tokens = repeat_row(inputs, 1, query.classes.device)
+        forward_pass = record_text(
+            query.model, lambda: model.hidden(tokens), source=tuple(prompt), target=expected, log_probs=log_probs
+        )
+    names, target = tuple(tokenizer.ids_to_tokens(inputs)), tuple(tokenizer.ids_to_tokens(expected))
+    explanation = Explanation(
+        task="continuation",
+        source_text=tokenizer.decode([*prompt]) if prompt_text is None else prompt_text,
+        target_text=tokenizer.decode([*output]),
+        source=names[: len(prompt)],
+        target=target,
+        inputs=names,
+        step_positions=tuple(range(len(prompt) - 1, len(inputs))),
+        forward_pass=forward_pass,
+        predictions=list_predictions(log_probs, expected, tokenizer.ids_to_tokens),
+    )
+    return add_analyses(explanation, query, columns=names, rows=target)
+
+
+def add_analyses(
+    explanation: Explanation, query: OutcomeQuery, *, columns: tuple[str, ...], rows: tuple[str, ...]
+) -> Explanation:
+    """Add what all tasks share: statistics, rollout, attributions and the effect of each head.
+
+    The first outcomes of the query are the predictions; `rows` and `columns` name the outcomes and tokens of
+    attributions.
+    """
+    forward_pass, num_steps = explanation.forward_pass, len(explanation.predictions)
+    has_rollout = "encoder" in forward_pass.weights and "encoder" not in forward_pass.projected
+    head_effects: HeadValues = {}
+    if has_uniform_heads(query.model):
+        with eval_mode(query.model), torch.no_grad():
+            head_effects = head_ablation(query.model, lambda: float(query.log_probs()[:num_steps].sum()))
     return replace(
-        begun,
-        statistics=tuple(_statistics(begun)),
-        rollout=_rollout(begun.passed),
-        attributions={**begun.attributions, **dict(_attributions(asked, rows=rows, columns=columns))},
-        heads=_worth_of_heads(asked, steps=len(begun.steps)),
+        explanation,
+        statistics=tuple(_statistics(explanation)),
+        rollout=rollout(forward_pass.weights["encoder"]) if has_rollout else None,
+        attributions={**explanation.attributions, **dict(_attributions(query, rows=rows, columns=columns))},
+        head_effects=head_effects,
     )
 
 
-def steps_of(
-    log_probs: Float[Tensor, "steps classes"], own: Sequence[int], names: Callable[[Sequence[int]], Sequence[str]]
-) -> tuple[Step, ...]:
-    """What each step found, `own`, among all classes, which `names` spells."""
-    best = log_probs.topk(min(SHOWN_WORDS, log_probs.shape[1]), dim=1)
-    found = log_probs.gather(1, torch.tensor(own)[:, None])
-    ranks = (log_probs > found).sum(dim=1).tolist()
-    rows = zip(found[:, 0].tolist(), ranks, best.indices.tolist(), best.values.exp().tolist(), strict=True)
+def list_predictions(
+    log_probs: Float[Tensor, "steps classes"], predicted: Sequence[int], names: Callable[[Sequence[int]], Sequence[str]]
+) -> tuple[Prediction, ...]:
+    """Return the predicted class of each step and its alternatives; `names` returns the names of classes."""
+    best = log_probs.topk(min(NUM_ALTERNATIVES, log_probs.shape[1]), dim=1)
+    own = log_probs.gather(1, torch.tensor(predicted)[:, None])
+    ranks = (log_probs > own).sum(dim=1).tolist()
+    rows = zip(own[:, 0].tolist(), ranks, best.indices.tolist(), best.values.exp().tolist(), strict=True)
     return tuple(
-        Step(token, log_prob, rank, tuple(zip(names(ids), shares, strict=True)))
-        for token, (log_prob, rank, ids, shares) in zip(names(own), rows, strict=True)
+        Prediction(token, log_prob, rank, tuple(zip(names(ids), probabilities, strict=True)))
+        for token, (log_prob, rank, ids, probabilities) in zip(names(predicted), rows, strict=True)
     )
 
 
-def _rollout(passed: Pass) -> Float[Tensor, "layers source source"] | None:
-    if "encoder" not in passed.weights or "encoder" in passed.mixtures:
-        return None
-    return rollout(passed.weights["encoder"])
+def _statistics(explanation: Explanation) -> Iterator[HeadStatistics]:
+    for kind, weights in explanation.forward_pass.weights.items():
+        if kind not in explanation.forward_pass.projected:
+            keys = explanation.axes(kind)[1]
+            eos = torch.tensor([token == "<eos>" for token in keys])  # noqa: S105  # a symbol, not a password
+            yield from head_statistics(kind, weights, punctuation=is_punctuation(keys), eos=eos)
 
 
-def _statistics(one: Study) -> Iterator[HeadStatistics]:
-    """Of all kinds whose keys are places."""
-    for kind, weights in one.passed.weights.items():
-        if kind not in one.passed.mixtures:
-            keys = one.sides(kind)[1]
-            end = torch.tensor([token == "<eos>" for token in keys])  # noqa: S105  # a symbol, no password
-            yield from head_statistics(kind, weights, punctuation=is_punctuation(keys), end=end)
-
-
-def _alignments(one: Study, look: Look | None, left_out: WordWeights) -> Iterator[WordAlignment]:
-    """By attention to the source, where there is any, and by leaving words out."""
-    links = by_target(left_out)
-    if "cross" in one.passed.weights:
-        yield _by_attention(one, look, links)
-    yield WordAlignment("leave one out", "nats that a target word loses without a source word", left_out, links)
-
-
-def _by_attention(one: Study, look: Look | None, links: Links) -> WordAlignment:
-    """The alignment of the chosen look, or of the one that agrees best with these links."""
-    pair = (one.passed, one.source_words, one.target_words)
-    chosen = best_look([pair], agreement_with([links]))[0].look if look is None else look
-    weights = looked_at(one.passed, chosen, source=one.source_words, target=one.target_words)
-    head = "mean of heads" if chosen.head is None else f"head {chosen.head + 1}"
-    how = f"layer {chosen.layer + 1}, {head}" + (", of the step that has read the word" if chosen.shifted else "")
-    return WordAlignment("attention", how, weights, both_ways(weights))
+def _alignments(
+    explanation: Explanation, choice: AlignmentHead | None, left_out: WordWeights
+) -> Iterator[WordAlignment]:
+    """Yield the alignments by cross-attention, if there is any, and by leaving words out."""
+    links, forward_pass = link_targets(left_out), explanation.forward_pass
+    source, target = explanation.source_words, explanation.target_words
+    if "cross" in forward_pass.weights:
+        if choice is None:
+            choice = rank_alignment_heads([(forward_pass, source, target)], agreement_with([links]))[0].choice
+        weights = word_attention(forward_pass, choice, source=source, target=target)
+        head = "mean of heads" if choice.head is None else f"head {choice.head + 1}"
+        shifted = ", of the step after the word" if choice.shifted else ""
+        yield WordAlignment("attention", f"layer {choice.layer + 1}, {head}{shifted}", weights, link_both(weights))
+    description = "decrease of the target word's log-probability without the source word, in nats"
+    yield WordAlignment("leave one out", description, left_out, links)
 
 
 def _attributions(
-    asked: Asked, *, rows: tuple[str, ...], columns: tuple[str, ...]
-) -> Iterator[tuple[str, Contribution]]:
-    points = min(POINTS, MOST_INTEGRATED // (len(rows) * len(columns)))
-    note = "" if points >= LEAST_POINTS else "Integrated gradients are left out: of texts this long they take minutes."
-    yield "gradient × input", Contribution(gradient_times_input(asked), rows, columns, note)
-    if points >= LEAST_POINTS:
-        found = integrated_gradients(asked, points=points)
-        yield "integrated gradients", Contribution(found, rows, columns, _how_well(asked, found, points))
-
-
-def _how_well(asked: Asked, found: Attribution, points: int) -> str:
-    """What integrated gradients promise, and how far they are from it."""
-    missed = left_unexplained(asked, found)
-    return (
-        f"Integrated over {points} points from unknown symbols to this text. A row should sum to what the text changes "
-        f"of its log-probability, and misses that by {missed.mean():.2f} nats on average, {missed.max():.2f} at most."
-    )
-
-
-def _worth_of_heads(asked: Asked, *, steps: int) -> Gates:
-    """By ablation, in nats; nothing for networks without heads, or with fewer in some layers than in others."""
-
-    def judge() -> float:
-        return float(asked.together()[:steps].sum())
-
-    if not alike_in_heads(asked.network):
-        return {}
-    with without_dropout(asked.network), torch.no_grad():
-        return ablation(asked.network, judge)
+    query: OutcomeQuery, *, rows: tuple[str, ...], columns: tuple[str, ...]
+) -> Iterator[tuple[str, Contributions]]:
+    points = min(POINTS, MAX_INTEGRATED_TOKENS // (len(rows) * len(columns)))
+    omitted = "Integrated gradients are left out, because they take minutes for texts of this length."
+    note = "" if points >= MIN_POINTS else omitted
+    yield "gradient × input", Contributions(gradient_times_input(query), rows, columns, note)
+    if points >= MIN_POINTS:
+        values = integrated_gradients(query, points=points)
+        error = completeness_error(query, values)
+        note = (
+            f"Integrated over {points} points from unknown symbols to this text. Each row should sum to the difference "
+            f"of the log-probabilities; the error is {error.mean():.2f} nats on average and {error.max():.2f} at most."
+        )
+        yield "integrated gradients", Contributions(values, rows, columns, note)

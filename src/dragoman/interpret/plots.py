@@ -1,4 +1,4 @@
-"""Figures for notebooks and papers, by matplotlib, each on axes that the caller may give."""
+"""Figures with matplotlib, on new axes or on axes that the caller gives."""
 
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -8,18 +8,18 @@ import numpy as np
 from torch import Tensor
 
 from dragoman.errors import MissingExtraError
-from dragoman.interpret.explanation import Contribution, Study
+from dragoman.evaluation.alignment import Links
+from dragoman.interpret.explanation import Contributions, Explanation
 from dragoman.typing import Bool, Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Links = set[tuple[int, int]]
-WEIGHTS = "Blues"
-CHANGES = "RdBu"
-LARGEST_LABELS = 60
-"""Tokens of a side above which their names would cover one another, and are left out."""
+WEIGHT_COLORS = "Blues"
+SIGNED_COLORS = "RdBu"
+MAX_TICK_LABELS = 60
+"""Tokens on an axis above which their names would overlap, and are left out."""
 
 
 def plot_weights(
@@ -30,23 +30,23 @@ def plot_weights(
     title: str = "",
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """One map: what each query (a row) takes of each key (a column), 0 white and 1 dark."""
-    axes = _axes_for(len(keys), len(queries)) if axes is None else axes
-    axes.imshow(weights.numpy(), cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    _name(axes, queries=queries, keys=keys, title=title)
+    """Plot attention weights: rows are queries, columns are keys, from 0 (white) to 1 (dark)."""
+    axes = _new_axes(len(keys), len(queries)) if axes is None else axes
+    _show(axes, weights, limits=(0.0, 1.0))
+    _label(axes, queries=queries, keys=keys, title=title)
     return axes
 
 
 def plot_mask(
-    allowed: Bool[Tensor, "queries keys"],
+    mask: Bool[Tensor, "queries keys"],
     *,
     queries: Sequence[str],
     keys: Sequence[str],
     title: str = "",
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """What each query may see: the future, padding and what a pattern leaves out stay white."""
-    return plot_weights(allowed.float() * 0.5, queries=queries, keys=keys, title=title, axes=axes)
+    """Plot an attention mask; keys that a query may not attend to are white."""
+    return plot_weights(mask.float() * 0.5, queries=queries, keys=keys, title=title, axes=axes)
 
 
 def plot_heads(
@@ -56,15 +56,14 @@ def plot_heads(
     keys: Sequence[str] = (),
     title: str = "",
 ) -> "Figure":
-    """All heads of all layers as small maps, a row a layer."""
+    """Plot the weights of all heads as small maps, one row per layer."""
     layers, heads = weights.shape[:2]
     figure, grid = _pyplot().subplots(
         layers, heads, figsize=(1 + 1.8 * heads, 0.6 + 1.8 * layers), squeeze=False, layout="constrained"
     )
-    for layer in range(layers):
-        for head in range(heads):
-            names = {"queries": queries, "keys": keys} if layers * heads == 1 else {"queries": (), "keys": ()}
-            plot_weights(weights[layer, head], **names, title=f"{layer + 1}.{head + 1}", axes=grid[layer, head])
+    for layer, head in np.ndindex(layers, heads):
+        names = {"queries": queries, "keys": keys} if layers * heads == 1 else {"queries": (), "keys": ()}
+        plot_weights(weights[layer, head], **names, title=f"{layer + 1}.{head + 1}", axes=grid[layer, head])
     figure.suptitle(title)
     return figure
 
@@ -78,20 +77,20 @@ def plot_alignment(
     title: str = "",
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Links of words as squares, a row a target word; those of the gold, where it is given, as rings around."""
-    axes = _axes_for(len(source), len(target)) if axes is None else axes
+    """Plot links of words as squares, one row per target word, and gold links as circles."""
+    axes = _new_axes(len(source), len(target)) if axes is None else axes
     grid = np.zeros((len(target), len(source)))
-    for at, to in links:
-        grid[to, at] = 0.75
-    axes.imshow(grid, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    for source_word, target_word in links:
+        grid[target_word, source_word] = 0.75
+    _show(axes, grid, limits=(0.0, 1.0))
     if gold:
         columns, rows = zip(*sorted(gold), strict=True)
         axes.scatter(columns, rows, s=60, facecolors="none", edgecolors="tab:red")
-    _name(axes, queries=target, keys=source, title=title)
+    _label(axes, queries=target, keys=source, title=title)
     return axes
 
 
-def plot_by_head(
+def plot_per_head(
     values: Float[Tensor, "layers heads"],
     *,
     title: str = "",
@@ -99,80 +98,85 @@ def plot_by_head(
     signed: bool = False,
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """A number for each head, written in its square: a statistic, or with `signed` a change around 0."""
-    axes = _axes_for(2 * values.shape[1], 2 * values.shape[0]) if axes is None else axes
+    """Plot a number per head; `signed` centers the colors at 0."""
+    axes = _new_axes(2 * values.shape[1], 2 * values.shape[0]) if axes is None else axes
     largest = max(float(values.abs().max()), 1e-9) if largest is None else largest
-    lowest = -largest if signed else 0.0
-    axes.imshow(values.numpy(), cmap=CHANGES if signed else WEIGHTS, vmin=lowest, vmax=largest, aspect="auto")
+    _show(axes, values, limits=(-largest if signed else 0.0, largest), signed=signed)
     for (layer, head), value in np.ndenumerate(values.numpy()):
-        shade = abs(value) / largest
-        axes.text(head, layer, f"{value:.2f}", ha="center", va="center", color="white" if shade > 0.6 else "black")
+        color = "white" if abs(value) / largest > 0.6 else "black"
+        axes.text(head, layer, f"{value:.2f}", ha="center", va="center", color=color)
     axes.set_xticks(range(values.shape[1]), [f"head {head + 1}" for head in range(values.shape[1])])
     axes.set_yticks(range(values.shape[0]), [f"layer {layer + 1}" for layer in range(values.shape[0])])
     axes.set_title(title)
     return axes
 
 
-def plot_contribution(contribution: Contribution, *, title: str = "", axes: "Axes | None" = None) -> "Axes":
-    """What each token or word (a column) adds to each finding (a row), in nats: blue for more, red for less."""
-    values, rows, columns = contribution.values, contribution.rows, contribution.columns
-    axes = _axes_for(len(columns), len(rows)) if axes is None else axes
+def plot_contributions(contributions: Contributions, *, title: str = "", axes: "Axes | None" = None) -> "Axes":
+    """Plot contributions in nats: rows are predictions, columns are tokens or words; blue raises, red lowers."""
+    values, rows, columns = contributions.values, contributions.rows, contributions.columns
+    axes = _new_axes(len(columns), len(rows)) if axes is None else axes
     largest = max(float(values.abs().max()), 1e-9) if values.numel() else 1.0
-    axes.imshow(values.numpy(), cmap=CHANGES, vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest")
-    _name(axes, queries=rows, keys=columns, title=title)
+    _show(axes, values, limits=(-largest, largest), signed=True)
+    _label(axes, queries=rows, keys=columns, title=title)
     return axes
 
 
-def figures(study: Study) -> Iterator[tuple[str, "Figure"]]:
-    """All figures of a study with names: the heads of each kind, alignments, attributions, what each head is worth."""
-    for kind, weights in study.passed.weights.items():
-        queries, keys = study.sides(kind)
+def figures(explanation: Explanation) -> Iterator[tuple[str, "Figure"]]:
+    """Yield names and figures: heads of each kind, alignments, attributions and the effect of each head."""
+    for kind, weights in explanation.forward_pass.weights.items():
+        queries, keys = explanation.axes(kind)
         yield kind, plot_heads(weights, queries=queries, keys=keys, title=f"{kind} attention")
-    source, target = study.source_words.texts, study.target_words.texts
-    for one in study.alignments:
-        axes = plot_alignment(set(one.links), source=source, target=target, title=f"{one.name}: {one.how}")
-        yield f"alignment-{one.name.replace(' ', '-')}", _figure_of(axes)
-    for name, contribution in study.attributions.items():
-        axes = plot_contribution(contribution, title=f"{name}, nats")
-        yield f"attribution-{name.replace('×', 'times').replace(' ', '-')}", _figure_of(axes)
-    for kind, change in study.heads.items():
-        axes = plot_by_head(change, title=f"{kind}: nats without the head", signed=True)
-        yield f"heads-{kind}", _figure_of(axes)
+    source, target = explanation.source_words.texts, explanation.target_words.texts
+    for one in explanation.alignments:
+        axes = plot_alignment(one.links, source=source, target=target, title=f"{one.name}: {one.description}")
+        yield f"alignment-{one.name.replace(' ', '-')}", _figure(axes)
+    for name, contributions in explanation.attributions.items():
+        axes = plot_contributions(contributions, title=f"{name}, nats")
+        yield f"attribution-{name.replace('×', 'times').replace(' ', '-')}", _figure(axes)
+    for kind, effects in explanation.head_effects.items():
+        axes = plot_per_head(effects, title=f"{kind}: change without the head, nats", signed=True)
+        yield f"heads-{kind}", _figure(axes)
 
 
-def drawn(figure: "Figure") -> bytes:
-    """The figure as a PNG file; it is closed with that."""
+def to_png(figure: "Figure") -> bytes:
+    """Return a figure as PNG, and close it."""
     file = BytesIO()
     figure.savefig(file, format="png", dpi=150)
     _pyplot().close(figure)
     return file.getvalue()
 
 
-def _axes_for(columns: int, rows: int) -> "Axes":
-    size = (1.5 + 0.28 * min(columns, LARGEST_LABELS), 1.2 + 0.28 * min(rows, LARGEST_LABELS))
+def _show(axes: "Axes", values: Any, *, limits: tuple[float, float], signed: bool = False) -> None:
+    """Draw a matrix as an image."""
+    colors, (low, high) = SIGNED_COLORS if signed else WEIGHT_COLORS, limits
+    axes.imshow(np.asarray(values), cmap=colors, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+
+
+def _new_axes(columns: int, rows: int) -> "Axes":
+    size = (1.5 + 0.28 * min(columns, MAX_TICK_LABELS), 1.2 + 0.28 * min(rows, MAX_TICK_LABELS))
     axes: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
     return axes
 
 
-def _figure_of(axes: "Axes") -> "Figure":
+def _figure(axes: "Axes") -> "Figure":
     figure: Any = axes.get_figure()
     return figure
 
 
-def _name(axes: "Axes", *, queries: Sequence[str], keys: Sequence[str], title: str) -> None:
-    """Ticks with the tokens; none where they are not given, or too many to be read."""
-    axes.set_xticks(*_ticks(keys), rotation=90, parse_math=False)  # a dollar in a text begins no formula
+def _label(axes: "Axes", *, queries: Sequence[str], keys: Sequence[str], title: str) -> None:
+    """Set title and tick labels; too many labels are left out."""
+    axes.set_xticks(*_ticks(keys), rotation=90, parse_math=False)  # a dollar sign starts no formula
     axes.set_yticks(*_ticks(queries), parse_math=False)
     axes.set_title(title, parse_math=False)
 
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    shown = list(names) if len(names) <= LARGEST_LABELS else []
-    return list(range(len(shown))), shown
+    labels = list(names) if len(names) <= MAX_TICK_LABELS else []
+    return list(range(len(labels))), labels
 
 
 def _pyplot() -> Any:
-    """Raises MissingExtraError where matplotlib is not there."""
+    """Import matplotlib. Raises MissingExtraError if it is not installed."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

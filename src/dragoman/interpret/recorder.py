@@ -1,11 +1,10 @@
-"""What a network looks at, watched from outside.
+"""Recorder of attention weights and masks in a model, and forward passes with what was recorded.
 
-Inside the block of `record`, hooks on the attentions compute their weights beside them, from what they are called with.
-The network's own road, its modules and its outputs stay as they are, bit for bit, and when the block ends the hooks are
-gone, whatever ended it.
+Inside `record`, forward hooks compute the weights of every attention module a second time, from its inputs. Modules and
+outputs of the model stay the same, bit for bit. The hooks are removed at the end of the block, after an exception too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,118 +13,132 @@ from typing import Any, Literal, final
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.errors import DataError
-from dragoman.interpret.attention import Visible, Weights, attention_mask, attention_weights, looks_at_mixtures
+from dragoman.interpret.attention import (
+    AttentionMask,
+    AttentionWeights,
+    attention_mask,
+    attention_weights,
+    has_projected_keys,
+)
+from dragoman.models.protocols import EncoderDecoder, source_arguments
+from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
 from dragoman.nn.recurrent.attention import AttentionMemory, Queries, SourceAttention
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
-from dragoman.typing import Bool, Float, Shaped
+from dragoman.typing import Bool, Float, Lengths, Shaped, SourceFeatures, SourceIds
 
-Kind = Literal["encoder", "masked", "cross"]
-"""Self-attention from both sides; that which hides the future; that to the encoder's output."""
-
-KINDS: tuple[Kind, ...] = ("encoder", "masked", "cross")
-Attention = MultiHeadAttention | SourceAttention
+AttentionKind = Literal["encoder", "masked", "cross"]
+"""Bidirectional self-attention, causal self-attention, and attention to the encoder output."""
+ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder", "masked", "cross")
+AttentionModule = MultiHeadAttention | SourceAttention
+AttentionMaps = Float[Tensor, "layers heads queries keys"]
+Ids = Sequence[int]
+BuildFeatures = Callable[[Sequence[Ids]], SourceFeatures | None]
+"""Source features of a batch, given without end symbols."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One call of one attention.
+class AttentionCall:
+    """One call of one attention module.
 
-    A row is a sentence or a hypothesis, as the attention was called: in a step of a beam search, masked attention has a
-    row and one query a hypothesis, attention to the source a row a sentence and a query a hypothesis.
+    A row is a sentence or a hypothesis: in a step of beam search, masked attention has one row per hypothesis with one
+    query, and cross-attention has one row per sentence with one query per hypothesis.
     """
 
-    kind: Kind
+    kind: AttentionKind
     layer: int
-    """From 0, counted among the attentions of its kind."""
-    weights: Float[Tensor, "rows heads queries keys"]
-    """Of the reference road, in float32 on the CPU; exactly zero where nothing may be seen."""
-    allowed: Bool[Tensor, "rows heads queries keys"]
-    """What each query may see."""
-    mixtures: bool
-    """Whether the keys are Linformer's mixtures of places, which have no place of their own."""
+    """From 0, among the modules of its kind."""
+    weights: AttentionWeights
+    """In float32 on the CPU; zero where the mask is false."""
+    mask: AttentionMask
+    """Keys that each query may attend to."""
+    projected: bool
+    """Whether the keys are Linformer's linear combinations of positions."""
 
 
 @final
 class Trace:
-    """All that was seen since the recording began, in the order of the calls."""
+    """Recorded attention calls, in order."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.calls: list[AttentionCall] = []
 
     def clear(self) -> None:
-        """Forget it, so that what comes next stands alone."""
-        self.seen.clear()
+        self.calls.clear()
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of attention that were called."""
-        there = {one.kind for one in self.seen}
-        return tuple(kind for kind in KINDS if kind in there)
+    def kinds(self) -> tuple[AttentionKind, ...]:
+        """Return the kinds of attention that were called."""
+        recorded = {call.kind for call in self.calls}
+        return tuple(kind for kind in ATTENTION_KINDS if kind in recorded)
 
-    def calls(self, kind: Kind, layer: int) -> list[Seen]:
-        """Every call of one attention."""
-        return [one for one in self.seen if (one.kind, one.layer) == (kind, layer)]
+    @property
+    def projected_kinds(self) -> frozenset[AttentionKind]:
+        """Return the kinds whose keys are not positions."""
+        return frozenset(call.kind for call in self.calls if call.projected)
 
-    def weights(self, kind: Kind) -> Float[Tensor, "layers rows heads queries keys"]:
-        """The weights of one pass through all layers of a kind.
+    def layer_calls(self, kind: AttentionKind, layer: int) -> list[AttentionCall]:
+        return [call for call in self.calls if (call.kind, call.layer) == (kind, layer)]
 
-        The calls of a layer are the queries of the pass one after the other, as in forced decoding by steps; keys that
-        came later are zeros to those before, and so are heads that a layer lacks after pruning, behind those it has.
-        Raises DataError where there are none, or the calls are of several passes.
+    def weights(self, kind: AttentionKind) -> Float[Tensor, "layers rows heads queries keys"]:
+        """Return the weights of one forward pass through all layers of a kind.
+
+        Calls of a layer are concatenated along the queries, as in forced decoding step by step. Weights of keys that
+        did not exist yet are zero, and so are those of pruned heads, which stand after the remaining ones. Raises
+        DataError if nothing was recorded, or several passes.
         """
-        return _stacked([_one_behind_the_other([call.weights for call in calls]) for calls in self._of(kind)])
+        return _stack_layers([_concat_calls([call.weights for call in calls]) for calls in self._layers(kind)])
 
-    def allowed(self, kind: Kind) -> Bool[Tensor, "layers rows heads queries keys"]:
-        """What could be seen in the same pass."""
-        return _stacked([_one_behind_the_other([call.allowed for call in calls]) for calls in self._of(kind)])
+    def mask(self, kind: AttentionKind) -> Bool[Tensor, "layers rows heads queries keys"]:
+        """Return the masks of the same pass."""
+        return _stack_layers([_concat_calls([call.mask for call in calls]) for calls in self._layers(kind)])
 
-    def _of(self, kind: Kind) -> list[list[Seen]]:
-        layers = sorted({one.layer for one in self.seen if one.kind == kind})
+    def _layers(self, kind: AttentionKind) -> list[list[AttentionCall]]:
+        layers = sorted({call.layer for call in self.calls if call.kind == kind})
         if not layers:
             raise DataError(
-                f"no {kind} attention was recorded, but: {', '.join(self.kinds) or 'none'}; "
-                "call the network inside the block of `record`"
+                f"no {kind} attention was recorded, but {', '.join(self.kinds) or 'none'}. Call the model inside the "
+                "block of `record`."
             )
-        return [self.calls(kind, layer) for layer in layers]
+        return [self.layer_calls(kind, layer) for layer in layers]
 
 
 @contextmanager
 def record(model: nn.Module) -> Iterator[Trace]:
-    """Inside the block, the trace takes what every attention of the network looks at.
+    """Record the weights of every attention module inside the block.
 
-    The network computes what it always does, by the road it always takes; each attention costs as much again by the
-    reference road. A network without attention leaves an empty trace.
+    Recording adds the cost of the reference attention. A model without attention leaves the trace empty.
 
-    >>> from dragoman.models.factory import build_encoder
-    >>> from dragoman.models.config import EncoderConfig
-    >>> network = build_encoder(EncoderConfig(size=8, heads=2, layers=3, feed_forward=16), vocabulary=11)
-    >>> with record(network) as trace:
-    ...     hidden = network.hidden(torch.tensor([[4, 7, 5, 9, 3]]), torch.tensor([5]))
+    >>> from dragoman.models.factory import build_encoder_only
+    >>> from dragoman.models.config import EncoderOnlyConfig
+    >>> model = build_encoder_only(EncoderOnlyConfig(d_model=8, num_heads=2, num_layers=3, d_ff=16), vocabulary=11)
+    >>> with record(model) as trace:
+    ...     hidden = model.hidden(torch.tensor([[4, 7, 5, 9, 3]]), torch.tensor([5]))
     >>> trace.weights("encoder").shape  # layers, rows, heads, queries, keys
     torch.Size([3, 1, 2, 5, 5])
     """
     trace = Trace()
     with ExitStack() as hooks:
-        for kind, layer, attention in attentions_of(model):
-            note = partial(_note, trace, kind, layer)
-            hooks.callback(attention.register_forward_hook(note, with_kwargs=True).remove)
+        for kind, layer, attention in attention_modules(model):
+            hook = partial(_record_call, trace, kind, layer)
+            hooks.callback(attention.register_forward_hook(hook, with_kwargs=True).remove)
         yield trace
 
 
-def attentions_of(model: nn.Module) -> Iterator[tuple[Kind, int, Attention]]:
-    """The attentions of a network: their kinds, their layers from 0, and themselves."""
-    counts = dict.fromkeys(KINDS, 0)
+def attention_modules(model: nn.Module) -> Iterator[tuple[AttentionKind, int, AttentionModule]]:
+    """Yield kind, layer and module of each attention of a model."""
+    counts = dict.fromkeys(ATTENTION_KINDS, 0)
     for module in model.modules():
-        for kind, attention in _attentions_in(module):
+        for kind, attention in _attention_of_block(module):
             yield kind, counts[kind], attention
             counts[kind] += 1
 
 
-def _attentions_in(module: nn.Module) -> list[tuple[Kind, Attention]]:
+def _attention_of_block(module: nn.Module) -> list[tuple[AttentionKind, AttentionModule]]:
     match module:
         case EncoderBlock():
             return [("encoder", module.attention)]
@@ -139,42 +152,165 @@ def _attentions_in(module: nn.Module) -> list[tuple[Kind, Attention]]:
             return []
 
 
-def _note(
+def _record_call(
     trace: Trace,
-    kind: Kind,
+    kind: AttentionKind,
     layer: int,
-    attention: Attention,
+    attention: AttentionModule,
     arguments: tuple[Any, ...],
-    named: dict[str, Any],
-    output: Tensor,  # noqa: ARG001  # it is not touched
+    keywords: dict[str, Any],
+    output: Tensor,  # noqa: ARG001
 ) -> None:
-    """A forward hook: what the attention was called with is looked at again, outside of gradients."""
+    """Forward hook that computes weights and mask again, outside of gradients."""
     with torch.inference_mode(mode=False), torch.no_grad():
         if isinstance(attention, SourceAttention):
-            weights, allowed = _of_source(attention, *arguments, **named)
+            weights, mask = _source_attention(attention, *arguments, **keywords)
         else:
-            weights = attention_weights(attention, *arguments, **named)
-            allowed = attention_mask(attention, *arguments, **named)
-        mixtures = isinstance(attention, MultiHeadAttention) and looks_at_mixtures(attention)
-        trace.seen.append(Seen(kind, layer, weights.float().cpu(), allowed.cpu(), mixtures))
+            weights = attention_weights(attention, *arguments, **keywords)
+            mask = attention_mask(attention, *arguments, **keywords)
+        projected = isinstance(attention, MultiHeadAttention) and has_projected_keys(attention)
+        trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
 
 
-def _of_source(attention: SourceAttention, query: Queries, view: AttentionMemory) -> tuple[Weights, Visible]:
-    """Attention of a recurrent decoder has one head."""
+def _source_attention(
+    attention: SourceAttention, query: Queries, view: AttentionMemory
+) -> tuple[AttentionWeights, AttentionMask]:
+    """Return weights and mask of a recurrent decoder, with one head."""
     weights = attention.weights(query, view)[:, None]
     return weights, view.mask.expand_as(weights)
 
 
-def _stacked(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:
+def _stack_layers(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:
     heads = max(layer.shape[1] for layer in layers)
     return torch.stack([F.pad(layer, (0, 0, 0, 0, 0, heads - layer.shape[1])) for layer in layers])
 
 
-def _one_behind_the_other(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries keys"]:
+def _concat_calls(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries keys"]:
     if len({call.shape[:2] for call in calls}) > 1:
         raise DataError(
-            "the recorded calls are of several passes with different numbers of rows; record one pass, or read "
-            "`trace.calls`"
+            "The recorded calls belong to several passes with different numbers of rows. Record one pass, or read "
+            "`trace.calls`."
         )
     keys = max(call.shape[3] for call in calls)
     return torch.cat([F.pad(call, (0, keys - call.shape[3])) for call in calls], dim=2)
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """Attention and predictions of a model for one source and one target, without padding.
+
+    The only text of a decoder-only or encoder-only model is its source. In a translation, position $t$ of the target is
+    decoding step $t$: its query has read the tokens before $t$ and predicts token $t$, the last one the end symbol.
+    """
+
+    source: tuple[int, ...]
+    """With the end symbol."""
+    target: tuple[int, ...]
+    """Expected prediction of each step, with the end symbol."""
+    weights: Mapping[AttentionKind, AttentionMaps]
+    masks: Mapping[AttentionKind, Bool[Tensor, "layers heads queries keys"]]
+    projected: frozenset[AttentionKind]
+    """Kinds whose keys are not positions."""
+    log_probs: Float[Tensor, "steps classes"]
+    """Of each token of the vocabulary, or of each label, at each step."""
+
+    @property
+    def target_log_probs(self) -> Float[Tensor, " steps"]:
+        return self.log_probs.gather(1, torch.tensor(self.target)[:, None])[:, 0]
+
+
+@torch.no_grad()
+def record_pairs(
+    model: EncoderDecoder[Any, Any],
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    *,
+    source_features: BuildFeatures | None = None,
+) -> list[ForwardPass]:
+    """Record the forward passes of sentence pairs in one batch; ids are without begin and end symbols."""
+    module = as_module(model)
+    device = next(module.parameters()).device
+    source, source_lengths = pad_sequences([[*ids, EOS] for ids in sources], device)
+    target, _ = pad_sequences([[BOS, *ids] for ids in targets], device)
+    with eval_mode(module), record(module) as trace:
+        features = None if source_features is None else source_features(sources)
+        hidden = model.hidden(source, source_lengths, target, **source_arguments(model, features))
+    recorded = [(kind, trace.weights(kind), trace.mask(kind)) for kind in trace.kinds]
+    passes = []
+    for row, (ids, outputs) in enumerate(zip(sources, targets, strict=True)):
+        region = _unpadded_region(len(ids) + 1, len(outputs) + 1, trace.projected_kinds)
+        logits = model.unembed(hidden[row, : len(outputs) + 1])
+        passes.append(
+            ForwardPass(
+                source=(*ids, EOS),
+                target=(*outputs, EOS),
+                weights={kind: weights[:, row][:, :, *region[kind]] for kind, weights, _ in recorded},
+                masks={kind: mask[:, row][:, :, *region[kind]] for kind, _, mask in recorded},
+                projected=trace.projected_kinds,
+                log_probs=at_least_float32(logits).log_softmax(dim=-1).cpu(),
+            )
+        )
+    return passes
+
+
+def record_text(
+    model: nn.Module,
+    run: Callable[[], object],
+    *,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    log_probs: Float[Tensor, "steps classes"],
+) -> ForwardPass:
+    """Record the forward pass of one text, which `run` starts; predictions are given."""
+    with record(model) as trace:
+        run()
+    return ForwardPass(
+        source=source,
+        target=target,
+        weights={kind: trace.weights(kind)[:, 0] for kind in trace.kinds},
+        masks={kind: trace.mask(kind)[:, 0] for kind in trace.kinds},
+        projected=trace.projected_kinds,
+        log_probs=log_probs,
+    )
+
+
+def _unpadded_region(
+    source: int, target: int, projected: frozenset[AttentionKind]
+) -> dict[AttentionKind, tuple[slice, slice]]:
+    """Return the queries and keys of each kind that are not padding; projected keys are never padding."""
+    sizes: dict[AttentionKind, tuple[int, int]] = {
+        "encoder": (source, source),
+        "masked": (target, target),
+        "cross": (target, source),
+    }
+    return {
+        kind: (slice(queries), slice(None if kind in projected else keys)) for kind, (queries, keys) in sizes.items()
+    }
+
+
+def at_least_float32(logits: Float[Tensor, "*positions vocabulary"]) -> Float[Tensor, "*positions vocabulary"]:
+    """Convert half precision to float32, for sums of many small numbers."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def as_module(model: object) -> nn.Module:
+    assert isinstance(model, nn.Module), "models are modules"
+    return model
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Disable dropout inside the block."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def pad_sequences(rows: Sequence[Ids], device: torch.device) -> tuple[SourceIds, Lengths]:
+    """Return sequences as a padded batch, and their lengths."""
+    tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return pad_sequence(tensors, batch_first=True, padding_value=PAD).to(device), lengths

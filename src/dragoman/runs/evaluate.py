@@ -13,9 +13,8 @@ from dragoman.errors import ConfigError
 from dragoman.evaluation import Bleu, Metric, PairedResult, Score, check_aligned, compare_systems, corpus_score
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.translator import Translator
-from dragoman.interpret.forward_pass import Pass, watched
-from dragoman.interpret.report.error_analysis import Looks
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.interpret.recorder import ForwardPass, record_pairs
+from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load
 
 METRIC: TypeAdapter[Metric] = TypeAdapter(Metric)
@@ -63,7 +62,7 @@ class SystemAnalysis:
     """Errors of a system, its outputs, and the attention of its worst sentences if it is a run."""
 
     analysis: ErrorAnalysis
-    looks: Looks
+    passes: SentencePasses
     outputs: Sequence[str]
 
 
@@ -90,18 +89,20 @@ def analyse_run(
     analysis = analyze_errors(
         name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
     )
-    looks = {
+    passes = {
         bad.index: _record_attention(translator, bad.source, list(found[bad.index].hypothesis.tokens))
         for bad in analysis.worst
         if bad.source.strip() and translator.fits_model(bad.source)
     }
-    return SystemAnalysis(analysis, looks, outputs)
+    return SystemAnalysis(analysis, passes, outputs)
 
 
-def _record_attention(translator: Translator, source: str, output: list[int]) -> tuple[list[str], list[str], Pass]:
+def _record_attention(
+    translator: Translator, source: str, output: list[int]
+) -> tuple[list[str], list[str], ForwardPass]:
     tokenizer = translator.tokenizer
     ids = tokenizer.source.encode(source)
-    (passed,) = watched(translator.model, [ids], [output], symbols=SpecialSymbols())
+    (passed,) = record_pairs(translator.model, [ids], [output])
     return _display_tokens(tokenizer.source, passed.source), _display_tokens(tokenizer.target, passed.target), passed
 
 

@@ -24,14 +24,12 @@ from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.source_features import check_source_features
 from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import BATCH_TOKENS, MAX_SEGMENT_LENGTH, Translator
-from dragoman.interpret.beam_tree import SearchSeen, watch_search
-from dragoman.interpret.classification import study_answer, study_label, study_tags
-from dragoman.interpret.continuation import study_continuation
-from dragoman.interpret.explanation import Study, study
-from dragoman.interpret.forward_pass import BuildFeatures, Ids, module_of
-from dragoman.interpret.quantized_activations import rounded_as
+from dragoman.interpret.beam_tree import SearchRecord, record_search
+from dragoman.interpret.classification import explain_answer, explain_label, explain_tags
+from dragoman.interpret.explanation import Explanation, explain_continuation, explain_translation
+from dragoman.interpret.quantized_activations import round_activations
+from dragoman.interpret.recorder import BuildFeatures, Ids, as_module
 from dragoman.models.quantization import ComputeType
-from dragoman.models.special_symbols import SpecialSymbols
 from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load_cpu_backend, load_torch_model
@@ -83,7 +81,7 @@ class InspectedRun:
 
     name: str
     facts: tuple[tuple[str, str], ...]
-    studies: tuple[Study, ...]
+    explanations: tuple[Explanation, ...]
     writes: LanguageTokenizer
     """What spells the tokens of its outputs."""
     translator: Translator | None = None
@@ -94,7 +92,7 @@ class InspectedRun:
 class _Inspector(Protocol):
     """A run of one task, for studies of one text after the other."""
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study: ...
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation: ...
 
 
 def inspect_run(
@@ -111,11 +109,11 @@ def inspect_run(
     run = load_torch_model(path, device=device)
     core = _load_cpu_model(path, device)
     inspector, side = _build_inspector(run, core)
-    studies = tuple(inspector.study(wanted, number) for number in range(len(wanted.texts)))
+    explanations = tuple(inspector.explain(wanted, number) for number in range(len(wanted.texts)))
     facts = (*_describe_run(path, run), *_number_facts(path, core))
     computing = run if core is None else core.translator
     translator = computing if isinstance(computing, Translator) else None
-    return InspectedRun(name or path.name, facts, studies, side, translator)
+    return InspectedRun(name or path.name, facts, explanations, side, translator)
 
 
 def cross_score(systems: Sequence[InspectedRun], wanted: InspectionRequest) -> list[list[list[float]]] | None:
@@ -125,7 +123,7 @@ def cross_score(systems: Sequence[InspectedRun], wanted: InspectionRequest) -> l
         return None
     tables = []
     for number, text in enumerate(wanted.texts):
-        outputs = [one.studies[number].target_text for one in systems]
+        outputs = [one.explanations[number].target_text for one in systems]
         columns = [_score_outputs(one, text, outputs, wanted.tree(number)) for one in translators]
         tables.append([list(row) for row in zip(*columns, strict=True)])
     return tables
@@ -191,7 +189,7 @@ class _TranslationInspector:
     translator: Translator
     core: _CpuModel | None
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study:
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation:
         _refuse_option("question", wanted.questions)
         text, tokenizer = wanted.texts[number], self.translator.tokenizer
         ids, source_features = _encode(tokenizer.source, text), self._features(wanted, number)
@@ -202,7 +200,7 @@ class _TranslationInspector:
         else:
             output = tokenizer.target.encode(target)
         with self._rounded():
-            found = study(
+            found = explain_translation(
                 self.translator.model,
                 tokenizer,
                 ids,
@@ -213,17 +211,16 @@ class _TranslationInspector:
             )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, source_features: Sequence[Heads], settings: DecodingConfig) -> SearchSeen:
+    def _search(self, ids: Ids, source_features: Sequence[Heads], settings: DecodingConfig) -> SearchRecord:
         """What the run itself makes of a source, with the search that found it."""
         network: Any = self.translator.backend if self.core is None else self.core.network
         places, limit = network.max_length, settings.output_limit(len(ids))
         with network.inference_mode():
-            return watch_search(
+            return record_search(
                 network,
                 network.encode([ids], source_features),
-                settings=settings,
+                config=settings,
                 limit=limit if places is None else min(limit, places - 1),
-                symbols=SpecialSymbols(),
             )
 
     def _features(self, wanted: InspectionRequest, number: int) -> list[Heads]:
@@ -243,7 +240,7 @@ class _TranslationInspector:
     def _rounded(self) -> AbstractContextManager[None]:
         if self.core is None:
             return nullcontext()
-        return rounded_as(module_of(self.translator.model), self.core.compute)
+        return round_activations(as_module(self.translator.model), self.core.compute)
 
     def _log_probs(self, ids: Ids, output: Ids) -> Float[Tensor, "steps vocabulary"] | None:
         return None if self.core is None else torch.from_numpy(self.core.network.log_probs(ids, output))
@@ -254,7 +251,7 @@ class _TranslationInspector:
 class _ContinuationInspector:
     generator: Generator
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study:
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation:
         _refuse_option("question", wanted.questions)
         _refuse_option("source-features", wanted.source_features)
         generator, seen, target = self.generator, None, wanted.target(number)
@@ -272,21 +269,20 @@ class _ContinuationInspector:
                     f"prompt and continuation have {len(ids) + len(output)} tokens, and the network looks at "
                     f"{generator.context} at most; shorten one of them"
                 )
-        found = study_continuation(
-            generator.model, generator.tokenizer.target, ids, output, prompt_text=prompt.text, ended=ended
+        found = explain_continuation(
+            generator.model, generator.tokenizer.target, ids, output, prompt_text=prompt.text, finished=ended
         )
         return replace(found, search=seen)
 
-    def _search(self, ids: Ids, wanted: InspectionRequest) -> SearchSeen:
+    def _search(self, ids: Ids, wanted: InspectionRequest) -> SearchRecord:
         generator = self.generator
         with generator.backend.inference_mode():
-            return watch_search(
+            return record_search(
                 generator.backend,
                 generator.backend.encode([ids]),
-                settings=DecodingConfig() if wanted.beam is None else DecodingConfig(beam_size=wanted.beam),
+                config=DecodingConfig() if wanted.beam is None else DecodingConfig(beam_size=wanted.beam),
                 limit=min(wanted.tokens, generator.context - len(ids)),
-                symbols=SpecialSymbols(),
-                first=ids[-1],
+                start_token=ids[-1],
             )
 
 
@@ -295,12 +291,12 @@ class _ContinuationInspector:
 class _LabelInspector:
     classifier: Classifier
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study:
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation:
         _refuse_option("question", wanted.questions)
         _refuse_option("source-features", wanted.source_features)
         one, text = self.classifier, wanted.texts[number]
         ids = _encode_with_symbols(one.tokenizer, text, one.max_length)
-        return study_label(
+        return explain_label(
             _model_with_head(one), one.tokenizer, one.labels.names, text, ids=ids, label=wanted.target(number)
         )
 
@@ -310,7 +306,7 @@ class _LabelInspector:
 class _TagInspector:
     tagger: Tagger
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study:
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation:
         _refuse_option("question", wanted.questions)
         _refuse_option("source-features", wanted.source_features)
         _refuse_option("target", wanted.targets)
@@ -321,7 +317,7 @@ class _TagInspector:
         _check_length(wanted.texts[number], len(aligned.ids) + 2, one.max_length)
         ids = wrap_in_bos_eos(aligned.ids, max_length=one.max_length)
         firsts = [first + 1 for first in aligned.first_tokens]  # after BEGIN
-        return study_tags(_model_with_head(one), one.tokenizer, one.labels.names, words, ids=ids, firsts=firsts)
+        return explain_tags(_model_with_head(one), one.tokenizer, one.labels.names, words, ids=ids, first_tokens=firsts)
 
 
 @final
@@ -329,7 +325,7 @@ class _TagInspector:
 class _AnswerInspector:
     answerer: QuestionAnswerer
 
-    def study(self, wanted: InspectionRequest, number: int) -> Study:
+    def explain(self, wanted: InspectionRequest, number: int) -> Explanation:
         _refuse_option("source-features", wanted.source_features)
         if wanted.questions is None:
             raise DataError("this run answers questions about texts; give one for each text by --question")
@@ -346,8 +342,13 @@ class _AnswerInspector:
         tokens = None if answer is None else answer_tokens(answer, spans)
         places = (0, 0) if tokens is None else window.locate(*tokens)
         told = f"{question} {text}"
-        return study_answer(
-            _model_with_head(one), one.tokenizer, told, ids=window.tokens, context=window.context_start, answer=places
+        return explain_answer(
+            _model_with_head(one),
+            one.tokenizer,
+            told,
+            ids=window.tokens,
+            context_start=window.context_start,
+            answer=places,
         )
 
     def _located(self, question: str, text: str, target: str | None) -> AnswerSpan | None:
@@ -361,7 +362,7 @@ class _AnswerInspector:
 
 
 def _model_with_head(run: Classifier | Tagger | QuestionAnswerer) -> Any:
-    return module_of(run.model)
+    return as_module(run.model)
 
 
 def _encode_with_symbols(side: LanguageTokenizer, text: str, longest: int) -> list[int]:
@@ -396,7 +397,7 @@ def _check_length(text: str, tokens: int, longest: int) -> None:
 
 def _describe_run(path: Path, run: Any) -> tuple[tuple[str, str], ...]:
     folder = RunFolder(path)
-    parameters = count_parameters(module_of(run.model))
+    parameters = count_parameters(as_module(run.model))
     facts = [("network", describe_model(folder.read_config().model)), ("parameters", f"{parameters:,}")]
     for part, scores in folder.read_scores().get("scores", {}).items():
         facts += [(f"{score['metric']} ({part})", f"{score['value']:.1f}") for score in scores[:1]]

@@ -13,11 +13,17 @@ from torch.nn.functional import cross_entropy
 from dragoman.atomic import write_atomically
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.translator import Translator
-from dragoman.interpret.attention_heads import alike_in_heads, sensitivity
-from dragoman.interpret.forward_pass import module_of, padded, without_dropout
-from dragoman.interpret.head_pruning import Left, best_heads, pruned_config, pruned_weights
+from dragoman.interpret.heads import (
+    RemainingHeads,
+    has_uniform_heads,
+    head_importance,
+    pruned_config,
+    pruned_weights,
+    select_heads,
+)
+from dragoman.interpret.recorder import as_module, eval_mode, pad_sequences
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weights import save_tensors, set_weights
 from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder
@@ -34,7 +40,7 @@ class PruneResult:
 
     heads: tuple[int, int]
     parameters: tuple[int, int]
-    left: Left
+    remaining: RemainingHeads
 
 
 def prune_run(
@@ -48,13 +54,13 @@ def prune_run(
     experiment = folder.read_config()
     if not isinstance(experiment.model, EncoderDecoderConfig):
         raise ConfigError(f"{path}: has no attention heads. Give a run of an encoder-decoder Transformer.")
-    model = module_of(translator.model)
-    if not alike_in_heads(model) or "pruned" in folder.read_environment():
+    model = as_module(translator.model)
+    if not has_uniform_heads(model) or "pruned" in folder.read_environment():
         raise RunError(f"{path}: is a pruned run. Prune the run that it comes from, by a larger share.")
     pruned_folder.check_new()
-    with without_dropout(model):
-        tables = {kind: table.cpu() for kind, table in sensitivity(model, _token_losses(translator, pairs)).items()}
-    left = best_heads(tables, share=share, group=experiment.model.heads_per_group)
+    with eval_mode(model):
+        tables = {kind: table.cpu() for kind, table in head_importance(model, _token_losses(translator, pairs)).items()}
+    left = select_heads(tables, share=share, group=experiment.model.heads_per_group)
     config = experiment.model_copy(update={"model": pruned_config(experiment.model, left)})
     num_heads = sum(table.numel() for table in tables.values())
     num_left = sum(len(heads) for layers in left.values() for heads in layers)
@@ -72,18 +78,18 @@ def prune_run(
 
 def _token_losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Iterator[Float[Tensor, " rows"]]:
     """Yield the negative log-likelihood per token of each pair, batch by batch."""
-    symbols, tokenizer = SpecialSymbols(), translator.tokenizer
+    tokenizer = translator.tokenizer
     model: Any = translator.model
     for first in range(0, len(pairs), BATCH_SIZE):
         some = pairs[first : first + BATCH_SIZE]
         sources = [tokenizer.source.encode(source) for source, _ in some]
         targets = [tokenizer.target.encode(target) for _, target in some]
-        source, lengths = padded([[*ids, symbols.eos] for ids in sources], symbols, translator.device)
-        given, _ = padded([[symbols.bos, *ids] for ids in targets], symbols, translator.device)
-        wanted, _ = padded([[*ids, symbols.eos] for ids in targets], symbols, translator.device)
+        source, lengths = pad_sequences([[*ids, EOS] for ids in sources], translator.device)
+        given, _ = pad_sequences([[BOS, *ids] for ids in targets], translator.device)
+        wanted, _ = pad_sequences([[*ids, EOS] for ids in targets], translator.device)
         logits = model.unembed(model.hidden(source, lengths, given))
-        lost = cross_entropy(logits.transpose(1, 2), wanted, ignore_index=symbols.pad, reduction="none")
-        yield lost.sum(dim=1) / (wanted != symbols.pad).sum(dim=1)
+        lost = cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PAD, reduction="none")
+        yield lost.sum(dim=1) / (wanted != PAD).sum(dim=1)
 
 
 def _write_origin(

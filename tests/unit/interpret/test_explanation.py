@@ -1,4 +1,4 @@
-"""Studies of networks of every kind: what all of them answer, and what some have not."""
+"""Explanations of every kind of model, and the parts that some models lack."""
 
 import json
 
@@ -7,8 +7,8 @@ import torch
 
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.errors import DataError
-from dragoman.interpret.explanation import study
-from dragoman.interpret.report import page, tree_of
+from dragoman.interpret.explanation import explain_translation
+from dragoman.interpret.report import ExplainedSystem, explanations_to_dict, render_explanations
 from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
@@ -19,7 +19,7 @@ TEXTS = ["two small dogs play .", "the cat sleeps in the house ."]
 TOKENIZER = Tokenizer.train(lambda: [(text, text) for text in TEXTS], BpeConfig(vocab_size=60, byte_fallback=False))
 SIZES = {"source_vocabulary": len(TOKENIZER.source), "target_vocabulary": len(TOKENIZER.target)}
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 7, "encoder_layers": 1, "decoder_layers": 2, "dropout": NO_DROPOUT}
-MIXTURES = EncoderDecoderAttentionConfig(
+PROJECTED = EncoderDecoderAttentionConfig(
     encoder=SelfAttentionConfig(pattern=LinformerConfig(projected_length=3, max_length=53))
 )
 NEAR = SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))
@@ -30,60 +30,63 @@ BLOCKS = EncoderDecoderAttentionConfig(
 PRUNED = EncoderDecoderAttentionConfig(
     encoder=SelfAttentionConfig(kept_heads=((1,),)), decoder=SelfAttentionConfig(kept_heads=((0,), (0, 1)))
 )
-NETWORKS = {
+MODELS = {
     "plain": lambda: random_transformer(EncoderDecoderConfig(**SMALL), **SIZES),
     "alibi": lambda: random_transformer(EncoderDecoderConfig(**SMALL, positions=AlibiConfig()), **SIZES),
-    "mixtures": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=MIXTURES), **SIZES),
-    "windows": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=WINDOWS), **SIZES),
-    "big bird": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=BLOCKS), **SIZES),
-    "shared keys": lambda: random_transformer(EncoderDecoderConfig(**SMALL, num_kv_heads=1), **SIZES),
+    "linformer": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=PROJECTED), **SIZES),
+    "sliding window": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=WINDOWS), **SIZES),
+    "bigbird": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=BLOCKS), **SIZES),
+    "grouped heads": lambda: random_transformer(EncoderDecoderConfig(**SMALL, num_kv_heads=1), **SIZES),
     "pruned": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=PRUNED), **SIZES),
     "recurrent": lambda: random_recurrent(RecurrentConfig(d_model=6), **SIZES),
-    "bottleneck": lambda: random_recurrent(RecurrentConfig(d_model=6, attention=NoAttentionConfig()), **SIZES),
+    "recurrent without attention": lambda: random_recurrent(
+        RecurrentConfig(d_model=6, attention=NoAttentionConfig()), **SIZES
+    ),
 }
 
 
-def studied(name):
+def explain(name):
     source, target = (TOKENIZER.source.encode(text) for text in TEXTS)
-    return study(NETWORKS[name](), TOKENIZER, source, target)
+    return explain_translation(MODELS[name](), TOKENIZER, source, target)
 
 
-@pytest.mark.parametrize("name", list(NETWORKS))
-def test_every_network_is_studied_and_shown(name):
-    one = studied(name)
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_is_explained(name):
+    one = explain(name)
     assert one.target[-1] == one.source[-1] == "<eos>"
-    assert [step.token for step in one.steps] == list(one.target)
-    assert one.log_prob == pytest.approx(float(one.passed.token_log_probs.sum()), abs=1e-4)
+    assert [prediction.token for prediction in one.predictions] == list(one.target)
+    assert one.log_prob == pytest.approx(float(one.forward_pass.target_log_probs.sum()), abs=1e-4)
     assert [found.name for found in one.alignments][-1] == "leave one out"
     for found in one.alignments:
         assert found.weights.shape == (len(one.target_words), len(one.source_words))
-    tree = tree_of([("ours", [("network", name)], [one], TOKENIZER.target)], title="A <title> & more", compact=True)
-    text = page(tree)
+    system = ExplainedSystem("ours", [("network", name)], [one], TOKENIZER.target)
+    tree = explanations_to_dict([system], title="A <title> & more", compact=True)
+    text = render_explanations(tree)
     assert "A &lt;title> &amp; more" in text
     assert "NaN" not in json.dumps(tree)
 
 
-def test_what_a_network_lacks_is_left_out():
-    assert set(studied("recurrent").passed.weights) == {"cross"}
-    assert studied("recurrent").heads == {}
-    bottleneck = studied("bottleneck")
-    assert (bottleneck.passed.weights, bottleneck.rollout, bottleneck.statistics) == ({}, None, ())
-    assert len(bottleneck.alignments) == 1
-    mixtures = studied("mixtures")
-    assert mixtures.rollout is None
-    assert {row.kind for row in mixtures.statistics} == {"masked", "cross"}
-    assert studied("pruned").heads == {}
+def test_parts_that_a_model_lacks_are_empty():
+    assert set(explain("recurrent").forward_pass.weights) == {"cross"}
+    assert explain("recurrent").head_effects == {}
+    no_attention = explain("recurrent without attention")
+    assert (no_attention.forward_pass.weights, no_attention.rollout, no_attention.statistics) == ({}, None, ())
+    assert len(no_attention.alignments) == 1
+    linformer = explain("linformer")
+    assert linformer.rollout is None
+    assert {row.kind for row in linformer.statistics} == {"masked", "cross"}
+    assert explain("pruned").head_effects == {}
 
 
-def test_what_a_head_is_worth_is_the_change_without_it():
-    one = studied("plain")
-    assert {kind: table.shape for kind, table in one.heads.items()} == {
+def test_head_effects_have_one_value_per_head():
+    one = explain("plain")
+    assert {kind: table.shape for kind, table in one.head_effects.items()} == {
         "encoder": torch.Size([1, 2]),
         "masked": torch.Size([2, 2]),
         "cross": torch.Size([2, 2]),
     }
 
 
-def test_an_empty_text_gives_nothing_to_look_at():
-    with pytest.raises(DataError, match="nothing to look at"):
-        study(NETWORKS["plain"](), TOKENIZER, [], [5])
+def test_empty_text_is_refused():
+    with pytest.raises(DataError, match="The text is empty"):
+        explain_translation(MODELS["plain"](), TOKENIZER, [], [5])

@@ -1,4 +1,4 @@
-"""The recorder: exceptions, gradients, half precision, several passes, and what it says when nothing was seen."""
+"""Recorder: exceptions, gradients, half precision, several passes and empty traces."""
 
 import doctest
 
@@ -34,12 +34,12 @@ def hooks(model):
     return [kept for module in model.modules() for name, kept in vars(module).items() if "hooks" in name and kept]
 
 
-def test_the_examples_of_the_docstrings():
+def test_docstring_examples():
     assert doctest.testmod(dragoman.interpret.recorder).attempted > 0
     assert doctest.testmod(dragoman.interpret.recorder).failed == 0
 
 
-def test_an_exception_inside_the_block_leaves_nothing_behind():
+def test_exception_in_the_block_removes_the_hooks():
     model = encoder()
     traces = []
 
@@ -54,31 +54,31 @@ def test_an_exception_inside_the_block_leaves_nothing_behind():
         fail()
     (trace,) = traces
     assert hooks(model) == []
-    assert len(trace.seen) == 3
+    assert len(trace.calls) == 3
     model(SOURCE, LENGTHS)
-    assert len(trace.seen) == 3
+    assert len(trace.calls) == 3
 
 
-def test_an_exception_inside_the_network_leaves_nothing_behind():
+def test_exception_in_the_model_removes_the_hooks():
     model = encoder()
     with pytest.raises(IndexError), record(model):
         model(torch.tensor([[99]]), torch.tensor([1]))
     assert hooks(model) == []
 
 
-def test_two_recordings_do_not_disturb_each_other():
+def test_recordings_can_be_nested():
     model = encoder()
     with record(model) as outer:
         with record(model) as inner:
             model(SOURCE, LENGTHS)
         model(SOURCE, LENGTHS)
-    assert (len(outer.seen), len(inner.seen)) == (6, 3)
+    assert (len(outer.calls), len(inner.calls)) == (6, 3)
     outer.clear()
     assert outer.kinds == ()
-    assert torch.equal(inner.calls("encoder", 1)[0].weights, inner.weights("encoder")[1])
+    assert torch.equal(inner.layer_calls("encoder", 1)[0].weights, inner.weights("encoder")[1])
 
 
-def test_gradients_and_random_numbers_are_those_without_a_recording():
+def test_recording_keeps_gradients_and_random_numbers():
     model = translator().train()
 
     def gradients(recorded):
@@ -94,7 +94,7 @@ def test_gradients_and_random_numbers_are_those_without_a_recording():
     assert all(torch.equal(one, other) for one, other in zip(gradients(True), gradients(False), strict=True))
 
 
-def test_what_is_recorded_in_inference_mode_can_be_used_outside_of_it():
+def test_weights_recorded_in_inference_mode_allow_gradients():
     model = encoder()
     with torch.inference_mode(), record(model) as trace:
         model(SOURCE, LENGTHS)
@@ -103,7 +103,7 @@ def test_what_is_recorded_in_inference_mode_can_be_used_outside_of_it():
     assert (weights.grad == 2).all()
 
 
-def test_half_precision_is_told_in_float32():
+def test_half_precision_is_recorded_in_float32():
     config = EncoderOnlyConfig(**SIZES, num_layers=1, positions=NoPositionsConfig())
     model = random_encoder(config, vocabulary=13).bfloat16()
     with torch.no_grad(), record(model) as trace:
@@ -112,7 +112,7 @@ def test_half_precision_is_told_in_float32():
 
 
 @torch.no_grad()
-def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
+def test_beam_search_is_recorded_step_by_step():
     model = translator()
     memory = device_memory(model.encode(SOURCE, LENGTHS))
     limits = np.array([7, 7])
@@ -123,13 +123,13 @@ def test_a_beam_search_gives_the_same_hypotheses_and_its_steps_are_there():
     with record(model) as trace:
         recorded = found()
     assert recorded == found()
-    first = trace.calls("cross", 1)[0]
+    first = trace.layer_calls("cross", 1)[0]
     assert first.weights.shape == (2, 2, 3, 5)  # sentences, heads, hypotheses, source
-    assert trace.calls("masked", 0)[0].weights.shape == (6, 2, 1, 1)  # hypotheses, heads, one query, one key
+    assert trace.layer_calls("masked", 0)[0].weights.shape == (6, 2, 1, 1)  # hypotheses, heads, one query, one key
 
 
 @torch.no_grad()
-def test_heads_and_trunks_stand_above_what_is_recorded():
+def test_backbone_of_a_task_head_is_recorded():
     model = random_causal(DecoderOnlyConfig(**SIZES, num_layers=2), vocabulary=13)
     with record(DecoderOnlyBackbone(model)) as trace:
         model(SOURCE)
@@ -137,15 +137,15 @@ def test_heads_and_trunks_stand_above_what_is_recorded():
     assert (trace.weights("masked").triu(1) == 0).all()
 
 
-def test_nothing_recorded_is_said():
+def test_empty_trace_is_refused():
     with record(encoder()) as trace:
         pass
-    with pytest.raises(DataError, match="no cross attention was recorded, but: none"):
+    with pytest.raises(DataError, match="no cross attention was recorded, but none"):
         trace.weights("cross")
 
 
 @torch.no_grad()
-def test_passes_that_do_not_belong_together_are_not_joined():
+def test_several_passes_are_not_joined():
     model = encoder()
     with record(model) as trace:
         model(SOURCE, LENGTHS)

@@ -1,7 +1,12 @@
-"""A study as one page that needs nothing but a browser: no network, no server, no build."""
+"""HTML reports in one file, which works offline."""
 
-from dragoman.interpret.report.error_analysis import analysis_tree
-from dragoman.interpret.report.html import analysis_page, page
-from dragoman.interpret.report.serialization import tree_of
+from dragoman.interpret.report.html import render_error_analysis, render_explanations
+from dragoman.interpret.report.serialization import ExplainedSystem, error_analysis_to_dict, explanations_to_dict
 
-__all__ = ["analysis_page", "analysis_tree", "page", "tree_of"]
+__all__ = [
+    "ExplainedSystem",
+    "error_analysis_to_dict",
+    "explanations_to_dict",
+    "render_error_analysis",
+    "render_explanations",
+]

@@ -1,182 +1,217 @@
-"""Studies as a tree of plain values: what the page embeds, and what `--json` writes.
+"""Explanations and error analyses as JSON values, for HTML reports and for `--json`.
 
-Arrays become `{"shape": [...], "data": base64}` of little-endian numbers, float32 or, for what lies between 0 and 1,
-16-bit whole numbers that stand for 65,535ths; or nested lists, where people or other programs are to read them.
+Arrays are nested lists, or compactly `{"shape": [...], "kind": "f4", "data": base64}` of little-endian numbers:
+float32, or 16-bit integers (`u2`) in units of 1/65535 for values between 0 and 1.
 """
 
 import base64
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.interpret.beam_tree import SearchSeen
-from dragoman.interpret.explanation import Step, Study, WordAlignment
-from dragoman.interpret.word_merging import Words
+from dragoman.evaluation import PairedResult
+from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence
+from dragoman.interpret.alignment import Words
+from dragoman.interpret.beam_tree import SearchRecord
+from dragoman.interpret.explanation import Explanation
+from dragoman.interpret.heads import mean_over_heads
+from dragoman.interpret.recorder import ForwardPass
 from dragoman.typing import Bool, Shaped
 
 Tree = dict[str, Any]
-Packed = Callable[[Shaped[Tensor, "..."]], Any]
-FULL = 65_535
+ToJson = Callable[[Shaped[Tensor, "..."]], Any]
+FRACTION_UNITS = 65_535
+METHOD_NOTES = {
+    "beam_search": "the best of all finished hypotheses",
+    "mbr": "the finished hypothesis that agrees best with the others (minimum Bayes risk)",
+}
+SentencePasses = Mapping[int, tuple[Sequence[str], Sequence[str], ForwardPass]]
+"""Source tokens, target tokens and forward pass of some sentences, by index."""
 
 
-System = tuple[str, Sequence[tuple[str, str]], Sequence[Study], LanguageTokenizer]
-"""A model's name, what is said of it (names and values in words), its studies of the sentences, and the side of its
-tokenizer that spells what it writes."""
+class ExplainedSystem(NamedTuple):
+    """Explanations of a list of texts by one model."""
+
+    name: str
+    facts: Sequence[tuple[str, str]]
+    """Facts about the model: names and values in words."""
+    explanations: Sequence[Explanation]
+    tokenizer: LanguageTokenizer
+    """Tokenizer of the outputs."""
 
 
-def tree_of(
-    systems: Sequence[System],
+def explanations_to_dict(
+    systems: Sequence[ExplainedSystem],
     *,
     title: str,
-    judged: Sequence[Sequence[Sequence[float]]] | None = None,
+    cross_scores: Sequence[Sequence[Sequence[float]]] | None = None,
     compact: bool = False,
 ) -> Tree:
-    """Everything about some sentences, of one model or of several beside each other.
+    """Return the explanations of some texts by one or more models.
 
-    `judged` are, of each sentence, the log-probabilities of every model's translation (a row) by every model.
+    `cross_scores` are, for each text, the log-probabilities of every model's output (row) by every model (column).
     """
     return {
         "title": title,
-        "judged": judged,
+        "cross_scores": cross_scores,
         "systems": [
             {
-                "name": name,
-                "facts": [list(fact) for fact in facts],
-                "sentences": [_sentence(study, side, compact=compact) for study in studies],
+                "name": system.name,
+                "facts": [list(fact) for fact in system.facts],
+                "sentences": [_explanation(one, system.tokenizer, compact=compact) for one in system.explanations],
             }
-            for name, facts, studies, side in systems
+            for system in systems
         ],
     }
 
 
-def _sentence(study: Study, side: LanguageTokenizer, *, compact: bool) -> Tree:
-    shares, numbers = (packed_shares, _packed) if compact else (listed, listed)
-    passed = study.passed
+def error_analysis_to_dict(
+    systems: Sequence[tuple[ErrorAnalysis, SentencePasses]],
+    *,
+    title: str,
+    signature: str,
+    differences: Sequence[PairedResult] = (),
+    compact: bool = False,
+) -> Tree:
+    """Return the error analyses of some systems, with the cross-attention of their worst sentences, if it is known.
+
+    `differences` are those of BLEU from the first system, in the same order.
+    """
     return {
-        "task": study.task,
-        "source_text": study.source_text,
-        "target_text": study.target_text,
-        "source": list(study.source),
-        "target": list(study.target),
-        "read": list(study.read),
-        "places": list(study.places),
-        "source_words": _words(study.source_words),
-        "target_words": _words(study.target_words),
-        "log_prob": study.log_prob,
-        "steps": [_step(step) for step in study.steps],
-        "mixtures": sorted(passed.mixtures),
-        "weights": {kind: shares(weights) for kind, weights in passed.weights.items()},
-        "masks": {kind: shares(_each_once(allowed).float()) for kind, allowed in passed.allowed.items()},
-        "rollout": None if study.rollout is None else shares(study.rollout),
-        "statistics": [{name: getattr(row, name) for name in row.__slots__} for row in study.statistics],
-        "alignments": [_alignment(one, numbers) for one in study.alignments],
+        "title": title,
+        "signature": signature,
+        "systems": [_error_analysis(analysis, passes, compact=compact) for analysis, passes in systems],
+        "differences": [
+            {"bleu": one.difference, "p_bootstrap": one.p_bootstrap, "p_randomization": one.p_randomization}
+            for one in differences
+        ],
+    }
+
+
+def _error_analysis(analysis: ErrorAnalysis, passes: SentencePasses, *, compact: bool) -> Tree:
+    tree = asdict(analysis)
+    for group in ("by_frequency", "by_kind"):
+        rows = getattr(analysis, group)
+        tree[group] = [asdict(one) | {"recall": one.recall, "precision": one.precision} for one in rows]
+    tree["worst"] = [_worst_sentence(one, passes, compact=compact) for one in analysis.worst]
+    return tree
+
+
+def _worst_sentence(one: WorstSentence, passes: SentencePasses, *, compact: bool) -> Tree:
+    tree = asdict(one)
+    if one.index in passes:
+        source, target, forward_pass = passes[one.index]
+        if "cross" in forward_pass.weights:
+            mean = mean_over_heads(forward_pass.weights["cross"])
+            weights = _pack_fractions(mean) if compact else _to_list(mean)
+            tree["attention"] = {"source": list(source), "target": list(target), "weights": weights}
+    return tree
+
+
+def _explanation(one: Explanation, tokenizer: LanguageTokenizer, *, compact: bool) -> Tree:
+    fractions, numbers = (_pack_fractions, _pack_floats) if compact else (_to_list, _to_list)
+    forward_pass = one.forward_pass
+    names = ("task", "source_text", "target_text", "source", "target", "inputs", "step_positions", "log_prob")
+    return {
+        **{name: getattr(one, name) for name in names},
+        "source_words": _words(one.source_words),
+        "target_words": _words(one.target_words),
+        "predictions": [asdict(prediction) for prediction in one.predictions],
+        "projected": sorted(forward_pass.projected),
+        "weights": {kind: fractions(weights) for kind, weights in forward_pass.weights.items()},
+        "masks": {kind: fractions(_deduplicate(mask).float()) for kind, mask in forward_pass.masks.items()},
+        "rollout": None if one.rollout is None else fractions(one.rollout),
+        "statistics": [asdict(row) for row in one.statistics],
+        "alignments": [
+            {
+                "name": alignment.name,
+                "description": alignment.description,
+                "weights": numbers(alignment.weights),
+                "links": sorted(map(list, alignment.links)),
+            }
+            for alignment in one.alignments
+        ],
         "attributions": {
             name: {
-                "values": numbers(one.values),
-                "rows": list(one.rows),
-                "columns": list(one.columns),
-                "note": one.note,
+                "values": numbers(table.values),
+                "rows": list(table.rows),
+                "columns": list(table.columns),
+                "note": table.note,
             }
-            for name, one in study.attributions.items()
+            for name, table in one.attributions.items()
         },
-        "heads": {kind: change.tolist() for kind, change in study.heads.items()},
-        "beam": None if study.search is None else _beam(study.search, side),
+        "head_effects": {kind: effects.tolist() for kind, effects in one.head_effects.items()},
+        "beam": None if one.search is None else _search(one.search, tokenizer),
     }
-
-
-def _each_once(allowed: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tensor, "_ _ rows columns"]:
-    """The masks of all layers and heads, or the one that they share; BigBird draws others for each."""
-    shared = allowed[:1, :1]
-    return shared if bool((allowed == shared).all()) else allowed
-
-
-WON_AS = {
-    "beam_search": "the best of all that finished",
-    "mbr": "of all that finished, what agrees best with the others",
-}
-
-
-def _beam(seen: SearchSeen, side: LanguageTokenizer) -> Tree:
-    """The tree with readable tokens, the scores of what ended, and what greedy search would have found."""
-    names: dict[int, str] = {}
-
-    def name(token: int) -> str:
-        return names.setdefault(token, side.ids_to_tokens([token])[0])
-
-    steps = [
-        [
-            {
-                "parent": one.parent,
-                "token": name(one.token),
-                "log_prob": one.log_prob,
-                "total": one.total,
-                "fate": one.fate,
-                "score": seen.scores.get((step, place)),
-            }
-            for place, one in enumerate(candidates)
-        ]
-        for step, candidates in enumerate(seen.tree.steps)
-    ]
-    return {
-        "beam": seen.tree.beam,
-        "steps": steps,
-        "winner": list(seen.winner),
-        "won": seen.best.score,
-        "won_as": WON_AS[seen.method],
-        "finished": [list(place) for place in seen.scores],
-        "greedy": list(seen.greedy_way),
-        "note": _about_greedy(seen, side),
-    }
-
-
-def _about_greedy(seen: SearchSeen, side: LanguageTokenizer) -> str:
-    """How greedy search fares beside the beam, and where their ways part."""
-    if seen.greedy.tokens == seen.best.tokens:
-        return "Greedy search finds the same."
-    step = len(seen.greedy_way)
-    fate = seen.tree.steps[step - 1][seen.greedy_way[-1]].fate if step else "cut"
-    left = f"is cut at step {step}" if fate == "cut" else f"leads to an end at step {step}"
-    return (
-        f"Greedy search finds “{side.decode(seen.greedy.tokens)}”, with a log-probability of "
-        f"{seen.greedy.log_prob:.4f} and a score of {seen.greedy.score:.4f}, against {seen.best.log_prob:.4f} and "
-        f"{seen.best.score:.4f} here. Its way is framed; in the beam it "
-        f"{left if fate != 'goes on' else f'is left behind after step {step}'}."
-    )
 
 
 def _words(words: Words) -> Tree:
-    return {"texts": list(words.texts), "tokens": [list(places) for places in words.tokens]}
+    return {"texts": list(words.texts), "tokens": [list(positions) for positions in words.tokens]}
 
 
-def _step(step: Step) -> Tree:
+def _deduplicate(mask: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tensor, "_ _ rows columns"]:
+    """Return one mask if all layers and heads share it; BigBird samples another one for each head."""
+    shared = mask[:1, :1]
+    return shared if bool((mask == shared).all()) else mask
+
+
+def _search(record: SearchRecord, tokenizer: LanguageTokenizer) -> Tree:
+    """Return the tree with readable tokens, the scores of finished candidates, and the result of greedy search."""
+    names: dict[int, str] = {}
+
+    def name(token: int) -> str:
+        return names.setdefault(token, tokenizer.ids_to_tokens([token])[0])
+
+    steps = [
+        [
+            asdict(one) | {"token": name(one.token), "score": record.scores.get((step, index))}
+            for index, one in enumerate(candidates)
+        ]
+        for step, candidates in enumerate(record.tree.steps)
+    ]
     return {
-        "token": step.token,
-        "log_prob": step.log_prob,
-        "rank": step.rank,
-        "best": [[token, share] for token, share in step.best],
+        "beam_size": record.tree.beam_size,
+        "steps": steps,
+        "best_path": list(record.best_path),
+        "best_score": record.best.score,
+        "method": METHOD_NOTES[record.method],
+        "finished": [list(position) for position in record.scores],
+        "greedy_path": list(record.greedy_path),
+        "note": _greedy_note(record, tokenizer),
     }
 
 
-def _alignment(one: WordAlignment, numbers: Packed) -> Tree:
-    return {"name": one.name, "how": one.how, "weights": numbers(one.weights), "links": sorted(map(list, one.links))}
+def _greedy_note(record: SearchRecord, tokenizer: LanguageTokenizer) -> str:
+    """Compare the results of greedy search and beam search."""
+    greedy, best, path = record.greedy, record.best, record.greedy_path
+    if greedy.tokens == best.tokens:
+        return "Greedy search finds the same output."
+    outcome = record.tree.steps[len(path) - 1][path[-1]].outcome if path else "pruned"
+    end = {"continued": "lost after", "finished": "finished at", "pruned": "pruned at"}[outcome]
+    return (
+        f"Greedy search finds “{tokenizer.decode(greedy.tokens)}” with log-probability {greedy.log_prob:.4f} and score "
+        f"{greedy.score:.4f}; beam search reaches {best.log_prob:.4f} and {best.score:.4f}. The path of greedy search "
+        f"is framed; in the beam it is {end} step {len(path)}."
+    )
 
 
-def listed(numbers: Shaped[Tensor, "..."]) -> list[Any]:
-    listed: list[Any] = numbers.double().numpy().round(6).tolist()
-    return listed
+def _to_list(numbers: Shaped[Tensor, "..."]) -> list[Any]:
+    values: list[Any] = numbers.double().numpy().round(6).tolist()
+    return values
 
 
-def _packed(numbers: Shaped[Tensor, "..."]) -> Tree:
-    return _base64(numbers.float().numpy().astype("<f4"), "f4")
+def _pack_floats(numbers: Shaped[Tensor, "..."]) -> Tree:
+    return _pack(numbers.float().numpy().astype("<f4"), "f4")
 
 
-def packed_shares(numbers: Shaped[Tensor, "..."]) -> Tree:
-    return _base64((numbers.clamp(0, 1).numpy() * FULL).round().astype("<u2"), "u2")
+def _pack_fractions(numbers: Shaped[Tensor, "..."]) -> Tree:
+    return _pack((numbers.clamp(0, 1).numpy() * FRACTION_UNITS).round().astype("<u2"), "u2")
 
 
-def _base64(array: np.ndarray, kind: str) -> Tree:
+def _pack(array: np.ndarray, kind: str) -> Tree:
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return {"shape": list(array.shape), "kind": kind, "data": data}
