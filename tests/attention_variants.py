@@ -30,7 +30,9 @@ from dragoman.nn.scores import (
     ReducedRankConfig,
     ScaledDotConfig,
 )
-from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
+from dragoman.nn.sparse.bigbird import BigBirdConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
+from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 
 SCORES: dict[str, BaseModel] = {
     "dot": DotConfig(),

@@ -31,7 +31,9 @@ from torch import Tensor, nn
 from benchmarks.collect_runs import update_results
 from dragoman.nn.attention import AttentionFunction, AttentionPattern, FullAttention
 from dragoman.nn.functional import fused_attention, reference_attention
-from dragoman.nn.sparse import BigBird, Linformer, SlidingWindow, sample_random_blocks
+from dragoman.nn.sparse.bigbird import BigBird, sample_random_blocks
+from dragoman.nn.sparse.linformer import Linformer
+from dragoman.nn.sparse.sliding_window import SlidingWindow
 
 LABELS = {
     "full_fused": "full, fused kernels",

@@ -13,8 +13,7 @@ from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAtt
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.scores import ScaledDotConfig, build_score
-from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
-from dragoman.nn.sparse.bigbird import RandomBlocks
+from dragoman.nn.sparse.bigbird import BigBird, RandomBlocks, bigbird_mask, sample_random_blocks
 
 SIZE, HEADS, BLOCK, RANDOM = 35, 5, 3, 2
 BLOCKS = 11

@@ -19,7 +19,7 @@ from dragoman.models.config import (
     SinusoidalConfig,
 )
 from dragoman.nn.scores import AdditiveConfig
-from dragoman.nn.sparse import SlidingWindowConfig
+from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 from tests import cpu_models as made
 from tests.cpu_models import AnyConfig, Network
 

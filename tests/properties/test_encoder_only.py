@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.models.config import EncoderOnlyConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.nn.sparse import BigBirdConfig
+from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, self_attentions
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_encoder

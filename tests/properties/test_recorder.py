@@ -23,8 +23,9 @@ from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHe
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.scores import repeat_kv_heads
-from dragoman.nn.sparse import BigBird, BigBirdConfig, Linformer, SlidingWindow, bigbird_mask, sliding_window_mask
-from dragoman.nn.sparse.linformer import project_length
+from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask
+from dragoman.nn.sparse.linformer import Linformer, project_length
+from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask
 from tests.attention_variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, is_valid_combination
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer

@@ -28,14 +28,9 @@ from dragoman.nn.scores import (
     ScaledDotConfig,
     build_score,
 )
-from dragoman.nn.sparse import (
-    BigBird,
-    Linformer,
-    SlidingWindow,
-    bigbird_mask,
-    sample_random_blocks,
-    sliding_window_mask,
-)
+from dragoman.nn.sparse.bigbird import BigBird, bigbird_mask, sample_random_blocks
+from dragoman.nn.sparse.linformer import Linformer
+from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask
 from tests.attention_probes import dense_attention, inputs
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}

@@ -24,7 +24,7 @@ from dragoman.nn.blocks import NormPosition
 from dragoman.nn.norms import NormName
 from dragoman.nn.recurrent.cells import CellName
 from dragoman.nn.scores import ScoreConfig
-from dragoman.nn.sparse import PatternConfig
+from dragoman.nn.sparse.factory import PatternConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "equations.md"
 

@@ -16,7 +16,7 @@ from dragoman.nn.attention import AttentionFunction, KeyMask, MultiHeadAttention
 from dragoman.nn.functional import AttentionOutput, Mask, Values, add_causal_mask
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads
-from dragoman.nn.sparse import Linformer
+from dragoman.nn.sparse.linformer import Linformer
 from dragoman.typing import Bool, Float
 
 AttentionWeights = Float[Tensor, "rows heads queries attended"]

@@ -11,7 +11,7 @@ from dragoman.nn.blocks import NormPosition
 from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName
 from dragoman.nn.scores import ScaledDotConfig, ScoreConfig
-from dragoman.nn.sparse import NOT_CAUSAL, PatternConfig
+from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 CombineMode = Literal["add", "concatenate"]

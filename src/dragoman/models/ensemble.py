@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.models.protocols import EncoderDecoder, EnsembleMemory, EnsembleState
+from dragoman.models.protocols import EncoderDecoder, EnsembleParts
 from dragoman.typing import BeamTokens, Float, Lengths, SourceIds, StepLogits, TargetIds
 
 
@@ -36,8 +36,8 @@ class Ensemble(nn.Module):
         known = [network.max_length for network in self.networks if network.max_length is not None]
         return min(known, default=None)
 
-    def encode(self, source: SourceIds, lengths: Lengths) -> EnsembleMemory:
-        return EnsembleMemory(tuple(network.encode(source, lengths) for network in self.networks))
+    def encode(self, source: SourceIds, lengths: Lengths) -> EnsembleParts:
+        return EnsembleParts(tuple(network.encode(source, lengths) for network in self.networks))
 
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
@@ -49,13 +49,11 @@ class Ensemble(nn.Module):
         parts = zip(self.networks, hidden.split(sizes, dim=-1), strict=True)
         return log_mean_probability([network.unembed(part) for network, part in parts])
 
-    def start(self, memory: EnsembleMemory, *, beam_size: int) -> EnsembleState:
+    def start(self, memory: EnsembleParts, *, beam_size: int) -> EnsembleParts:
         parts = zip(self.networks, memory.parts, strict=True)
-        return EnsembleState(tuple(network.start(part, beam_size=beam_size) for network, part in parts))
+        return EnsembleParts(tuple(network.start(part, beam_size=beam_size) for network, part in parts))
 
-    def step(
-        self, tokens: BeamTokens, memory: EnsembleMemory, state: EnsembleState
-    ) -> tuple[StepLogits, EnsembleState]:
+    def step(self, tokens: BeamTokens, memory: EnsembleParts, state: EnsembleParts) -> tuple[StepLogits, EnsembleParts]:
         parts = zip(self.networks, memory.parts, state.parts, strict=True)
         logits, after = zip(*(network.step(tokens, its, own) for network, its, own in parts), strict=True)
-        return log_mean_probability(logits), EnsembleState(after)
+        return log_mean_probability(logits), EnsembleParts(after)

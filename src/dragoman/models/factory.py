@@ -37,7 +37,7 @@ from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.positions.tree import DepthEmbedding, TreeBias
 from dragoman.nn.scores import Score, build_score
-from dragoman.nn.sparse import build_pattern
+from dragoman.nn.sparse.factory import build_pattern
 
 
 def build_encoder_decoder(

@@ -148,28 +148,14 @@ class DecoderOnly(PromptDecoder[M, S], Protocol[M, S]):
 
 @final
 @dataclass(frozen=True)
-class EnsembleMemory:
-    """Memory of each member of an ensemble for the same source sentences."""
+class EnsembleParts:
+    """Memory or decoder state of each member of an ensemble, for the same sentences."""
 
     parts: tuple[Any, ...]
 
     @property
     def lengths(self) -> Any:
         return self.parts[0].lengths
-
-    def select(self, rows: Any) -> Self:
-        return type(self)(tuple(part.select(rows) for part in self.parts))
-
-    def concat(self, other: Self) -> Self:
-        return type(self)(tuple(mine.concat(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)))
-
-
-@final
-@dataclass(frozen=True)
-class EnsembleState:
-    """Decoder state of each member of an ensemble for the same hypotheses."""
-
-    parts: tuple[Any, ...]
 
     def reorder(self, parents: Any) -> Self:
         return type(self)(tuple(part.reorder(parents) for part in self.parts))

@@ -150,14 +150,13 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
     ) -> KVCache:
         """Project keys and values; only rotary positions need `places`."""
-        key = self._rotate(self._split(self.key(x)), places)
-        return KVCache(self.score.keys(key), self._split(self.value(x)))
+        return KVCache(self.score.keys(self._rotate(self.key(x), places)), self._split(self.value(x)))
 
     def project_queries(
         self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
     ) -> MappedQueries:
         """Project queries, rotate them to their positions and map them for the score."""
-        return self.score.queries(self._rotate(self._split(self.query(x)), places))
+        return self.score.queries(self._rotate(self.query(x), places))
 
     def forward(
         self,
@@ -300,13 +299,14 @@ class MultiHeadAttention(nn.Module):
         relative = self.position_bias
         return relative if isinstance(relative, ShawPositions) and relative.value_embedding is not None else None
 
-    def _rotate(
-        self, x: Float[Tensor, "rows heads positions head_size"], places: PositionIds | None
-    ) -> Float[Tensor, "rows heads positions head_size"]:
-        if self.rotary is None:
-            return x
-        assert places is not None, "rotary positions need the places"
-        return self.rotary(x, places)
-
     def _split(self, x: Float[Tensor, "rows positions width"]) -> Float[Tensor, "rows heads positions head_size"]:
         return x.unflatten(2, (-1, self.head_size)).transpose(1, 2)
+
+    def _rotate(
+        self, x: Float[Tensor, "rows positions width"], places: PositionIds | None
+    ) -> Float[Tensor, "rows heads positions head_size"]:
+        """Split into heads, and rotate them to their positions if positions are rotary."""
+        if self.rotary is None:
+            return self._split(x)
+        assert places is not None, "rotary positions need the places"
+        return self.rotary(self._split(x), places)

@@ -100,6 +100,3 @@ class Dropout(nn.Module):
 
     def forward(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
         return dropout(x, self.probability) if self.training else x
-
-    def extra_repr(self) -> str:
-        return f"{self.probability}"

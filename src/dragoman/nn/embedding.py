@@ -21,8 +21,8 @@ class TokenEmbedding(nn.Module):
     """Embed tokens and positions; the weight may be tied to another embedding and the output projection.
 
     Positions are added, or with `project` concatenated and projected, $W [x; p]$. With `depth`, the depth of a token in
-    a dependency tree is combined with its position first. Segments tell several texts of a row apart (Devlin et al.,
-    2019, section 3).
+    a dependency tree is combined with its position first. Segments distinguish the texts of a row (Devlin et al., 2019,
+    section 3).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TokenEmbedding(nn.Module):
         segments: Int[Tensor, "rows places"] | None = None,
         depths: Int[Tensor, "rows places"] | None = None,
     ) -> Vectors:
-        """Embed `tokens`; `depths` are their depths in the dependency trees, required with `depth`."""
+        """Embed `tokens`; `depths` are their depths in the dependency tree, required with `depth`."""
         x = self.tokens(tokens) * self.scale
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
@@ -68,15 +68,10 @@ class TokenEmbedding(nn.Module):
             if self.depth is not None:
                 assert depths is not None, "tree positions require depths"
                 positions = self.depth(positions, depths)
-            x = self._joined(x, positions)
+            x = x + positions if self.project is None else self.project(torch.cat([x, positions.expand_as(x)], dim=-1))
         if self.norm is not None:
             x = self.norm(x)
         return self.dropout(x)
-
-    def _joined(self, x: Vectors, positions: Float[Tensor, "#rows places size"]) -> Vectors:
-        if self.project is None:
-            return x + positions
-        return self.project(torch.cat([x, positions.expand_as(x)], dim=-1))
 
 
 @final

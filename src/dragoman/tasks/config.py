@@ -22,7 +22,7 @@ from dragoman.inference.question_answerer import AnswerConfig
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 
 ModelConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig

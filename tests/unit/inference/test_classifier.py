@@ -12,7 +12,7 @@ from dragoman.data.tokenizers import CharacterConfig, LanguageTokenizer, Tokeniz
 from dragoman.inference import Classifier, InputWarning
 from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConfig, SelfAttentionConfig
 from dragoman.models.heads import ModelWithHead, SequenceHead
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
 from tests.random_models import random_encoder
 
 TEXTS = ["two dogs play.", "", "  ", "a cat", "dogs, dogs, dogs", "μία γάτα 猫", "a", "by the sea, two dogs and a cat"]

@@ -20,7 +20,7 @@ from dragoman.models.config import (
     SelfAttentionConfig,
 )
 from dragoman.models.factory import build_encoder_decoder
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
 from tests.fake_models import SYMBOLS, PrefixModel, rectangle
 
 TEXTS = [

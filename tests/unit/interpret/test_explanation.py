@@ -11,7 +11,9 @@ from dragoman.interpret.explanation import explain_translation
 from dragoman.interpret.report import ExplainedSystem, explanations_to_dict, render_explanations
 from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.nn.sparse import BigBirdConfig, LinformerConfig, SlidingWindowConfig
+from dragoman.nn.sparse.bigbird import BigBirdConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
+from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.random_recurrent_models import random_recurrent
 

@@ -15,7 +15,7 @@ from dragoman.interpret.heads import apply_gates, open_gates, pruned_config, pru
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.weights import set_weights
-from dragoman.nn.sparse import BigBirdConfig
+from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, SCORES, attentions, is_valid_combination
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer

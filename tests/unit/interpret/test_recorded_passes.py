@@ -6,7 +6,7 @@ import torch
 from dragoman.decoding import score_targets
 from dragoman.interpret.recorder import pad_sequences, record_pairs
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
 from tests.random_models import NO_DROPOUT, random_transformer
 
 SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 2, "decoder_layers": 3}

@@ -18,7 +18,7 @@ from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.sparse import LinformerConfig
+from dragoman.nn.sparse.linformer import LinformerConfig
 
 SMALL = {"d_model": 15, "num_heads": 3, "d_ff": 19, "encoder_layers": 2, "decoder_layers": 3}
 

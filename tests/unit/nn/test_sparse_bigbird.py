@@ -9,8 +9,14 @@ import torch
 
 import dragoman.nn.sparse.bigbird
 from dragoman.nn.masks import padding_mask
-from dragoman.nn.sparse import BigBird, bigbird_mask, sample_random_blocks
-from dragoman.nn.sparse.bigbird import NO_BLOCK, gather_blocks, split_into_blocks
+from dragoman.nn.sparse.bigbird import (
+    NO_BLOCK,
+    BigBird,
+    bigbird_mask,
+    gather_blocks,
+    sample_random_blocks,
+    split_into_blocks,
+)
 from tests.attention_probes import CountingAttention, dense_attention, inputs
 from tests.peak_tensor import PeakTensor
 

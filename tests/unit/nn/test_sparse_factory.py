@@ -7,16 +7,10 @@ from torch import nn
 
 from dragoman.errors import ConfigError
 from dragoman.nn.attention import FullAttention, FullConfig
-from dragoman.nn.sparse import (
-    BigBird,
-    BigBirdConfig,
-    Linformer,
-    LinformerConfig,
-    PatternConfig,
-    SlidingWindow,
-    SlidingWindowConfig,
-    build_pattern,
-)
+from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig
+from dragoman.nn.sparse.factory import PatternConfig, build_pattern
+from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
+from dragoman.nn.sparse.sliding_window import SlidingWindow, SlidingWindowConfig
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.errors import DataError
 from dragoman.nn.masks import padding_mask
-from dragoman.nn.sparse import Linformer
+from dragoman.nn.sparse.linformer import Linformer
 from tests.attention_probes import CountingAttention, dense_attention, inputs
 from tests.peak_tensor import PeakTensor
 

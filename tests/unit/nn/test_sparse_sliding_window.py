@@ -7,8 +7,13 @@ import torch
 
 import dragoman.nn.sparse.sliding_window
 from dragoman.nn.masks import left_padding_mask
-from dragoman.nn.sparse import SlidingWindow, sliding_window_mask
-from dragoman.nn.sparse.sliding_window import MIN_BLOCK_SIZE, diagonal_blocks, overlapping_blocks
+from dragoman.nn.sparse.sliding_window import (
+    MIN_BLOCK_SIZE,
+    SlidingWindow,
+    diagonal_blocks,
+    overlapping_blocks,
+    sliding_window_mask,
+)
 from tests.attention_probes import CountingAttention, dense_attention, inputs
 from tests.peak_tensor import PeakTensor
 

@@ -17,7 +17,7 @@ from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers,
 from dragoman.decoding.row_batch import RowBatch
 from dragoman.inference.backends.cpu_backend import score_by_steps
 from dragoman.inference.backends.protocol import Ids, Shortlists
-from dragoman.models.protocols import EnsembleMemory, EnsembleState, TopK, non_finite_logits_error
+from dragoman.models.protocols import EnsembleParts, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS
 from dragoman.typing import Float, Int
 
@@ -30,7 +30,7 @@ SENTENCES_PER_BLOCK = 16
 class CpuEnsembleMemory(RowBatch):
     """Memories of all members, and the shortlist of each sentence."""
 
-    members: EnsembleMemory
+    members: EnsembleParts
     shortlists: tuple[Int[np.ndarray, "_"], ...] | None
 
 
@@ -53,16 +53,16 @@ class CpuEnsemble:
     def encode(
         self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> CpuEnsembleMemory:
-        members = EnsembleMemory(tuple(model.encode(sources, source_features) for model in self.models))
+        members = EnsembleParts(tuple(model.encode(sources, source_features) for model in self.models))
         return CpuEnsembleMemory(members, None if shortlists is None else tuple(shortlists))
 
-    def start(self, memory: CpuEnsembleMemory, *, beam_size: int) -> EnsembleState:
+    def start(self, memory: CpuEnsembleMemory, *, beam_size: int) -> EnsembleParts:
         pairs = zip(self.models, memory.members.parts, strict=True)
-        return EnsembleState(tuple(model.start(part, beam_size=beam_size) for model, part in pairs))
+        return EnsembleParts(tuple(model.start(part, beam_size=beam_size) for model, part in pairs))
 
     def step(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState
-    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], EnsembleState]:
+        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleParts
+    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], EnsembleParts]:
         """Return the log-probabilities of all tokens and the next state."""
         logits, after = self._logits(tokens, memory, state)
         return mean_probability(logits), after
@@ -71,11 +71,11 @@ class CpuEnsemble:
         self,
         tokens: Int[np.ndarray, "batch beam"],
         memory: CpuEnsembleMemory,
-        state: EnsembleState,
+        state: EnsembleParts,
         *,
         k: int,
         suppress_tokens: Sequence[int] = (),
-    ) -> TopK[EnsembleState]:
+    ) -> TopK[EnsembleParts]:
         logits, after = self._logits(tokens, memory, state)
         found = []
         for begin in range(0, len(tokens), SENTENCES_PER_BLOCK):
@@ -88,8 +88,8 @@ class CpuEnsemble:
         return best, ids, after
 
     def sample(
-        self, tokens: Int[np.ndarray, "batch 1"], memory: CpuEnsembleMemory, state: EnsembleState, *, step: SamplingStep
-    ) -> NextTokens[EnsembleState]:
+        self, tokens: Int[np.ndarray, "batch 1"], memory: CpuEnsembleMemory, state: EnsembleParts, *, step: SamplingStep
+    ) -> NextTokens[EnsembleParts]:
         log_probs, after = self.step(tokens, memory, state)
         return *sample_next(log_probs[:, 0], step, NumpyOperations), after
 
@@ -104,12 +104,12 @@ class CpuEnsemble:
         return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
 
     def _logits(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleState
-    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], EnsembleState]:
+        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleParts
+    ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], EnsembleParts]:
         """Return the logits of each model."""
         parts = zip(self.models, memory.members.parts, state.parts, strict=True)
         logits, after = zip(*(model.step(tokens, its, own) for model, its, own in parts), strict=True)
-        return list(logits), EnsembleState(after)
+        return list(logits), EnsembleParts(after)
 
 
 def mean_probability(

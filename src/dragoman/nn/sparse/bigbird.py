@@ -126,7 +126,10 @@ class BigBird:
         counts = self._blocks_of_rows(query, mask)
         queries = split_into_blocks(query, self.block_size)
         last_block = torch.tensor(counts, device=query.device) - 1
-        first, last = self._attend_from_ends(attend, queries, last_block, key, value, mask)
+        rows = torch.arange(len(last_block), device=last_block.device)
+        ends = torch.cat([queries[:, :, 0], queries[rows, :, last_block]], dim=2)
+        ends = attend(ends, key, value, mask=mask, causal=False, past_length=None)
+        first, last = (end[:, :, None] for end in ends.split(self.block_size, dim=2))
         middle = self._attend_from_middle(attend, queries, counts, key, value, mask)
         joined = torch.cat([first, middle, last], dim=2)
         if min(counts) < queries.shape[2]:
@@ -143,20 +146,6 @@ class BigBird:
         lengths = (mask[:, 0, 0] * numbers).amax(dim=1).expand(rows)
         return [max(1, -(-length // self.block_size)) for length in lengths.tolist()]
 
-    def _attend_from_ends(
-        self,
-        attend: AttentionFunction,
-        queries: Blocks,
-        last_block: Int[Tensor, " rows"],
-        key: MappedKeys,
-        value: Values,
-        mask: KeyMask | None,
-    ) -> tuple[Float[Tensor, "rows heads 1 block value_size"], Float[Tensor, "rows heads 1 block value_size"]]:
-        rows = torch.arange(len(last_block), device=last_block.device)
-        ends = torch.cat([queries[:, :, 0], queries[rows, :, last_block]], dim=2)
-        first, last = attend(ends, key, value, mask=mask, causal=False, past_length=None).split(self.block_size, dim=2)
-        return first[:, :, None], last[:, :, None]
-
     def _attend_from_middle(
         self,
         attend: AttentionFunction,
@@ -171,9 +160,8 @@ class BigBird:
         chosen = self._chosen(counts, blocks, key_heads).to(key.device)
         real = torch.ones(1, 1, 1, key.shape[2], dtype=torch.bool, device=key.device) if mask is None else mask
         real = split_into_blocks(real.transpose(2, 3).expand(rows, key_heads, -1, -1), self.block_size)
-        visible = gather_blocks(real, chosen)[..., 0] & (chosen != NO_BLOCK).repeat_interleave(
-            self.block_size, dim=3
-        ).flatten(0, 1)
+        used = (chosen != NO_BLOCK).repeat_interleave(self.block_size, dim=3).flatten(0, 1)
+        visible = gather_blocks(real, chosen)[..., 0] & used
         attended = attend(
             queries[:, :, 1:-1].transpose(1, 2).flatten(0, 1),
             gather_blocks(split_into_blocks(key, self.block_size), chosen),
@@ -186,10 +174,10 @@ class BigBird:
 
     def _chosen(self, counts: list[int], blocks: int, key_heads: int) -> BlockIds:
         """Return the distinct blocks that each middle block attends to; unused slots are `NO_BLOCK`."""
-        plans = {count: self.sampler(count, key_heads) for count in set(counts)}
-        padded = {
-            count: F.pad(plan, (0, 0, 0, blocks - 2 - plan.shape[1]), value=NO_BLOCK) for count, plan in plans.items()
-        }
+        padded = {}
+        for count in set(counts):
+            sampled = self.sampler(count, key_heads)
+            padded[count] = F.pad(sampled, (0, 0, 0, blocks - 2 - sampled.shape[1]), value=NO_BLOCK)
         drawn = torch.stack([padded[count].expand(key_heads, -1, -1) for count in counts]).transpose(1, 2)
         here = torch.arange(1, blocks - 1).expand(len(counts), -1)
         last = (torch.tensor(counts) - 1)[:, None].expand_as(here)
