@@ -29,8 +29,8 @@ def choose_num_workers(config: TrainingConfig, model: torch.nn.Module, *, tokens
     if config.sharding == "full":
         if config.num_workers not in ("auto", 1) and worker_rank() is None:
             raise ConfigError(
-                f"training.num_workers = {config.num_workers} with training.sharding = full: torchrun starts the workers "
-                "that hold shards. Leave training.num_workers out, and start the command with torchrun."
+                f"training.num_workers = {config.num_workers} with training.sharding = full: torchrun starts the "
+                "workers that hold shards. Leave training.num_workers out, and start the command with torchrun."
             )
         return 1
     if config.num_workers != "auto":
@@ -52,8 +52,8 @@ def _check_num_workers(num_workers: int, device: torch.device) -> None:
         limit, resources = MAX_WORKERS_PER_CORE * cores, f"{cores} cores"
     if num_workers > limit:
         raise ConfigError(
-            f"training.num_workers = {num_workers:,}: this machine has {resources} and supports at most {limit} workers. "
-            "Lower it, or leave it out."
+            f"training.num_workers = {num_workers:,}: this machine has {resources} and supports at most {limit} "
+            "workers. Lower it, or leave it out."
         )
 
 

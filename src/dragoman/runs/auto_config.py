@@ -324,8 +324,8 @@ def resolve_batch_tokens(
     per_device, longest = fitting // devices, max_example_tokens(experiment)  # an example is never divided
     if per_device < longest:
         raise ConfigError(
-            f"training.batch_tokens = auto: {per_device:,} tokens fit into {format_bytes(available)}, and an example may "
-            f"have {longest:,}. Lower the maximum length, or choose a smaller model."
+            f"training.batch_tokens = auto: {per_device:,} tokens fit into {format_bytes(available)}, and an example "
+            f"may have {longest:,}. Lower the maximum length, or choose a smaller model."
         )
     tokens = min(suitable, fitting)
     reason = (

@@ -29,55 +29,33 @@ FORMAT_KEY, FORMAT_VERSION = "format_version", 1
 
 
 @final
+class _Member:
+    """Descriptor of a file or folder inside a run folder."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: "RunFolder", owner: type) -> Path:
+        return folder.path / self.name
+
+
+@final
 @dataclass(frozen=True)
 class RunFolder:
     """Paths of the files in a run folder, and checks that protect existing runs."""
 
     path: Path
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.path / "tokenizer.json"
-
-    @property
-    def labels(self) -> Path:
-        return self.path / "labels.json"
-
-    @property
-    def weights(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def environment(self) -> Path:
-        return self.path / "environment.json"
-
-    @property
-    def scores(self) -> Path:
-        return self.path / "scores.json"
-
-    @property
-    def export(self) -> Path:
-        return self.path / "export.json"
-
-    @property
-    def shortlist(self) -> Path:
-        return self.path / "shortlist.safetensors"
-
-    @property
-    def model_card(self) -> Path:
-        return self.path / "README.md"
+    config = _Member("config.yaml")
+    tokenizer = _Member("tokenizer.json")
+    labels = _Member("labels.json")
+    weights = _Member("model.safetensors")
+    checkpoints = _Member("checkpoints")
+    metrics = _Member("metrics.jsonl")
+    environment = _Member("environment.json")
+    scores = _Member("scores.json")
+    export = _Member("export.json")
+    shortlist = _Member("shortlist.safetensors")
+    model_card = _Member("README.md")
 
     def check_new(self) -> None:
         """Raise RunError if the folder contains anything but temporary files of a killed process."""

@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dragoman import cpu_library, runs, tasks
 from dragoman.config import Tree, parse
@@ -36,14 +36,6 @@ _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 class ComputeTypeWarning(UserWarning):
     """A model does not run with the fastest backend or compute type."""
-
-
-class _Reason(NamedTuple):
-    """Reason why the CPU backend does not run a model."""
-
-    text: str
-    warn: bool = False
-    """Whether users would expect the CPU backend to run it."""
 
 
 def load(
@@ -126,7 +118,7 @@ def _load_ensemble(
 def build_ensemble(paths: Sequence[str | Path], translators: Sequence[Translator]) -> Translator:
     """Build a translator that averages the token probabilities of all, with the decoding settings of the first.
 
-    Raises ConfigError if the tokenizers differ or a model needs dependency source_features.
+    Raises ConfigError if the tokenizers differ or a model needs dependency trees.
     """
     first = translators[0]
     for path, one in zip(paths, translators, strict=True):
@@ -134,19 +126,15 @@ def build_ensemble(paths: Sequence[str | Path], translators: Sequence[Translator
             raise ConfigError(f"{path}: has another tokenizer than {paths[0]}. Members of an ensemble share one.")
         if one.backend.needs_source_features:
             raise ConfigError(f"{path}: has tree positions, which ensembles do not support. Leave it out.")
+    models: list[Any] = [one.model for one in translators]
+    is_cpu = all(isinstance(model, CpuBackend) for model in models)
     return Translator(
-        _ensemble_model([one.model for one in translators]),
+        CpuEnsemble(models) if is_cpu else tasks.build_torch_ensemble(models),
         first.tokenizer,
         device=first.device,
         batch_tokens=first.batch_tokens,
         config=first.config,
     )
-
-
-def _ensemble_model(members: Sequence[Any]) -> Any:
-    if all(isinstance(model, CpuBackend) for model in members):
-        return CpuEnsemble(members)
-    return tasks.build_torch_ensemble(members)
 
 
 def load_shortlist(translator: Translator, folder: RunFolder) -> Translator:
@@ -191,18 +179,16 @@ def _load_cpu_backend(
     stored = folder.read_export().get("compute_type", "float32")
     if stored not in get_args(ComputeType):
         raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
-    reason = _reason_against_cpu_backend(tree, device)
+    reason, is_expected = _reason_against_cpu_backend(tree, device)
     if reason is None:
         build = _build_generator if _task(tree) == "language_modeling" else _build_translator
         return build(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
     if compute_type in ("bfloat16", "int8"):
-        raise ConfigError(
-            f"compute_type = {compute_type}: {reason.text}. Leave compute_type out to use PyTorch in float32."
-        )
+        raise ConfigError(f"compute_type = {compute_type}: {reason}. Leave compute_type out to use PyTorch in float32.")
     if stored == "int8" and compute_type == "auto":
-        warn(f"{folder.path} has int8 weights, which PyTorch runs in float32: {reason.text}", ComputeTypeWarning)
-    elif reason.warn:
-        warn(f"PyTorch runs {folder.path}: {reason.text}", ComputeTypeWarning)
+        warn(f"{folder.path} has int8 weights, which PyTorch runs in float32: {reason}", ComputeTypeWarning)
+    elif not is_expected:
+        warn(f"PyTorch runs {folder.path}: {reason}", ComputeTypeWarning)
     return None
 
 
@@ -222,19 +208,15 @@ def _task(tree: Mapping[str, Any]) -> str:
     return str(tree.get("task", "translation"))
 
 
-def _reason_against_cpu_backend(tree: Mapping[str, Any], device: str | None) -> _Reason | None:
-    """Return the first reason why the CPU backend cannot run a model, in order of the cost of finding it."""
+def _reason_against_cpu_backend(tree: Mapping[str, Any], device: str | None) -> tuple[str | None, bool]:
+    """Return the first reason why the CPU backend cannot run a model, cheapest first, and whether users expect it."""
     if _task(tree) not in ("translation", "language_modeling") or not isinstance(tree.get("model"), Mapping):
-        return _Reason("the CPU backend supports translators and generators only")
+        return "the CPU backend supports translators and generators only", True
     if not cpu_library.is_installed():
-        return _Reason(f"the CPU backend is not installed (pip install {cpu_library.PACKAGE})")
+        return f"the CPU backend is not installed (pip install {cpu_library.PACKAGE})", True
     if (accelerator := _accelerator(device)) is not None:
-        return _Reason(f"the CPU backend does not run on {accelerator}")
-    if (problem := cpu_library.unusable_reason()) is not None:
-        return _Reason(problem, warn=True)
-    if (refusal := cpu_backend.unsupported_reason(tree["model"])) is not None:
-        return _Reason(refusal, warn=True)
-    return None
+        return f"the CPU backend does not run on {accelerator}", True
+    return cpu_library.unusable_reason() or cpu_backend.unsupported_reason(tree["model"]), False
 
 
 def _accelerator(name: str | None) -> str | None:
@@ -247,13 +229,9 @@ def _accelerator(name: str | None) -> str | None:
 
 def _may_have_accelerator() -> bool:
     """Return whether an accelerator is possible, without importing PyTorch."""
-    match platform.system():
-        case "Linux":
-            return any(Path(driver).exists() for driver in _DRIVERS)
-        case "Darwin":
-            return platform.machine() == "arm64"
-        case _:
-            return True
+    if platform.system() == "Linux":
+        return any(Path(driver).exists() for driver in _DRIVERS)
+    return platform.system() != "Darwin" or platform.machine() == "arm64"
 
 
 def _build_translator(

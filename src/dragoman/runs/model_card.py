@@ -72,8 +72,8 @@ def write_model_card(
         _data_section(data),
         "## Model",
         f"{describe_model(model.config)}, {tokenizer}.",
-        f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} minutes; "
-        f"the weights are: {result.selected}, selected on the validation set.",
+        f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} "
+        f"minutes; the weights are: {result.selected}, selected on the validation set.",
     ]
     if model.sample and not model.sample.isspace():  # indented, so that Markdown in it has no effect
         parts += ["## Sample", "\n".join(f"    {line}" for line in model.sample.split("\n"))]
@@ -130,7 +130,7 @@ def _describe_vocabulary(tokenizer: Tokenizer) -> str:
 
 
 def describe_model(config: ModelConfig) -> str:
-    """Return a phrase such as `Encoder-decoder Transformer, 6 encoder and 6 decoder layers, width 512/2048, 8 heads`."""
+    """Return a phrase such as `Decoder-only Transformer, 6 layers, width 384/1536, 6 heads, learned positions`."""
     match config:
         case EncoderDecoderConfig():
             layers = f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers"

@@ -46,7 +46,7 @@ class PruneResult:
 def prune_run(
     path: Path, translator: Translator, out: Path, *, share: float, pairs: Sequence[tuple[str, str]]
 ) -> PruneResult:
-    """Write to `out` the run at `path` without the `share` of its heads to which the loss on the pairs is least sensitive.
+    """Write to `out` the run at `path` without the `share` of its heads that the loss on the pairs depends on least.
 
     Raises RunError if `out` exists or the run is a pruned one, and ConfigError if its model has no attention heads.
     """
@@ -102,8 +102,8 @@ def _write_origin(
     name = pruned_folder.path.resolve().name
     write_atomically(
         pruned_folder.model_card,
-        f"# {name}\n\n{origin['run']} without the {result.heads[0] - result.heads[1]} of its {result.heads[0]} attention "
-        f"heads that matter least on {pairs:,} pairs: {result.parameters[1]:,} parameters instead of "
+        f"# {name}\n\n{origin['run']} without the {result.heads[0] - result.heads[1]} of its {result.heads[0]} "
+        f"attention heads that matter least on {pairs:,} pairs: {result.parameters[1]:,} parameters instead of "
         f"{result.parameters[0]:,}. It was neither trained again nor scored.\n\n## Use\n\n"
         f"```\ndragoman translate {name} --input FILE\n```\n",
     )

@@ -94,6 +94,6 @@ def _find_score(expected: ExpectedScore, folder: RunFolder) -> Mapping[str, Any]
             return score
     known = ", ".join(score["metric"] for score in scores) or "none"
     raise RunError(
-        f"{folder.scores}: has no {expected.metric} on {expected.set} (it has: {known}). Correct `{EXPECTED_KEY}` in the "
-        "recipe, or add the metric to it."
+        f"{folder.scores}: has no {expected.metric} on {expected.set} (it has: {known}). Correct `{EXPECTED_KEY}` in "
+        "the recipe, or add the metric to it."
     )

@@ -303,7 +303,7 @@ def train_and_score(
 def run_worker(
     here: WorkerRank,
     *,
-    interruption: Callable[[], AbstractContextManager[Callable[[], bool]]] = SilentReporter().interruption,
+    interruption: Callable[[], AbstractContextManager[Callable[[], bool]]] = SilentReporter.interruption,
 ) -> None:
     """Take part in a training that the main worker leads, to its end.
 

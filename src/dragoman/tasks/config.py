@@ -48,8 +48,8 @@ def check_max_positions(model: ModelConfig, longest: int, *, what: str, remedy: 
     limit = max_positions(model)
     if limit is not None and longest > limit[0]:
         raise ValueError(
-            f"{limit[1]} = {limit[0]} is shorter than {what} of {longest} tokens, special symbols included. Raise it, or "
-            f"{remedy}."
+            f"{limit[1]} = {limit[0]} is shorter than {what} of {longest} tokens, special symbols included. Raise it, "
+            f"or {remedy}."
         )
 
 
@@ -59,7 +59,8 @@ def check_single_vocabulary(tokenizer: TokenizerConfig, *, dropout: bool = False
         raise ValueError("tokenizer.shared = false: the model has one vocabulary. Leave it out.")
     if not dropout and isinstance(tokenizer, BpeConfig) and tokenizer.dropout:
         raise ValueError(
-            f"tokenizer.dropout = {tokenizer.dropout} has no effect, because this task tokenizes its texts once. Leave it out."
+            f"tokenizer.dropout = {tokenizer.dropout} has no effect, because this task tokenizes its texts once. "
+            "Leave it out."
         )
 
 
@@ -100,27 +101,20 @@ def check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, needs
             "data.noise changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
             "them out."
         )
-    if needs_source_features:
-        _check_tree_tokenizer(tokenizer)
-
-
-def _check_tree_tokenizer(tokenizer: TokenizerConfig) -> None:
-    """Raise ValueError if the tokens do not mark where words begin."""
-    if not isinstance(tokenizer, BpeConfig | UnigramConfig):
-        raise ValueError(
-            f"tokenizer.kind = {tokenizer.kind} does not support tree positions: its tokens do not mark where "
-            "words begin. Choose bpe or unigram."
-        )
-    if tokenizer.whitespace == "keep":
-        raise ValueError(
-            "tokenizer.whitespace = keep does not support tree positions: its words do not begin with a "
-            "space. Choose collapse."
-        )
-    if tokenizer.normalization == "nfkc":
-        raise ValueError(
-            "tokenizer.normalization = nfkc does not support tree positions: it may put spaces into words. "
-            "Choose nfc or none."
-        )
+    unsupported = (
+        (
+            not isinstance(tokenizer, BpeConfig | UnigramConfig),
+            "kind",
+            "its tokens do not mark where words begin",
+            "bpe or unigram",
+        ),
+        (tokenizer.whitespace == "keep", "whitespace", "its words do not begin with a space", "collapse"),
+        (tokenizer.normalization == "nfkc", "normalization", "it may put spaces into words", "nfc or none"),
+    )
+    for applies, key, reason, remedy in unsupported:
+        if needs_source_features and applies:
+            value = getattr(tokenizer, key)
+            raise ValueError(f"tokenizer.{key} = {value} does not support tree positions: {reason}. Choose {remedy}.")
 
 
 def keep_whitespace(tree: Mapping[str, Any]) -> Tree:
@@ -164,8 +158,8 @@ class TranslationConfig(Config):
             )
         if self.decoding.n_best > 1:
             raise ValueError(
-                f"decoding.n_best = {self.decoding.n_best} has no effect in training, which scores the best translation. "
-                "Leave it out, and ask for more with dragoman translate --n-best."
+                f"decoding.n_best = {self.decoding.n_best} has no effect in training, which scores the best "
+                "translation. Leave it out, and ask for more with dragoman translate --n-best."
             )
         longest = max(self.data.max_source_length, self.data.max_target_length) + 1
         remedy = "lower data.max_source_length and data.max_target_length"
@@ -338,8 +332,8 @@ class QuestionAnsweringConfig(Config):
             )
         if self.answers.n_best > 1:
             raise ValueError(
-                f"answers.n_best = {self.answers.n_best} has no effect in training, which scores the best answer. Leave it "
-                "out, and ask for more with dragoman answer."
+                f"answers.n_best = {self.answers.n_best} has no effect in training, which scores the best answer. "
+                "Leave it out, and ask for more with dragoman answer."
             )
         return self
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
@@ -53,15 +53,13 @@ class LanguageModelingTask:
 
     experiment: LanguageModelingConfig
 
-    @property
-    def description(self) -> TaskDescription:
-        return TaskDescription(
-            noun="language model",
-            loss_unit="predicted tokens",
-            unit="tokens",
-            command="dragoman generate RUN --prompt TEXT",
-            python_usage='generate(["…"])',
-        )
+    description: ClassVar = TaskDescription(
+        noun="language model",
+        loss_unit="predicted tokens",
+        unit="tokens",
+        command="dragoman generate RUN --prompt TEXT",
+        python_usage='generate(["…"])',
+    )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus | ParallelData:
         experiment, data = self.experiment, self.experiment.data

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final
 
 import torch
 
@@ -28,15 +28,13 @@ class MaskedLMTask:
 
     experiment: MaskedLMConfig
 
-    @property
-    def description(self) -> TaskDescription:
-        return TaskDescription(
-            noun="masked language model",
-            loss_unit="hidden tokens",
-            unit="tokens",
-            command="dragoman train CONFIG --set init_from=RUN --out FOLDER",
-            python_usage=None,
-        )
+    description: ClassVar = TaskDescription(
+        noun="masked language model",
+        loss_unit="hidden tokens",
+        unit="tokens",
+        command="dragoman train CONFIG --set init_from=RUN --out FOLDER",
+        python_usage=None,
+    )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus:
         return prepare_text_data(self.experiment.data, self.experiment.tokenizer, folder, report=report)
@@ -94,8 +92,8 @@ class MaskedLMTask:
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
         raise RunError(
-            f"{folder.path}: is a masked language model, which has no inference of its own. Initialize a classifier, a tagger "
-            f"or a question answerer from it with init_from={folder.path}."
+            f"{folder.path}: is a masked language model, which has no inference of its own. Initialize a classifier, "
+            f"a tagger or a question answerer from it with init_from={folder.path}."
         )
 
 

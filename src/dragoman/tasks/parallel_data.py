@@ -204,8 +204,8 @@ def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: Length
     for key, limit in (("max_source_length", limits.source), ("max_target_length", limits.target)):
         if header[key] != limit:
             raise ConfigError(
-                f"data.{key} = {limit}, but {prepared.folder} was prepared with {header[key]}. Leave it out, or prepare "
-                "the corpus again."
+                f"data.{key} = {limit}, but {prepared.folder} was prepared with {header[key]}. Leave it out, or "
+                "prepare the corpus again."
             )
     return prepared.tokens
 
@@ -265,6 +265,6 @@ def _check_line_lengths(texts: TextStore, tokenizer: Tokenizer, *, where: str) -
         # Few lines are tokenized: a token has at least one byte, unless normalization adds some.
         if 4 * len(source.encode()) > MAX_LINE_LENGTH and len(tokenizer.source.encode(source)) > MAX_LINE_LENGTH:
             raise DataError(
-                f"{where}, line {texts.line(row)}: has more than {MAX_LINE_LENGTH:,} tokens, the limit of a line. Put one "
-                "sentence or paragraph on each line."
+                f"{where}, line {texts.line(row)}: has more than {MAX_LINE_LENGTH:,} tokens, the limit of a line. Put "
+                "one sentence or paragraph on each line."
             )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import nn
@@ -46,15 +46,13 @@ class TranslationTask:
 
     experiment: TranslationConfig
 
-    @property
-    def description(self) -> TaskDescription:
-        return TaskDescription(
-            noun="translation model",
-            loss_unit="target tokens",
-            unit="tokens",
-            command="dragoman translate RUN --input FILE",
-            python_usage='translate(["…"])',
-        )
+    description: ClassVar = TaskDescription(
+        noun="translation model",
+        loss_unit="target tokens",
+        unit="tokens",
+        command="dragoman translate RUN --input FILE",
+        python_usage='translate(["…"])',
+    )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ParallelData:
         experiment, limit = self.experiment, max_positions(self.experiment.model)
