@@ -109,6 +109,22 @@ def test_named_modules_exist(page: Path) -> None:
     assert missing == set()
 
 
+@cache
+def known_symbols() -> set[str]:
+    sources = [path for name in ("src", "tests", "native") for path in (ROOT / name).glob("**/*.py")]
+    text = "".join(path.read_text(encoding="utf-8") for path in [*sources, ROOT / "pyproject.toml"])
+    return set(re.findall(r"\w+", text))
+
+
+@every_page
+def test_text_names_existing_symbols(page: Path) -> None:
+    if page.parent.name in ("how-to", "concepts"):
+        text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        named = set(re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`", text))
+        missing = {name for name in named if not set(name.split(".")) <= known_symbols()}
+        assert {name for name in missing if not name.endswith((".md", ".py", ".gz", "_tmx"))} == set()
+
+
 def anchors(page: Path) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
