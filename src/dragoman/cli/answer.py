@@ -27,7 +27,7 @@ QuestionFile = Annotated[
     str | None,
     typer.Option("--input", "-i", help="JSON lines with question and context, also compressed; - is standard input."),
 ]
-Context = Annotated[
+ContextOption = Annotated[
     str | None,
     typer.Option("--context", "-c", help="Context of the question: a file, the text itself, or - for standard input."),
 ]
@@ -39,7 +39,7 @@ def answer(
     run: RunArgument,
     *,
     question: Annotated[str | None, typer.Option("--question", "-q", help="A question.")] = None,
-    context: Context = None,
+    context: ContextOption = None,
     input_: QuestionFile = None,
     output: OutputFile = "-",
     choice: dict[str, Any],

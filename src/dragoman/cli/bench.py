@@ -13,7 +13,7 @@ from dragoman.cli import streams
 from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 
-SourceFile = Annotated[str | None, typer.Option("--source", "-i", help="File of texts. Without it, random tokens.")]
+SourceTexts = Annotated[str | None, typer.Option("--source", "-i", help="File of texts. Without it, random tokens.")]
 BatchSizes = Annotated[
     list[int] | None, typer.Option("--batch", min=1, help="Batch size (repeatable).", show_default="1, 8, 64")
 ]
@@ -27,7 +27,7 @@ SourceTokens = Annotated[int | None, typer.Option(min=1, help="Tokens of each ra
 def bench(
     run: RunArgument,
     *,
-    source: SourceFile = None,
+    source: SourceTexts = None,
     batch_sizes: BatchSizes = None,
     beam_sizes: BeamSizes = None,
     tokens: Annotated[int, typer.Option(min=1, help="Output tokens; the maximum with --source.")] = 32,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dragoman.data.preprocessing.pipeline import TaskRunner
     from dragoman.runs.prepare import PreparedSummary
 
-Engine = Literal["single", "ray"]
+EngineName = Literal["single", "ray"]
 data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
 
 
@@ -38,7 +38,7 @@ def prepare(
     *,
     corpora: dict[str, Path],
     output_dir: OutputDir,
-    engine: Annotated[Engine, typer.Option(help="Process blocks in this process, or with Ray.")] = "single",
+    engine: Annotated[EngineName, typer.Option(help="Process blocks in this process, or with Ray.")] = "single",
     workers: Annotated[int | None, typer.Option(min=1, help="Workers of --engine ray. Default: one per core.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="tokenizer.json; by default trained on the corpus.")] = None,
     shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
@@ -67,7 +67,7 @@ def prepare(
 
 
 @contextmanager
-def _engine(name: Engine, workers: int | None) -> Iterator[TaskRunner]:
+def _engine(name: EngineName, workers: int | None) -> Iterator[TaskRunner]:
     from dragoman.data.preprocessing.pipeline import SequentialRunner
     from dragoman.data.preprocessing.ray_runner import ray_runner
 

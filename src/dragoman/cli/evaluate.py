@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from dragoman.cli.loading import load_as
 from dragoman.cli.options import LOADING, JsonFlag, SourceFeatures, config_options, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 from dragoman.config import parse
+from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
 
@@ -37,7 +38,6 @@ class MetricName(StrEnum):
     ROUGE_L = "rougeL"
 
 
-Perturbation = Literal["uppercase", "no_final_punctuation", "typos"]
 Perturb = Annotated[
     Perturbation | None,
     typer.Option(help="Perturb the sources: all capitals, no final punctuation or a typing error."),
@@ -74,7 +74,6 @@ def evaluate(
 
     Prints each score with its sacreBLEU signature.
     """
-    from dragoman.data.augmentation import perturb_text
     from dragoman.data.readers.conllu import read_heads
     from dragoman.evaluation import check_aligned, corpus_score, score_rows, sentence_rows, sentence_scores
     from dragoman.inference import Translator

@@ -34,7 +34,9 @@ SourceFeatures = Annotated[
 ConfigArgument = Annotated[Path | None, typer.Argument(help="YAML file; by default the configuration is automatic.")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.seed=2 (repeatable).")]
 OutputDir = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")]
-InitFrom = Annotated[Path | None, typer.Option(help="Start from weights and tokenizer of this run (fine-tuning).")]
+InitFromOption = Annotated[
+    Path | None, typer.Option(help="Start from weights and tokenizer of this run (fine-tuning).")
+]
 DataDir = Annotated[Path | None, typer.Option("--data", help="Folder of relative corpus paths in the configuration.")]
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""

@@ -16,7 +16,7 @@ from dragoman.cli.options import (
     ConfigArgument,
     DataDir,
     DeviceOption,
-    InitFrom,
+    InitFromOption,
     JsonFlag,
     shared_options,
 )
@@ -33,7 +33,7 @@ def plan(
     config: ConfigArgument = None,
     *,
     corpora: dict[str, Path],
-    init_from: InitFrom = None,
+    init_from: InitFromOption = None,
     data_dir: DataDir = None,
     assignments: Assignments = None,
     device: DeviceOption = None,

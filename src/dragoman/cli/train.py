@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import CORPORA, Assignments, ConfigArgument, DataDir, DeviceOption, InitFrom, shared_options
+from dragoman.cli.options import (
+    CORPORA,
+    Assignments,
+    ConfigArgument,
+    DataDir,
+    DeviceOption,
+    InitFromOption,
+    shared_options,
+)
 from dragoman.cli.signals import on_signals
 from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
@@ -24,7 +32,7 @@ def train(
     config: ConfigArgument = None,
     *,
     corpora: dict[str, Any],
-    init_from: InitFrom = None,
+    init_from: InitFromOption = None,
     output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     data_dir: DataDir = None,
