@@ -63,8 +63,8 @@ def test_values_outside_the_bounds_are_refused(arguments):
 def test_help_shows_description_and_default():
     _, _, output = run("--help")
     assert "Hypotheses per sentence" in output
-    assert "[default: the run's]" in output
-    assert "[default: 1.0]" in output
+    assert "(the run's)" in output
+    assert "(1.0)" in output
 
 
 def test_refuse_names_the_option():
