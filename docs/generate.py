@@ -258,6 +258,9 @@ def _function(name: str, function: Any, *, level: int) -> str:
     for one in arguments:
         if one.kind is one.KEYWORD_ONLY and "*" not in shown:
             shown.append("*")
+        if typing.get_origin(one.annotation) is typing.Unpack:  # keyword arguments that a TypedDict names
+            shown += [f"{key}=None" for key in typing.get_args(one.annotation)[0].__annotations__]
+            continue
         default = "" if one.default is one.empty else f"={_python(one.default)}"
         shown.append(("**" if one.kind is one.VAR_KEYWORD else "") + one.name + default)
     text = f"{name.rpartition('.')[2]}({', '.join(shown)})"
