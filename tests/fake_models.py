@@ -4,14 +4,15 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 
-SYMBOLS = SpecialSymbols()
+SYMBOLS = SimpleNamespace(pad=PAD, unk=UNK, bos=BOS, eos=EOS)
 
 
 @dataclass(frozen=True)

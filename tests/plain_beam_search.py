@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.models.protocols import EncoderDecoder
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 
 
 @dataclass(frozen=True)
@@ -42,29 +42,28 @@ def plain_beam_search(
     *,
     limits: list[int],
     settings: DecodingConfig,
-    symbols: SpecialSymbols,
 ) -> list[list[Hypothesis]]:
     """Return what beam search returns, without its early stopping."""
     sentences = [Sentence(limit, [Prefix()], [], []) for limit in limits]
     while not all(sentence.done for sentence in sentences):
         rows = [row for row, sentence in enumerate(sentences) if not sentence.done for _ in sentence.open]
         prefixes = [prefix for sentence in sentences if not sentence.done for prefix in sentence.open]
-        target = torch.tensor([[symbols.bos, *prefix.tokens] for prefix in prefixes], device=source.device)
+        target = torch.tensor([[BOS, *prefix.tokens] for prefix in prefixes], device=source.device)
         hidden = model.hidden(source[rows], source_lengths[rows], target)[:, -1]
         log_probs = model.unembed(hidden).float().log_softmax(dim=-1)
         for row, sentence in enumerate(sentences):
             if not sentence.done:
                 own = torch.tensor([index for index, other in enumerate(rows) if other == row])
-                advance(sentence, log_probs[own], settings=settings, symbols=symbols)
+                advance(sentence, log_probs[own], settings=settings)
     return [ranked(sentence, settings) for sentence in sentences]
 
 
-def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig, symbols: SpecialSymbols) -> None:
+def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig) -> None:
     """Advance the search for one sentence by one step, given the log-probabilities of each open hypothesis."""
     age = len(sentence.open[0].tokens)
-    forbidden = {symbols.pad, symbols.bos}
-    forbidden |= set() if settings.allow_unk else {symbols.unk}
-    forbidden |= {symbols.eos} if age < settings.min_length else set()
+    forbidden = {PAD, BOS}
+    forbidden |= set() if settings.allow_unk else {UNK}
+    forbidden |= {EOS} if age < settings.min_length else set()
     values, tokens = log_probs.topk(min(2 * settings.beam_size + len(forbidden), log_probs.shape[1]))
     candidates = [
         (-(prefix.log_prob + value), token, parent, Prefix((*prefix.tokens, token), (*prefix.log_probs, value)))
@@ -73,9 +72,9 @@ def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig, 
         if token not in forbidden and value > -torch.inf
     ]
     candidates.sort(key=lambda candidate: candidate[:3])
-    ended = [(parent, new) for _, token, parent, new in candidates[: settings.beam_size] if token == symbols.eos]
+    ended = [(parent, new) for _, token, parent, new in candidates[: settings.beam_size] if token == EOS]
     sentence.finished += [new for _, new in ended]
-    longer = [new for _, token, _, new in candidates if token != symbols.eos][: settings.beam_size]
+    longer = [new for _, token, _, new in candidates if token != EOS][: settings.beam_size]
     if age >= sentence.limit or not longer:
         parents = {parent for parent, _ in ended}
         sentence.truncated = [prefix for parent, prefix in enumerate(sentence.open) if parent not in parents]

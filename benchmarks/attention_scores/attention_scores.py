@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.collect_runs import update_results
 from dragoman.data.batching.token_batches import Batch
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import BOS, EOS
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 from dragoman.training.losses import cross_entropy_loss
@@ -88,14 +88,11 @@ def measure_steps(folder: Path, *, threads: int) -> dict[str, Any]:
 
 
 def random_batch(vocabulary: int) -> Batch:
-    symbols = SpecialSymbols()
     generator = torch.Generator().manual_seed(1)
-    source, words = (
-        torch.randint(symbols.eos + 1, vocabulary, (SENTENCES, WORDS), generator=generator) for _ in range(2)
-    )
-    source[:, -1] = symbols.eos
+    source, words = (torch.randint(EOS + 1, vocabulary, (SENTENCES, WORDS), generator=generator) for _ in range(2))
+    source[:, -1] = EOS
     target, expected = words.clone(), words.roll(-1, dims=1)
-    target[:, 0], expected[:, -1] = symbols.bos, symbols.eos
+    target[:, 0], expected[:, -1] = BOS, EOS
     lengths = torch.full((SENTENCES,), WORDS)
     return Batch(
         source=source,

@@ -26,24 +26,22 @@ from dragoman.data.readers.text_lines import read_lines
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
 from dragoman.inference.batching import batch_by_length
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models.special_symbols import EOS, PAD
 from tests.plain_beam_search import plain_beam_search
 
 
 def plain_translations(translator: Translator, texts: list[str], settings: DecodingConfig) -> list[Hypothesis]:
     """Return the best hypothesis for each text by the plain loop, in the batches of the translator."""
-    symbols = SpecialSymbols()
     ids = translator.tokenizer.source.encode_batch(texts)
     best: dict[int, Hypothesis] = {}
     for rows in batch_by_length([len(row) + 1 for row in ids], batch_tokens=translator.batch_tokens):
-        sources = [torch.tensor([*ids[row], symbols.eos]) for row in rows]
+        sources = [torch.tensor([*ids[row], EOS]) for row in rows]
         found = plain_beam_search(
             translator.model,
-            pad_sequence(sources, batch_first=True, padding_value=symbols.pad).to(translator.device),
+            pad_sequence(sources, batch_first=True, padding_value=PAD).to(translator.device),
             torch.tensor([len(source) for source in sources], device=translator.device),
             limits=[settings.output_limit(len(ids[row])) for row in rows],
             settings=settings,
-            symbols=symbols,
         )
         best |= {row: hypotheses[0] for row, hypotheses in zip(rows, found, strict=True)}
     return [best[row] for row in range(len(texts))]

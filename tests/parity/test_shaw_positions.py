@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dragoman.models.config import DecoderOnlyConfig, SelfAttentionConfig, ShawConfig
-from dragoman.models.factory import build_self_attention
+from dragoman.models.factory import build_attention
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
 
 SIZE, HEADS, PLACES, REACH = 15, 3, 11, 2
@@ -17,7 +17,7 @@ def layer(*, causal: bool, values: bool) -> MultiHeadAttention:
     config = DecoderOnlyConfig(d_model=SIZE, num_heads=HEADS, positions=ShawConfig(max_distance=REACH, values=values))
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return build_self_attention(config, SelfAttentionConfig(), None, FullAttention(causal=causal)).eval()
+        return build_attention(config, SelfAttentionConfig(), FullAttention(causal=causal)).eval()
 
 
 def reference_attention(own: MultiHeadAttention, x: Tensor, *, causal: bool) -> Tensor:

@@ -137,7 +137,7 @@ def test_beam_search_equals_the_plain_loop(network: PrefixModel, problem: Proble
     rows, limits = problem
     ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
     with_end = [[*row, SYMBOLS.eos] for row in rows]
-    plain = plain_beam_search(network, ids, lengths, limits=limits, settings=wanted, symbols=SYMBOLS)
+    plain = plain_beam_search(network, ids, lengths, limits=limits, settings=wanted)
     assert_same(run_beam(network, (with_end, limits), wanted), plain)
 
 

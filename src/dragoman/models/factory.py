@@ -116,40 +116,22 @@ def build_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedP
             assert_never(config.positions)
 
 
-def build_self_attention(
+def build_attention(
     config: TransformerConfig,
-    attention: SelfAttentionConfig,
-    shared: PositionBias | None,
+    attention: SelfAttentionConfig | CrossAttentionConfig,
     pattern: AttentionPattern,
     *,
+    shared: PositionBias | None = None,
     layer: int = 0,
     is_source: bool = False,
 ) -> MultiHeadAttention:
-    """Build self-attention; `shared` is the position bias of all layers."""
+    """Build attention; self-attention has relative positions, `shared` by all layers or of the layer."""
     score = _score(config, attention, layer)
-    return _attention(
-        config,
-        attention,
-        layer,
-        score=score,
-        pattern=pattern,
-        rotary=RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None,
-        position_bias=_own_bias(config, score) if shared is None else shared,
-        tree=_tree_bias(config, score) if is_source else None,
-    )
-
-
-def _attention(
-    config: TransformerConfig,
-    attention: SelfAttentionConfig | CrossAttentionConfig,
-    layer: int,
-    *,
-    score: Score,
-    pattern: AttentionPattern,
-    rotary: RotaryPositions | None = None,
-    position_bias: PositionBias | None = None,
-    tree: TreeBias | None = None,
-) -> MultiHeadAttention:
+    rotary, position_bias, tree = None, shared, None
+    if isinstance(attention, SelfAttentionConfig):
+        rotary = RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None
+        position_bias = _own_bias(config, score) if shared is None else shared
+        tree = _tree_bias(config, score) if is_source else None
     return MultiHeadAttention(
         d_model=config.d_model,
         num_heads=config.num_heads,
@@ -193,7 +175,7 @@ def _encoder_block(
         kept = sorted({head // group for head in attention.kept_heads[layer]}), config.num_heads // group
     pattern = build_pattern(attention.pattern, causal=False, layer=layer, kept=kept)
     return EncoderBlock(
-        attention=build_self_attention(config, attention, shared, pattern, layer=layer, is_source=True),
+        attention=build_attention(config, attention, pattern, shared=shared, layer=layer, is_source=True),
         feed_forward=_feed_forward(config),
         build_residual=lambda: _residual(config),
     )
@@ -208,13 +190,11 @@ def _decoder_block(
     layer: int,
 ) -> DecoderBlock:
     pattern = build_pattern(attention.pattern, causal=True)
-    self_attention, cross_attention = build_self_attention(config, attention, shared, pattern, layer=layer), None
-    if cross is not None:
-        score = _score(config, cross, layer)
-        cross_attention = _attention(config, cross, layer, score=score, pattern=FullAttention(causal=False))
+    self_attention = build_attention(config, attention, pattern, shared=shared, layer=layer)
+    full = FullAttention(causal=False)
     return DecoderBlock(
         attention=self_attention,
-        cross_attention=cross_attention,
+        cross_attention=None if cross is None else build_attention(config, cross, full, layer=layer),
         feed_forward=_feed_forward(config),
         build_residual=lambda: _residual(config),
     )

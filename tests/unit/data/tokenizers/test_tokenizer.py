@@ -22,7 +22,7 @@ from dragoman.data.tokenizers import (
     WordConfig,
 )
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.special_symbols import SpecialSymbols
+from dragoman.models import special_symbols
 
 PAIRS = [
     ("Two dogs play in the snow .", "Zwei Hunde spielen im Schnee ."),
@@ -78,7 +78,8 @@ def test_no_text_becomes_a_special_symbol(tokenizer, text):
 
 
 def test_the_special_symbols_are_those_of_the_networks():
-    assert SpecialSymbols(pad=PAD, unk=UNK, bos=BOS, eos=EOS) == SpecialSymbols()
+    ids = special_symbols.PAD, special_symbols.UNK, special_symbols.BOS, special_symbols.EOS
+    assert ids == (PAD, UNK, BOS, EOS)
 
 
 def test_a_batch_is_encoded_as_each_alone(tokenizer):
