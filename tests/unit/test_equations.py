@@ -1,5 +1,4 @@
-"""The page that sets every equation beside its function: nothing is missing, every name is there, the shapes are those
-of the annotations, and every example gives what it says."""
+"""Completeness of docs/equations.md: names exist, shapes equal annotations, and examples give their output."""
 
 import dataclasses
 import doctest
@@ -30,21 +29,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "equations.md"
 
 
 class Entry(NamedTuple):
-    """What stands below one heading."""
+    """Entry of the page below one heading."""
 
     title: str
     body: str
     line: int
 
     def item(self, name: str) -> str:
-        """What the page's list says under a name; empty where it says nothing."""
+        """Return the text of a list item, or an empty text."""
         found = re.findall(rf"^- {name}: (.*?)(?=^- |^$|\Z)", self.body, re.S | re.M)
-        assert len(found) < 2, f"{self.title}: {name} stands there {len(found)} times"
+        assert len(found) < 2, f"{self.title}: {name} occurs {len(found)} times"
         return " ".join(found[0].split()) if found else ""
 
     @property
     def links(self) -> list[tuple[str, str]]:
-        """The functions and the files that they are said to be in, the one that the shapes are about first."""
+        """Return functions and their files; the shapes are those of the first."""
         return re.findall(r"\[`([\w.]+)`\]\(([^)]+)\)", self.item("Function"))
 
     @property
@@ -67,7 +66,7 @@ every_entry = pytest.mark.parametrize("entry", entries(), ids=lambda entry: entr
 
 
 def named(name: str) -> Any:
-    """The function, class or method of a dotted name."""
+    """Return the function, class or method of a dotted name."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
@@ -81,7 +80,7 @@ def named(name: str) -> Any:
 
 
 def dimensions(annotation: Any) -> Iterator[str]:
-    """The axes of the tensors in an annotation, without the marks that tell jaxtyping where an axis comes from."""
+    """Yield the axes of the tensors in an annotation, without the modifiers of jaxtyping."""
     if hasattr(annotation, "dim_str"):
         yield " ".join(axis.strip("#{}") for axis in annotation.dim_str.split())
     for argument in typing.get_args(annotation):
@@ -89,7 +88,7 @@ def dimensions(annotation: Any) -> Iterator[str]:
 
 
 def annotations(function: Any) -> dict[str, Any]:
-    """What a call takes, by name, and under `return` what it gives; a network is called through `forward`."""
+    """Return the annotations of parameters and result; those of a module are of its `forward`."""
     if isinstance(function, type) and issubclass(function, nn.Module):
         function = function.forward
     signature = inspect.signature(function)
@@ -98,16 +97,16 @@ def annotations(function: Any) -> dict[str, Any]:
 
 
 def outputs(annotation: Any) -> list[tuple[str, str]]:
-    """What is given, with the names of the fields where it has such."""
+    """Return the axes of the results, with the names of fields of a dataclass."""
     if dataclasses.is_dataclass(annotation):
         return [(field.name, axes) for field in dataclasses.fields(annotation) for axes in dimensions(field.type)]
     return [("", axes) for axes in dimensions(annotation)]
 
 
-def faults(example: str, entry: Entry) -> str:
-    """What an example prints otherwise than it says, run by itself; empty where there is nothing."""
+def failures(example: str, entry: Entry) -> str:
+    """Run an example by itself and return the report of its failures, or an empty text."""
     test = doctest.DocTestParser().get_doctest(example, {}, entry.title, str(PAGE), entry.line)
-    assert any(part.want for part in test.examples), f"{entry.title}: an example that shows nothing"
+    assert any(part.want for part in test.examples), f"{entry.title}: the example shows no output"
     report: list[str] = []
     with torch.random.fork_rng():
         doctest.DocTestRunner(verbose=False).run(test, out=report.append)
@@ -115,22 +114,22 @@ def faults(example: str, entry: Entry) -> str:
 
 
 @every_entry
-def test_no_part_is_missing(entry: Entry) -> None:
+def test_entry_is_complete(entry: Entry) -> None:
     assert re.search(r"^\$\$.+?\$\$$", entry.body, re.S | re.M), "no equation"
-    assert all(entry.item(name) for name in ("Source", "Shapes", "Function")), "a part of the list"
+    assert all(entry.item(name) for name in ("Source", "Shapes", "Function")), "missing item"
     assert entry.links, "no function"
     assert len(entry.examples) == 1
 
 
 @every_entry
-def test_what_an_equation_opens_it_closes(entry: Entry) -> None:
+def test_equation_brackets_are_balanced(entry: Entry) -> None:
     equation = " ".join(re.findall(r"^\$\$.+?\$\$$", entry.body, re.S | re.M))
     for opening, closing in [(r"(?<!\\)\{", r"(?<!\\)\}"), (r"\\begin", r"\\end"), (r"\\[bB]igl", r"\\[bB]igr")]:
         assert len(re.findall(opening, equation)) == len(re.findall(closing, equation)), opening
 
 
 @every_entry
-def test_every_name_is_there_and_in_the_file_that_is_linked(entry: Entry) -> None:
+def test_functions_are_in_linked_files(entry: Entry) -> None:
     for name, link in entry.links:
         found = named(name)
         assert callable(found)
@@ -139,7 +138,7 @@ def test_every_name_is_there_and_in_the_file_that_is_linked(entry: Entry) -> Non
 
 
 @every_entry
-def test_the_shapes_are_those_of_the_annotations(entry: Entry) -> None:
+def test_shapes_equal_annotations(entry: Entry) -> None:
     takes = annotations(named(entry.links[0][0]))
     given = outputs(takes.pop("return"))
     before, _, after = entry.item("Shapes").partition("→")
@@ -150,27 +149,27 @@ def test_the_shapes_are_those_of_the_annotations(entry: Entry) -> None:
     assert re.findall(r"`(\w*)\[([^\]]*)\]`", after) == given
     words = set(re.findall(r"`(\w+)`", before))
     assert words <= set(takes)
-    assert shapes or words, "nothing is said of what it takes"
+    assert shapes or words, "missing inputs"
 
 
 @every_entry
-def test_the_example_gives_what_it_says(entry: Entry) -> None:
+def test_example_gives_its_output(entry: Entry) -> None:
     (example,) = entry.examples
-    assert faults(example, entry) == ""
+    assert failures(example, entry) == ""
 
 
 @every_entry
-def test_the_example_shows_the_function(entry: Entry) -> None:
+def test_example_calls_the_function(entry: Entry) -> None:
     name = entry.links[0][0].rpartition(".")[2]
     calls = [line for line in entry.examples[0].splitlines() if "import" not in line]
     assert re.search(rf"\b{name}\(", "\n".join(calls))
 
 
-def test_an_example_that_is_wrong_is_found() -> None:
+def test_wrong_example_fails() -> None:
     entry = Entry("wrong", "", 1)
-    assert "Expected:\n    5" in faults(">>> 2 + 2\n5\n", entry)
-    assert "NameError" in faults(">>> torch.tensor(1)\ntensor(1)\n", entry), "names come from the example alone"
-    assert faults(">>> 2 + 2\n4\n", entry) == ""
+    assert "Expected:\n    5" in failures(">>> 2 + 2\n5\n", entry)
+    assert "NameError" in failures(">>> torch.tensor(1)\ntensor(1)\n", entry), "names come from the example only"
+    assert failures(">>> 2 + 2\n4\n", entry) == ""
 
 
 @pytest.mark.parametrize(
@@ -184,14 +183,14 @@ def test_an_example_that_is_wrong_is_found() -> None:
         typing.get_args(NormName),
         typing.get_args(NormPosition),
     ],
-    ids=["scores", "positions", "patterns", "length penalties", "cells", "norms", "places of norms"],
+    ids=["scores", "positions", "patterns", "length penalties", "cells", "norms", "norm positions"],
 )
-def test_whatever_can_be_chosen_has_an_entry(kinds: list[str]) -> None:
+def test_every_choice_has_an_entry(kinds: list[str]) -> None:
     chosen = [kind for entry in entries() for kind in re.findall(r": `(\w+)`$", entry.title)]
     assert kinds
     assert sorted(set(kinds) - set(chosen)) == []
 
 
-def test_no_two_entries_have_one_name() -> None:
+def test_titles_are_unique() -> None:
     titles = [entry.title for entry in entries()]
     assert len(set(titles)) == len(titles)

@@ -155,7 +155,7 @@ class CrossAttentionConfig(Config):
 
 
 class EncoderDecoderAttentionConfig(Config):
-    """The three attentions of an encoder-decoder Transformer."""
+    """Attentions of an encoder-decoder Transformer."""
 
     encoder: SelfAttentionConfig = SelfAttentionConfig()
     """Self-attention of the encoder."""
@@ -180,7 +180,7 @@ class TransformerConfig(Config):
     """Options of every Transformer."""
 
     supports_tree_positions: ClassVar[bool] = False
-    """Whether the encoder may have tree positions."""
+    """True if the encoder may have tree positions."""
 
     d_model: PositiveInt = Field(512, description="hidden size of the model")
     num_heads: PositiveInt = Field(8, description="attention heads; divides d_model")

@@ -79,7 +79,7 @@ class EncoderDecoderTransformer(nn.Module):
 
     @property
     def needs_source_features(self) -> bool:
-        """Whether the encoder has tree positions and requires the dependency heads of each source."""
+        """True if the encoder has tree positions, which require the dependency heads of each source."""
         return self.source_embedding.depth is not None or self._has_relations
 
     def encode(

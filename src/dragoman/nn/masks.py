@@ -22,15 +22,15 @@ def causal_mask(
 
 
 def padding_mask(lengths: Int[Tensor, " rows"], keys: int) -> Bool[Tensor, "rows 1 1 {keys}"]:
-    """The first `lengths` keys of each row are tokens; the rest is padding."""
+    """Return the mask of rows whose first `lengths` keys are tokens, followed by padding."""
     return (torch.arange(keys, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
 def left_padding_mask(lengths: Int[Tensor, " rows"], keys: int) -> Bool[Tensor, "rows 1 1 {keys}"]:
-    """The last `lengths` keys of each row are tokens: the layout of a cache whose rows differ in length."""
+    """Return the mask of rows whose last `lengths` keys are tokens, as in a cache of hypotheses of different length."""
     return (torch.arange(keys, device=lengths.device) >= keys - lengths[:, None])[:, None, None]
 
 
 def document_mask(groups: Int[Tensor, "rows places"]) -> Bool[Tensor, "rows 1 places places"]:
-    """Positions of the same document may attend to each other."""
+    """Return the mask in which only positions of the same document attend to each other."""
     return (groups[:, :, None] == groups[:, None, :])[:, None]

@@ -19,7 +19,7 @@ from dragoman.typing import Float, Int
 def relative_position_bucket(
     distance: Int[Tensor, "*pairs"], *, num_buckets: int, max_distance: int, causal: bool
 ) -> Int[Tensor, "*pairs"]:
-    r"""The bucket of each distance $j - i$, from 0 to `buckets` - 1."""
+    r"""Return the bucket of each distance $j - i$, from 0 to `num_buckets` - 1."""
     if causal:
         side, away = torch.zeros_like(distance), (-distance).clamp(min=0)
     else:
