@@ -57,21 +57,21 @@ def copy_trunk(partner: BertModel, model: EncoderOnlyTransformer) -> None:
     copy_same(embeddings.position_embeddings, model.embedding.positions.table)
     copy_same(embeddings.token_type_embeddings, model.embedding.segments)
     copy_same(embeddings.LayerNorm, model.embedding.norm)
-    for theirs, block in zip(partner.encoder.layer, model.blocks, strict=True):
-        copy_block(theirs, block)
+    for reference, block in zip(partner.encoder.layer, model.blocks, strict=True):
+        copy_block(reference, block)
 
 
-def copy_block(theirs: Any, block: Any) -> None:
+def copy_block(reference: Any, block: Any) -> None:
     own = block.attention
     for map_, mine in (
-        (theirs.attention.self.query, own.query),
-        (theirs.attention.self.key, own.key),
-        (theirs.attention.self.value, own.value),
-        (theirs.attention.output.dense, own.output),
-        (theirs.attention.output.LayerNorm, block.attention_residual.norm),
-        (theirs.intermediate.dense, block.feed_forward.inner),
-        (theirs.output.dense, block.feed_forward.outer),
-        (theirs.output.LayerNorm, block.feed_forward_residual.norm),
+        (reference.attention.self.query, own.query),
+        (reference.attention.self.key, own.key),
+        (reference.attention.self.value, own.value),
+        (reference.attention.output.dense, own.output),
+        (reference.attention.output.LayerNorm, block.attention_residual.norm),
+        (reference.intermediate.dense, block.feed_forward.inner),
+        (reference.output.dense, block.feed_forward.outer),
+        (reference.output.LayerNorm, block.feed_forward_residual.norm),
     ):
         copy_same(map_, mine)
 

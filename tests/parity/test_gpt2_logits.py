@@ -50,20 +50,20 @@ def copy_weights(partner: GPT2LMHeadModel, model: DecoderOnlyTransformer) -> Non
     copy_same(partner.transformer.wpe, model.embedding.positions.table)
     copy_same(partner.transformer.ln_f, model.norm)
     model.unembedding.bias.zero_()
-    for theirs, block in zip(partner.transformer.h, model.blocks, strict=True):
-        weights = theirs.attn.c_attn.weight.t().chunk(3)
-        biases = theirs.attn.c_attn.bias.chunk(3)
+    for reference, block in zip(partner.transformer.h, model.blocks, strict=True):
+        weights = reference.attn.c_attn.weight.t().chunk(3)
+        biases = reference.attn.c_attn.bias.chunk(3)
         own = block.attention
         for weight, bias, map_ in zip(weights, biases, (own.query, own.key, own.value), strict=True):
             copy_linear(weight, bias, map_)
         for conv, map_ in (
-            (theirs.attn.c_proj, own.output),
-            (theirs.mlp.c_fc, block.feed_forward.inner),
-            (theirs.mlp.c_proj, block.feed_forward.outer),
+            (reference.attn.c_proj, own.output),
+            (reference.mlp.c_fc, block.feed_forward.inner),
+            (reference.mlp.c_proj, block.feed_forward.outer),
         ):
             copy_linear(conv.weight.t(), conv.bias, map_)
-        copy_same(theirs.ln_1, block.attention_residual.norm)
-        copy_same(theirs.ln_2, block.feed_forward_residual.norm)
+        copy_same(reference.ln_1, block.attention_residual.norm)
+        copy_same(reference.ln_2, block.feed_forward_residual.norm)
 
 
 @torch.no_grad()
@@ -72,6 +72,6 @@ def test_logits_equal_gpt2() -> None:
     copy_weights(partner, model)
     tokens, lengths = rectangle(TEXTS)
     real = torch.arange(tokens.shape[1]) < lengths[:, None]
-    theirs = partner(tokens, attention_mask=real.long(), use_cache=False).logits
-    torch.testing.assert_close(model(tokens)[real], theirs[real], atol=1e-4, rtol=1e-4)
-    assert float(theirs[real].std()) > 0.5
+    reference = partner(tokens, attention_mask=real.long(), use_cache=False).logits
+    torch.testing.assert_close(model(tokens)[real], reference[real], atol=1e-4, rtol=1e-4)
+    assert float(reference[real].std()) > 0.5

@@ -59,19 +59,19 @@ def copy_weights(partner: LlamaForCausalLM, model: DecoderOnlyTransformer) -> No
     copy_same(partner.model.embed_tokens, model.embedding.tokens)
     model.norm.weight.copy_(partner.model.norm.weight)
     model.unembedding.weight.copy_(partner.lm_head.weight)
-    for theirs, block in zip(partner.model.layers, model.blocks, strict=True):
+    for reference, block in zip(partner.model.layers, model.blocks, strict=True):
         for map_, own in (
-            (theirs.self_attn.q_proj, block.attention.query),
-            (theirs.self_attn.k_proj, block.attention.key),
-            (theirs.self_attn.v_proj, block.attention.value),
-            (theirs.self_attn.o_proj, block.attention.output),
-            (theirs.mlp.gate_proj, block.feed_forward.inner),
-            (theirs.mlp.up_proj, block.feed_forward.gate),
-            (theirs.mlp.down_proj, block.feed_forward.outer),
+            (reference.self_attn.q_proj, block.attention.query),
+            (reference.self_attn.k_proj, block.attention.key),
+            (reference.self_attn.v_proj, block.attention.value),
+            (reference.self_attn.o_proj, block.attention.output),
+            (reference.mlp.gate_proj, block.feed_forward.inner),
+            (reference.mlp.up_proj, block.feed_forward.gate),
+            (reference.mlp.down_proj, block.feed_forward.outer),
         ):
             copy_same(map_, own)
-        block.attention_residual.norm.weight.copy_(theirs.input_layernorm.weight)
-        block.feed_forward_residual.norm.weight.copy_(theirs.post_attention_layernorm.weight)
+        block.attention_residual.norm.weight.copy_(reference.input_layernorm.weight)
+        block.feed_forward_residual.norm.weight.copy_(reference.post_attention_layernorm.weight)
 
 
 @pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
@@ -81,6 +81,6 @@ def test_logits_equal_llama(num_kv_heads: int) -> None:
     copy_weights(partner, model)
     tokens, lengths = rectangle(TEXTS)
     real = torch.arange(tokens.shape[1]) < lengths[:, None]
-    theirs = partner(tokens, attention_mask=real.long(), use_cache=False).logits
-    torch.testing.assert_close(model(tokens)[real], theirs[real], atol=1e-4, rtol=1e-4)
-    assert float(theirs[real].std()) > 0.5
+    reference = partner(tokens, attention_mask=real.long(), use_cache=False).logits
+    torch.testing.assert_close(model(tokens)[real], reference[real], atol=1e-4, rtol=1e-4)
+    assert float(reference[real].std()) > 0.5

@@ -1,1 +1,1 @@
-"""Learning the weights. Search and scores of strings are handed in; this room knows neither."""
+"""Training: losses, optimizers, the training loop, checkpoints and workers. Decoding and metrics are arguments."""

@@ -73,7 +73,7 @@ class WorkerProcesses:
                 )
 
     def wait(self) -> None:
-        """Wait some seconds for all workers to end, and kill those that do not."""
+        """Wait some seconds for all workers to end, and kill the rest."""
         end = time.monotonic() + SHUTDOWN_SECONDS
         for process in self.processes:
             try:

@@ -36,7 +36,7 @@ GOLDEN = [
     (Bleu(tokenize="none", lowercase=True), "a b c d e f", ["a b c d e F"], 100.0),
     # Characters 2/2 of 3 and pairs 1/1 of 2: P = 1, R = (2/3 + 1/2) / 2 = 7/12, F2 = 5PR / (4P + R) = 7/11.
     (Chrf(), "ab", ["abc"], 100 * 7 / 11),
-    # Likewise with the word, which is wrong: P = 2/3, R = 7/18, F2 = 14/33.
+    # With the word, which is wrong: P = 2/3, R = 7/18, F2 = 14/33.
     (ChrfPlusPlus(), "ab", ["abc"], 100 * 14 / 33),
     # One substitution for six words.
     (Ter(), "a cat sat on the mat", ["the cat sat on the mat"], 100 / 6),

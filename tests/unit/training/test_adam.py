@@ -1,4 +1,4 @@
-"""Adam without the compiler of PyTorch: the same numbers, and nothing of the compiler in the process."""
+"""Adam without the import of the compiler, with the same numbers as PyTorch."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ sys.exit(" ".join(name for name in ("torch._dynamo", "torch._inductor", "sympy")
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(_Adam, torch.optim.Adam), (_AdamW, torch.optim.AdamW)])
-def test_steps_are_those_of_pytorch(ours, theirs):
+def test_adam_steps_equal_those_of_pytorch(ours, theirs):
     networks = []
     for optimizer in (ours, theirs):
         torch.manual_seed(3)
@@ -40,6 +40,6 @@ def test_steps_are_those_of_pytorch(ours, theirs):
         assert torch.equal(one, other)
 
 
-def test_no_optimizer_loads_the_compiler():
+def test_no_optimizer_imports_the_compiler():
     answer = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr

@@ -1,4 +1,4 @@
-"""Checkpoints: which are kept, that they hold all, and what a damaged one says."""
+"""Checkpoints: which are kept, their content, and errors of damaged ones."""
 
 from functools import partial
 from threading import Event
@@ -35,8 +35,8 @@ def checkpoints(tmp_path, request) -> CheckpointStore:
     return CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=request.param)
 
 
-def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monkeypatch):
-    """The network learns on while a checkpoint of it is being written."""
+def test_asynchronous_write_copies_the_state(tmp_path, monkeypatch):
+    """Training continues while a checkpoint is written."""
     checkpoints = CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=True)
     began, go_on = Event(), Event()
 
@@ -61,7 +61,7 @@ def test_what_is_written_behind_is_what_it_was_when_it_was_saved(tmp_path, monke
 
 
 @pytest.mark.parametrize("then", ["finish", "save", "read"])
-def test_a_disk_that_refuses_behind_is_heard_of_next(tmp_path, then):
+def test_failed_asynchronous_write_raises_later(tmp_path, then):
     (tmp_path / "checkpoints").mkdir()
     checkpoints = CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=True)
     (tmp_path / "checkpoints").rmdir()
@@ -70,7 +70,7 @@ def test_a_disk_that_refuses_behind_is_heard_of_next(tmp_path, then):
     done = {"finish": checkpoints.finish, "save": partial(checkpoints.save, checkpoint(5)), "read": checkpoints.steps}
     with pytest.raises(RunError, match="cannot be written"):
         done[then]()
-    checkpoints.finish()  # it is said once
+    checkpoints.finish()  # the error is raised once
 
 
 def files(checkpoints: CheckpointStore, update: int) -> set[str]:
@@ -78,11 +78,11 @@ def files(checkpoints: CheckpointStore, update: int) -> set[str]:
     return {path.stem for path in (checkpoints.folder / f"{update:09d}").iterdir()}
 
 
-def test_nothing_is_there_at_first(checkpoints):
+def test_new_store_is_empty(checkpoints):
     assert checkpoints.steps() == []
 
 
-def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
+def test_checkpoint_is_loaded_bit_for_bit(checkpoints):
     saved = checkpoint(17, regular=(3, 17), best=3, average=True)
     checkpoints.save(saved)
     loaded = checkpoints.load(17)
@@ -93,7 +93,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(checkpoints):
         assert all(torch.equal(kept[name], found[name]) for name in kept)
 
 
-def test_the_best_the_last_for_the_average_and_two_to_go_on_from_are_kept(checkpoints):
+def test_best_recent_and_resumable_checkpoints_are_kept(checkpoints):
     regular: tuple[int, ...] = ()
     for update in (10, 20, 30, 40, 50):
         regular = (*regular, update)[-2:]
@@ -104,10 +104,10 @@ def test_the_best_the_last_for_the_average_and_two_to_go_on_from_are_kept(checkp
     assert checkpoints.load(40).progress.step == 40
 
 
-def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_best(checkpoints):
+def test_previous_checkpoint_stays_resumable(checkpoints):
     checkpoints.save(checkpoint(0))
     checkpoints.save(checkpoint(10, regular=(10,), best=10))
-    checkpoints.save(checkpoint(13, regular=(10,), best=10))  # an interruption
+    checkpoints.save(checkpoint(13, regular=(10,), best=10))  # interrupted
     checkpoints.save(checkpoint(20, regular=(10, 20), best=10))
     assert checkpoints.steps() == [10, 13, 20]
     assert checkpoints.load(13).progress.step == 13
@@ -115,7 +115,7 @@ def test_the_one_before_can_be_gone_on_from_though_it_is_neither_regular_nor_bes
     assert checkpoints.steps() == [20, 30]
 
 
-def test_the_mean_is_that_of_the_weights(checkpoints):
+def test_average_of_checkpoints(checkpoints):
     for update, regular in ((1, (1,)), (4, (1, 4))):
         checkpoints.save(checkpoint(update, regular=regular))
     found = checkpoints.candidates(checkpoint(4, regular=(1, 4)).progress, ema=None)
@@ -124,7 +124,7 @@ def test_the_mean_is_that_of_the_weights(checkpoints):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
 @pytest.mark.parametrize("harm", ["cut", "gone", "empty", "other"])
-def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name, harm):
+def test_damaged_checkpoint_names_folder_and_remedy(checkpoints, name, harm):
     checkpoints.save(checkpoint(3))
     checkpoints.save(checkpoint(5))
     checkpoints.finish()
@@ -146,7 +146,7 @@ def test_a_damaged_checkpoint_names_its_folder_and_the_way_out(checkpoints, name
     assert checkpoints.load(3).progress.step == 3
 
 
-def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
+def test_damaged_only_checkpoint_cannot_be_resumed(checkpoints):
     checkpoints.save(checkpoint(3))
     checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
@@ -154,7 +154,7 @@ def test_a_damaged_only_checkpoint_leaves_nothing_to_go_on_from(checkpoints):
         checkpoints.load(3)
 
 
-def test_damaged_older_weights_can_be_left_out(checkpoints):
+def test_damaged_older_weights_name_the_remedy(checkpoints):
     checkpoints.save(checkpoint(3))
     checkpoints.finish()
     (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
@@ -162,7 +162,7 @@ def test_damaged_older_weights_can_be_left_out(checkpoints):
         checkpoints.weights(3)
 
 
-def test_what_lies_beside_is_no_checkpoint(checkpoints):
+def test_other_files_are_no_checkpoints(checkpoints):
     checkpoints.save(checkpoint(3))
     checkpoints.finish()
     for name in (".000000009.77.tmp", "notes"):

@@ -1,4 +1,4 @@
-"""The objectives against their equations, written out in double precision."""
+"""Losses of task heads against their equations in double precision."""
 
 import math
 
@@ -25,7 +25,7 @@ SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.3])
 
 
 class Table(nn.Module):
-    """Logits that depend on the token alone; of a row on its second."""
+    """Model whose logits depend on each token; for texts, on the second token."""
 
     def __init__(self, width: int, kind: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Table(nn.Module):
 
 
 def cross_entropy(logits: list[float], expected: int, smoothing: float) -> tuple[float, float]:
-    """Smoothed, and plain."""
+    """Return the label-smoothed and the plain cross-entropy."""
     normaliser = math.log(math.fsum(math.exp(logit) for logit in logits))
     nll = [normaliser - logit for logit in logits]
     return (1 - smoothing) * nll[expected] + smoothing * math.fsum(nll) / len(nll), nll[expected]
@@ -57,7 +57,7 @@ def found(objective, model, batch) -> list[float]:
 
 
 @SMOOTHINGS
-def test_labels_of_texts(smoothing):
+def test_classification_loss_of_texts(smoothing):
     model = Table(3, "sequence")
     batch = LabeledBatch(TOKENS, LENGTHS, torch.tensor([2, 0, 1]), ROWS)
     rows = model.logits.detach().double()[TOKENS[:, 1]].tolist()
@@ -66,7 +66,7 @@ def test_labels_of_texts(smoothing):
 
 
 @SMOOTHINGS
-def test_labels_of_words(smoothing):
+def test_classification_loss_of_words(smoothing):
     model = Table(3, "token")
     labels = torch.tensor([[-1, 2, -1, -1, -1], [-1, 0, -1, -1, -1], [-1, 1, 2, -1, -1]])
     batch = TaggedBatch(TOKENS, LENGTHS, labels, ROWS)
@@ -78,11 +78,11 @@ def test_labels_of_words(smoothing):
 
 
 @SMOOTHINGS
-def test_begin_and_end_of_answers(smoothing):
+def test_question_answering_loss(smoothing):
     model = Table(2, "span")
     segments = torch.tensor([[0, 1, 1, 1, 0], [0, 0, 1, 0, 0], [0, 1, 1, 1, 1]])
     batch = SpanBatch(TOKENS, LENGTHS, segments, torch.tensor([1, 0, 2]), torch.tensor([2, 0, 2]), ROWS)
-    # Places by row: 0 and the context without its END; then where begin and end are among them.
+    # Positions of each row: 0 and the context without its end symbol; then the indices of start and end among them.
     places = [([0, 1, 2], 1, 2), ([0], 0, 0), ([0, 1, 2, 3], 2, 2)]
     pairs = []
     for row, (allowed, start, end) in enumerate(places):
@@ -93,7 +93,7 @@ def test_begin_and_end_of_answers(smoothing):
     assert found(question_answering_loss(smoothing), model, batch) == pytest.approx(total(pairs), rel=1e-5)
 
 
-def test_places_where_no_answer_may_be_weigh_nothing():
+def test_forbidden_positions_have_no_probability():
     logits = torch.randn(2, 5, generator=torch.Generator().manual_seed(5), requires_grad=True)
     allowed = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 0, 0]]).bool()
     spoilt = torch.where(allowed, logits, 1e30)
@@ -107,8 +107,8 @@ def test_places_where_no_answer_may_be_weigh_nothing():
 
 
 @pytest.mark.parametrize("kind", ["sequence", "token", "span"])
-def test_gradients_do_not_hang_on_how_an_update_is_split(kind):
-    """The mean is over examples, words or windows, whatever the batches."""
+def test_gradients_do_not_depend_on_the_batches(kind):
+    """The mean is over examples, words or windows, for any batches."""
     labels = torch.tensor([[-1, 2, -1, -1, -1], [-1, 0, -1, -1, -1], [-1, 1, 2, -1, -1]])
     segments = torch.tensor([[0, 1, 1, 1, 0], [0, 0, 1, 0, 0], [0, 1, 1, 1, 1]])
     starts, ends = torch.tensor([1, 0, 2]), torch.tensor([2, 0, 2])

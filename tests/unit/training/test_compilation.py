@@ -1,4 +1,4 @@
-"""What a compiler of networks makes of ours: one piece for all shapes, with the same values and gradients."""
+"""Compiled models: one graph for all shapes, with the same values and gradients."""
 
 import json
 import subprocess
@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
-def test_networks_are_compiled_whole_and_once_for_all_shapes():
-    """By PyTorch's tracer, without its code generator, which needs a compiler of C++."""
+def test_models_compile_whole_and_once_for_all_shapes():
+    """PyTorch's tracer runs without its code generator, which needs a C++ compiler."""
     answer = subprocess.run(
         [sys.executable, "-m", "tests.torch_compile_models"], cwd=ROOT, capture_output=True, text=True, timeout=250
     )
@@ -29,13 +29,13 @@ def test_networks_are_compiled_whole_and_once_for_all_shapes():
 
 
 class Entered(nn.Module):
-    """A network that is entered by `hidden`, or by `forward` alone."""
+    """Model called by `hidden`, or by `forward`."""
 
     def forward(self, x):
         return x + 1
 
 
-def test_what_is_entered_is_what_is_compiled(monkeypatch):
+def test_forward_methods_are_compiled(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **_: ("compiled", function.__name__))
     classifier, reader = Entered(), Entered()
     reader.hidden = reader.forward
@@ -45,7 +45,7 @@ def test_what_is_entered_is_what_is_compiled(monkeypatch):
     assert reader(1) == 2
 
 
-def test_as_graphs_launches_are_recorded(monkeypatch):
+def test_cuda_graphs_use_reduce_overhead(monkeypatch):
     asked = []
     monkeypatch.setattr(torch, "compile", lambda _, **how: asked.append(how))
     compile_model(Entered(), device=torch.device("cuda"))
@@ -61,6 +61,6 @@ def test_as_graphs_launches_are_recorded(monkeypatch):
         ("cuda_graphs", "mps", "compile = cuda_graphs needs CUDA, and the device is mps"),
     ],
 )
-def test_what_a_device_cannot_do_is_refused(asked, device, message):
+def test_unsupported_device_is_an_error(asked, device, message):
     with pytest.raises(ConfigError, match=message):
         compile_model(Entered(), device=torch.device(device), mode=asked)

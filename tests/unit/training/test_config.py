@@ -1,4 +1,4 @@
-"""What may be chosen about training, and what is refused."""
+"""Training configuration: defaults and errors."""
 
 import pytest
 
@@ -34,13 +34,13 @@ def test_steps_replace_the_default_epochs():
         ({"loss": {"kind": "r_drop"}}, "loss: no such key"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tree, message):
+def test_invalid_settings_are_errors(tree, message):
     with pytest.raises(ConfigError) as raised:
         parse(TrainingConfig, tree)
     assert message in str(raised.value)
 
 
-def test_a_translator_may_be_watched_by_its_translations():
+def test_translation_validates_by_bleu():
     assert parse(TranslationTrainingConfig, {"validation_beam_size": 3}).validation_beam_size == 3
     with pytest.raises(
         ConfigError, match=r"training.validation_beam_size = 3 has no effect with training.validate_bleu"
@@ -50,7 +50,7 @@ def test_a_translator_may_be_watched_by_its_translations():
         parse(TrainingConfig, {"validate_bleu": False})
 
 
-def test_only_translators_smooth_their_labels_unless_told_to():
+def test_default_label_smoothing_depends_on_the_task():
     assert TranslationTrainingConfig().label_smoothing == 0.1
     assert TrainingConfig().label_smoothing == 0.0
 
@@ -69,7 +69,7 @@ def test_only_translators_smooth_their_labels_unless_told_to():
         ),
     ],
 )
-def test_what_a_translator_may_not_learn_under_is_said(tree, message):
+def test_invalid_translation_settings_are_errors(tree, message):
     with pytest.raises(ConfigError) as raised:
         parse(TranslationTrainingConfig, tree)
     assert message in str(raised.value)

@@ -1,4 +1,4 @@
-"""Several workers are one, as real processes: losses of 50 updates, weights at the end, and what is gone on with."""
+"""Several worker processes train as one: losses of 50 steps, final weights, and resumed runs."""
 
 import json
 import os
@@ -24,15 +24,15 @@ from tests.worker_training import FIRST, Options, as_json, train_run
 ROOT = Path(__file__).parents[3]
 
 
-Reached = dict[str, Any]
+Results = dict[str, Any]
 CONSISTENT = Options(updates=20, consistent=True)
-"""By R-Drop, which enters the network twice before it goes back."""
+"""R-Drop, with two forward passes before the backward pass."""
 ORTHOGONAL = Options(updates=20, muon=True)
-"""By Muon, whose step follows from a whole matrix."""
+"""Muon, whose step depends on a whole matrix."""
 
 
-def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict[str, Reached]:
-    """What trainings reached, by so many processes that torchrun starts."""
+def train_with_torchrun(folder: Path, several: dict[str, Options], *, workers: int) -> dict[str, Results]:
+    """Return the results of trainings with this number of processes, started by torchrun."""
     answer = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)),
@@ -48,8 +48,8 @@ def together(folder: Path, several: dict[str, Options], *, workers: int) -> dict
     return json.loads(answer.stdout)
 
 
-def differ(one: Reached, other: Reached) -> float:
-    """How far two trainings are apart at most: losses, weights and moving averages.
+def max_difference(one: Results, other: Results) -> float:
+    """Return the largest difference between losses, weights and moving averages of two trainings.
 
     The bias of keys adds the same to all scores of a query. Its gradient is rounding, whose sign is all Adam follows.
     """
@@ -69,8 +69,8 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(place) -> dict[str, Reached]:
-    """By this process: what others are compared with."""
+def alone(place) -> dict[str, Results]:
+    """Return the results of trainings in this process."""
     several = {
         "whole": Options(),
         "accumulated": Options(accumulate=2),
@@ -81,7 +81,7 @@ def alone(place) -> dict[str, Reached]:
 
 
 @pytest.fixture(scope="module")
-def two(place) -> dict[str, Reached]:
+def two(place) -> dict[str, Results]:
     several = {
         "whole": Options(),
         "accumulated": Options(accumulate=2),
@@ -91,11 +91,11 @@ def two(place) -> dict[str, Reached]:
         "orthogonal": ORTHOGONAL,
         "orthogonal shards": replace(ORTHOGONAL, sharding=True),
     }
-    return together(place / "two", several, workers=2)
+    return train_with_torchrun(place / "two", several, workers=2)
 
 
 @pytest.mark.parametrize("name", ["whole", "accumulated"])
-def test_the_trainings_are_worth_comparing(alone, name):
+def test_losses_fall_and_weights_move(alone, name):
     losses = alone[name]["losses"]
     assert len(losses) == 50
     assert losses[-1] < losses[0] - 0.5
@@ -114,49 +114,49 @@ def test_the_trainings_are_worth_comparing(alone, name):
         ("orthogonal shards", "orthogonal"),
     ],
 )
-def test_two_workers_are_one(alone, two, name, same):
-    assert differ(two[name], alone[same]) < 1e-5
+def test_two_workers_equal_one(alone, two, name, same):
+    assert max_difference(two[name], alone[same]) < 1e-5
 
 
-def test_blocks_computed_again_are_the_same(alone, place):
-    assert differ(train_run(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
+def test_gradient_checkpointing_changes_no_number(alone, place):
+    assert max_difference(train_run(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole", "shards"])
-def test_one_goes_on_where_two_began(alone, two, place, name, tmp_path):
-    begin(place / "two" / name, tmp_path)
-    assert gone_on(two[name], train_run(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
+def test_one_worker_resumes_a_run_of_two(alone, two, place, name, tmp_path):
+    copy_first_checkpoint(place / "two" / name, tmp_path)
+    assert resumed_difference(two[name], train_run(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
 @pytest.mark.slow
-def test_three_go_on_where_one_or_two_began(alone, two, place, tmp_path):
-    """With shards, or without."""
+def test_three_workers_resume_runs_of_one_or_two(alone, two, place, tmp_path):
+    """Resume sharded and unsharded runs."""
     first = {"alone/whole": alone["whole"], "two/whole": two["whole"], "two/shards": two["shards"]}
     for name in first:
-        begin(place / name, tmp_path / name)
-    rest = together(tmp_path, {name: Options(sharding=name != "two/whole") for name in first}, workers=3)
+        copy_first_checkpoint(place / name, tmp_path / name)
+    rest = train_with_torchrun(tmp_path, {name: Options(sharding=name != "two/whole") for name in first}, workers=3)
     for name in first:
-        assert gone_on(first[name], rest[name], alone["whole"]) < 1e-5
+        assert resumed_difference(first[name], rest[name], alone["whole"]) < 1e-5
 
 
-def begin(run: Path, folder: Path) -> None:
-    """Another run at the first checkpoint of one that has ended."""
+def copy_first_checkpoint(run: Path, folder: Path) -> None:
+    """Copy the first checkpoint of a finished run to a new run."""
     shutil.copytree(run / "checkpoints", folder / "checkpoints")
     shutil.rmtree(folder / "checkpoints" / "000000050")
 
 
-def gone_on(first: Reached, rest: Reached, whole: Reached) -> float:
-    """How far a training in two parts is from one that was never interrupted."""
+def resumed_difference(first: Results, rest: Results, whole: Results) -> float:
+    """Return the largest difference between a training in two parts and an uninterrupted one."""
     assert len(rest["losses"]) == 50 - FIRST
-    return differ(rest | {"losses": first["losses"][:FIRST] + rest["losses"]}, whole)
+    return max_difference(rest | {"losses": first["losses"][:FIRST] + rest["losses"]}, whole)
 
 
 ROWS = [([4, 5], [6]), ([7], [8, 9, 10]), ([11], [12])]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_every_row_is_one_worker_s(size, tmp_path):
+def test_every_row_belongs_to_one_worker(size, tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     parts = [WorkerGroup(rank, size).own_part(batch) for rank in range(size)]
     assert [counts for _, counts in parts] == [1.0] * size
@@ -167,14 +167,14 @@ def test_every_row_is_one_worker_s(size, tmp_path):
             assert part.labels[place, : part.target_lengths[place] - 1].tolist() == ROWS[row][1]
 
 
-def test_a_worker_without_a_row_computes_one_that_does_not_count(tmp_path):
+def test_worker_without_rows_has_weight_zero(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     part, counts = WorkerGroup(4, 5).own_part(batch)
     assert counts == 0.0
     assert len(part) == 1
 
 
-def test_trees_are_shared_with_their_rows(tmp_path):
+def test_source_features_are_split_with_their_rows(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     trees = SourceFeatures(words=batch.source, heads=torch.arange(12).view(3, 4))
     part, _ = WorkerGroup(1, 2).own_part(replace(batch, source_features=trees))
@@ -182,6 +182,6 @@ def test_trees_are_shared_with_their_rows(tmp_path):
     assert part.source_features.heads.tolist() == [[4, 5, 6, 7]]
 
 
-def test_what_has_no_blocks_is_not_computed_again() -> None:
+def test_gradient_checkpointing_needs_blocks() -> None:
     with pytest.raises(ConfigError, match=r"training\.gradient_checkpointing = true needs a Transformer; leave it out"):
         enable_gradient_checkpointing(torch.nn.LSTM(3, 5))

@@ -1,4 +1,4 @@
-"""Objectives over single texts: what is summed, and what the network is told."""
+"""Losses of language models: the summed positions, and the arguments of the model."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ TEXTS = [[4 + (n * k * k) % 27 for k in range(1 + n * 5 % 13)] for n in range(11
 
 
 class Causal(nn.Module):
-    """The mean of all embeddings of the document so far."""
+    """Model whose hidden state is the mean of all embeddings of the document so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Causal(nn.Module):
 
 
 class Encoder(nn.Module):
-    """The mean of all embeddings of the text, and a head."""
+    """Model whose hidden state is the mean of all embeddings of the text, with a head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def windows(context: int, rows: int) -> list[TextBatch]:
     return list(windows_in_order(ragged(TEXTS), context_length=context, budget=context * rows))
 
 
-def hidden_words(budget: int) -> list[TextBatch]:
+def masked_batches(budget: int) -> list[TextBatch]:
     settings = {"vocab_size": VOCABULARY, "context_length": 15, "masking": MaskingConfig(rate=0.3)}
     return list(masked_lm_in_order(ragged(TEXTS), budget=budget, **settings))
 
@@ -70,13 +70,13 @@ def _seeded():
         yield
 
 
-def test_the_networks_are_what_the_objectives_need():
+def test_models_satisfy_the_protocols():
     assert isinstance(Causal(), TrainableDecoderOnly)
     assert isinstance(Encoder(), TrainableEncoderOnly)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_next_token_is_predicted_where_places_count(smoothing):
+def test_causal_loss_counts_masked_in_positions(smoothing):
     model, [batch] = Causal(), windows(9, 100)
     loss = causal_lm_loss(smoothing)(model, batch)
     logits = model.unembedding(model.hidden(batch.tokens, batch.document_ids))
@@ -87,14 +87,14 @@ def test_the_next_token_is_predicted_where_places_count(smoothing):
     torch.testing.assert_close(loss.negative_log_likelihood, plain.detach())
 
 
-def test_the_network_is_told_of_documents_where_a_row_holds_several():
+def test_causal_loss_passes_ids_of_several_documents():
     model = Causal()
     for batch, several in zip([windows(9, 100)[0], windows(3, 1)[0]], [True, False], strict=True):
         causal_lm_loss()(model, batch)
         assert model.told.pop() is several
 
 
-def test_one_document_a_row_needs_no_telling():
+def test_causal_loss_omits_ids_of_one_document():
     [batch] = windows_in_order(ragged([[4, 5, 6, 7, 8, 9, 10]]), context_length=5, budget=10)
     model = Causal()
     loss = causal_lm_loss()(model, batch).value
@@ -103,8 +103,8 @@ def test_one_document_a_row_needs_no_telling():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_hidden_words_are_predicted_from_what_the_head_makes_of_them(smoothing):
-    model, [batch] = Encoder(), hidden_words(10_000)
+def test_masked_lm_loss_uses_the_transformed_states(smoothing):
+    model, [batch] = Encoder(), masked_batches(10_000)
     loss = masked_lm_loss(smoothing)(model, batch)
     assert model.asked == batch.target_count
     logits = model.unembedding(model.mlm_hidden(model.hidden(batch.tokens, batch.lengths)))
@@ -117,7 +117,7 @@ def test_hidden_words_are_predicted_from_what_the_head_makes_of_them(smoothing):
     ("model", "objective", "whole", "parts"),
     [
         (Causal, causal_lm_loss(0.1), windows(9, 100), windows(9, 2)),
-        (Encoder, masked_lm_loss(0.1), hidden_words(10_000), hidden_words(31)),
+        (Encoder, masked_lm_loss(0.1), masked_batches(10_000), masked_batches(31)),
     ],
     ids=["causal", "encoder"],
 )
@@ -140,7 +140,7 @@ def test_gradients_do_not_depend_on_the_batches(
 SMALL = {"d_model": 6, "num_heads": 2, "num_layers": 2, "d_ff": 11, "dropout": NO_DROPOUT}
 
 
-def test_packed_documents_have_the_losses_that_they_have_alone():
+def test_packed_documents_have_their_losses_alone():
     model = random_causal(DecoderOnlyConfig(**SMALL), vocabulary=VOCABULARY)
     [batch] = windows(1000, 1)
     together = causal_lm_loss()(model, batch)
@@ -151,9 +151,9 @@ def test_packed_documents_have_the_losses_that_they_have_alone():
     torch.testing.assert_close(together.value, sum(loss.value for loss in alone))
 
 
-def test_hidden_words_have_the_losses_that_they_have_alone():
+def test_masked_tokens_have_their_losses_alone():
     model = random_encoder(EncoderOnlyConfig(**SMALL), vocabulary=VOCABULARY + 1)
-    [whole], parts = hidden_words(10_000), hidden_words(15)
+    [whole], parts = masked_batches(10_000), masked_batches(15)
     together = masked_lm_loss()(model, whole)
     alone = [masked_lm_loss()(model, batch) for batch in parts]
     assert [len(batch) for batch in parts[-3:]] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Linear maps with factors rounded to bfloat16: near the exact ones, where that is asked for, and in training alone."""
+"""Number formats of training: bfloat16 linear layers are close to float32 and need setting and processor."""
 
 import pytest
 import torch
@@ -25,16 +25,16 @@ def leaves(*shape: int, rows: tuple[int, ...] = (5, 7)) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def able(monkeypatch, request):
-    """As on a CPU that has the instructions, or not."""
+def has_bfloat16(monkeypatch, request):
+    """Pretend to have a CPU with or without bfloat16 instructions."""
     has = getattr(request, "param", True)
     monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: has and device.type == "cpu")
 
 
 @pytest.mark.parametrize("rows", [(11,), (5, 7), (2, 3, 5)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_rounded_maps_are_near_the_exact_ones(rows, bias):
-    r"""Both factors are off by at most $2^{-9}$ of themselves, and so is the result; 1 % of the norm holds that all."""
+def test_bfloat16_linear_layer_is_close(rows, bias):
+    r"""Rounding changes both factors and the result by at most $2^{-9}$ each; the tolerance is 1 % of the norm."""
     x, weight, offset = leaves(71, 67, rows=rows)
     given = (x, weight, offset) if bias else (x, weight)
     exact = F.linear(*given)
@@ -48,7 +48,7 @@ def test_rounded_maps_are_near_the_exact_ones(rows, bias):
     assert not torch.equal(rounded, exact)
 
 
-def test_large_maps_are_rounded_in_training_alone(able):
+def test_only_large_layers_in_training_are_rounded(has_bfloat16):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
     with bfloat16_linear_layers("bfloat16", CPU):
@@ -65,16 +65,18 @@ def test_large_maps_are_rounded_in_training_alone(able):
 
 
 @pytest.mark.parametrize(
-    ("name", "able"), [("float32", True), ("auto", True), ("auto", False), ("bfloat16", False)], indirect=["able"]
+    ("name", "has_bfloat16"),
+    [("float32", True), ("auto", True), ("auto", False), ("bfloat16", False)],
+    indirect=["has_bfloat16"],
 )
-def test_linear_maps_are_exact_unless_bfloat16_is_asked_for_and_there(able, name):
+def test_bfloat16_layers_need_setting_and_processor(has_bfloat16, name):
     x, weight, bias = leaves(64, 67)
     exact = F.linear(x, weight, bias)
     with bfloat16_linear_layers(name, CPU), autocast(name, CPU):
         assert torch.equal(F.linear(x, weight, bias), exact)
 
 
-def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
+def test_other_operations_stay_in_float32_on_a_cpu(has_bfloat16):
     x, weight, bias = leaves(64, 67)
     with bfloat16_linear_layers("bfloat16", CPU), autocast("bfloat16", CPU):
         mapped = F.linear(x, weight, bias)
@@ -83,7 +85,7 @@ def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
 
 
 @pytest.mark.parametrize(
-    ("name", "able", "expected"),
+    ("name", "has_bfloat16", "expected"),
     [
         ("float32", True, torch.float32),
         ("auto", True, torch.bfloat16),
@@ -91,15 +93,15 @@ def test_what_lies_between_linear_maps_stays_in_float32_on_a_cpu(able):
         ("bfloat16", True, torch.bfloat16),
         ("bfloat16", False, torch.float32),
     ],
-    indirect=["able"],
+    indirect=["has_bfloat16"],
 )
-def test_products_with_the_vocabulary_are_rounded_where_that_pays(able, name, expected):
+def test_number_format_of_the_output_layer(has_bfloat16, name, expected):
     assert output_matmul_dtype(name, CPU) == expected
 
 
 @pytest.mark.parametrize("count", [1, ROW_MULTIPLE - 1, ROW_MULTIPLE, ROW_MULTIPLE + 1])
-def test_rows_are_filled_up_with_zeros(count):
-    """So that batches of many sizes take kernels for few."""
+def test_rows_are_padded_with_zeros(count):
+    """Few numbers of rows need few kernels."""
     rows = torch.full((count, 7), 1.5)
     filled = pad_rows(rows, torch.bfloat16)
     assert filled.shape == (ROW_MULTIPLE if count <= ROW_MULTIPLE else 2 * ROW_MULTIPLE, 7)

@@ -1,4 +1,4 @@
-"""The loop: when it reports, validates, saves, goes back and ends; and that going on is as never having stopped."""
+"""Training loop: logs, validation, checkpoints, rollbacks, end; resumed training equals uninterrupted training."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def config(**choices) -> TrainingConfig:
     return TrainingConfig(**(usual | {"batch_tokens": BUDGET} | choices))
 
 
-def updates_of(kind, events) -> list[int]:
+def steps_of(kind, events) -> list[int]:
     return [event.step for event in of(kind, events)]
 
 
@@ -30,20 +30,20 @@ def same_weights(one, other) -> bool:
     return all(torch.equal(tensor, get_weights(other.model)[name]) for name, tensor in get_weights(one.model).items())
 
 
-def test_updates_are_counted_reported_validated_and_saved(tmp_path):
+def test_steps_are_logged_validated_and_saved(tmp_path):
     run = build_run(tmp_path, config())
     events = train_small(run, config())
     [started] = of(StartEvent, events)
     assert (started.step, started.total_steps, started.device) == (0, 13, "cpu")
     assert started.num_parameters == sum(parameter.numel() for parameter in run.model.parameters())
-    assert updates_of(LogEvent, events) == [3, 6, 9, 12, 13]  # the last one too, though it is no third
-    assert updates_of(ValidationEvent, events) == [5, 10, 13]
-    assert updates_of(SaveEvent, events) == [5, 10, 13]
+    assert steps_of(LogEvent, events) == [3, 6, 9, 12, 13]  # the last step is always logged
+    assert steps_of(ValidationEvent, events) == [5, 10, 13]
+    assert steps_of(SaveEvent, events) == [5, 10, 13]
     assert run.progress.step == 13
     assert run.progress.recent == (5, 10, 13)
 
 
-def test_an_interval_may_be_epochs(tmp_path):
+def test_validation_interval_in_epochs(tmp_path):
     run = build_run(tmp_path, config())
     an_epoch = run.stream.batches_per_epoch()
     chosen = config(max_epochs=3, max_steps=None, validate_every=None, validate_every_epochs=1)
@@ -54,7 +54,7 @@ def test_an_interval_may_be_epochs(tmp_path):
     assert run.progress.position == {"epoch": 3, "batch": 0}
 
 
-def test_epochs_last_as_long_as_the_first(tmp_path):
+def test_total_steps_of_epochs(tmp_path):
     stream = build_run(tmp_path, config()).stream
     assert total_steps(config(max_epochs=7, max_steps=None), stream) == 7 * stream.batches_per_epoch()
     assert total_steps(config(max_epochs=7, max_steps=None, grad_accumulation=3), stream) == math.ceil(
@@ -67,7 +67,7 @@ def test_epochs_last_as_long_as_the_first(tmp_path):
     assert total_steps(config(max_steps=11, grad_accumulation=3), stream) == 11
 
 
-def test_patience_ends_a_training_that_does_not_get_better(tmp_path):
+def test_patience_ends_training(tmp_path):
     chosen = config(max_steps=1000, validate_every=2, patience=3)
     run = build_run(tmp_path, chosen)
     events = train_small(run, chosen, judge=validation_of([1.0, 3.0, 2.0, math.nan, 3.0, 9.0]))
@@ -77,13 +77,13 @@ def test_patience_ends_a_training_that_does_not_get_better(tmp_path):
     assert run.progress.best.step == 4
 
 
-def test_lower_is_better_where_the_judge_says_so(tmp_path):
+def test_validator_may_prefer_lower_scores(tmp_path):
     run = build_run(tmp_path, config())
     events = train_small(run, config(), judge=validation_of([3.0, 2.0, 2.5], higher_is_better=False))
     assert [event.improved for event in of(ValidationEvent, events)] == [True, True, False]
 
 
-def test_what_is_not_a_number_is_never_better():
+def test_nan_is_never_better():
     judge = Validator(lambda _: {}, metric="loss", higher_is_better=False)
     assert not judge.is_better({"loss": math.nan}, None)
     assert not judge.is_better({"loss": math.nan}, {"loss": 1.0})
@@ -91,7 +91,7 @@ def test_what_is_not_a_number_is_never_better():
     assert judge.is_better({"loss": 1.0}, None)
 
 
-def test_the_rate_follows_the_schedule(tmp_path):
+def test_learning_rate_follows_the_schedule(tmp_path):
     chosen = config(schedule=LinearSchedule(warmup=4), log_every=1)
     rates = [event.learning_rate for event in of(LogEvent, train_small(build_run(tmp_path, chosen), chosen))]
     peak = chosen.optimizer.learning_rate
@@ -99,7 +99,7 @@ def test_the_rate_follows_the_schedule(tmp_path):
     assert rates[12] == pytest.approx(0.0)
 
 
-def test_a_report_is_the_mean_over_the_tokens_since_the_one_before(tmp_path):
+def test_log_is_the_mean_since_the_previous_log(tmp_path):
     single = of(LogEvent, train_small(build_run(tmp_path / "one", config()), config(log_every=1)))
     run = build_run(tmp_path / "three", config())
     [first, *_] = of(LogEvent, train_small(run, config(log_every=3)))
@@ -109,7 +109,7 @@ def test_a_report_is_the_mean_over_the_tokens_since_the_one_before(tmp_path):
     assert first.loss == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_loss_that_is_no_number_once_goes_back_with_half_the_rate(tmp_path):
+def test_nan_loss_rolls_back_with_half_the_rate(tmp_path):
     run = build_run(tmp_path, config())
     objective = failing_at(cross_entropy_loss(0.1), lambda call: call == 8)
     events = train_small(run, config(log_every=1), objective=objective)
@@ -117,22 +117,22 @@ def test_a_loss_that_is_no_number_once_goes_back_with_half_the_rate(tmp_path):
     assert (rolled_back.failed_step, rolled_back.step, rolled_back.learning_rate_scale) == (8, 5, 0.5)
     assert rolled_back.examples.startswith("examples ")
     assert len(rolled_back.rows) > 0
-    assert updates_of(LogEvent, events) == [*range(1, 8), *range(6, 14)]
+    assert steps_of(LogEvent, events) == [*range(1, 8), *range(6, 14)]
     rates = [event.learning_rate for event in of(LogEvent, events)]
     assert rates == pytest.approx([0.001] * 7 + [0.0005] * 8)
     assert run.progress.rollbacks == 1
     assert all(torch.isfinite(parameter).all() for parameter in run.model.parameters())
 
 
-def test_before_the_first_validation_it_goes_back_to_the_beginning(tmp_path):
+def test_early_rollback_restarts(tmp_path):
     run = build_run(tmp_path, config())
     events = train_small(run, config(), objective=failing_at(cross_entropy_loss(0.1), lambda call: call == 1))
     assert [(event.failed_step, event.step) for event in of(RollbackEvent, events)] == [(1, 0)]
     assert run.progress.step == 13
 
 
-def test_everybody_goes_back_to_what_the_leader_says_is_written(tmp_path, monkeypatch):
-    """A worker that looked by itself might see one that is older, or not whole, while the leader still writes."""
+def test_workers_restore_the_main_worker_s_checkpoint(tmp_path, monkeypatch):
+    """A worker might find an older or incomplete checkpoint while the main worker writes."""
     train_small(build_run(tmp_path, config()), config(max_steps=5))
     said = iter([5, 0, {"quality": 0.0}])
     monkeypatch.setattr(WorkerGroup, "broadcast", lambda self, value: next(said))
@@ -145,8 +145,8 @@ def test_everybody_goes_back_to_what_the_leader_says_is_written(tmp_path, monkey
 
 
 @pytest.mark.parametrize("last_words", ["broadcast", "any"], ids=["while it validates", "before it goes on"])
-def test_a_worker_that_is_lost_between_updates_costs_none(tmp_path, monkeypatch, last_words):
-    """There is nothing to be told but what was validated, and whether to stop."""
+def test_worker_lost_between_steps_costs_no_step(tmp_path, monkeypatch, last_words):
+    """Between steps, workers exchange only validation scores and interruptions."""
     run, calls = build_run(tmp_path, config()), []
 
     def lost(self, value):
@@ -170,7 +170,7 @@ def test_a_worker_that_is_lost_between_updates_costs_none(tmp_path, monkeypatch,
     assert resumed.progress.recent == whole.progress.recent == (5, 10, 13)
 
 
-def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):
+def test_persistent_nan_loss_is_an_error(tmp_path):
     run = build_run(tmp_path, config())
     run.describe_rows = lambda rows: f"{len(rows)} lines"
     with pytest.raises(TrainingError, match=r"step 6: .* 3 rollbacks .* did not help.*\d+ lines.*learning_rate"):
@@ -178,7 +178,7 @@ def test_a_loss_that_stays_no_number_ends_with_an_explanation(tmp_path):
     assert run.checkpoints.steps() == [0, 5]
 
 
-def test_too_little_memory_is_answered_with_the_setting_to_lower(tmp_path):
+def test_out_of_memory_names_the_setting(tmp_path):
     def objective(model, batch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -187,7 +187,7 @@ def test_too_little_memory_is_answered_with_the_setting_to_lower(tmp_path):
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["written at once", "written behind"])
-def test_an_interruption_saves_and_says_where(tmp_path, behind):
+def test_interruption_saves_and_names_the_step(tmp_path, behind):
     run = build_run(tmp_path, config(), behind=behind)
     asked = iter([False, False, True])
     with pytest.raises(InterruptionError, match="stopped after step 3; everything is saved") as raised:
@@ -197,7 +197,7 @@ def test_an_interruption_saves_and_says_where(tmp_path, behind):
     assert run.checkpoints.steps() == [0, 3]
     latest = run.checkpoints.load(3)
     assert latest.progress == run.progress
-    assert latest.progress.recent == ()  # saved between two validations, it takes no part in the average
+    assert latest.progress.recent == ()  # a checkpoint between two validations is not averaged
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["written at once", "written behind"])
@@ -217,22 +217,22 @@ def test_an_interruption_saves_and_says_where(tmp_path, behind):
     ],
     ids=["plain", "accumulated and averaged", "epochs"],
 )
-def test_going_on_is_as_never_having_stopped(tmp_path, choices, behind):
+def test_resumed_training_equals_uninterrupted(tmp_path, choices, behind):
     chosen = config(**choices)
     whole = build_run(tmp_path / "whole", chosen)
     metrics = JsonlCallback(tmp_path / "whole.jsonl")
     train_small(whole, chosen, observe=metrics)
-    broken, broken_metrics = go_on_again_and_again(tmp_path / "broken", chosen, behind=behind)
+    broken, broken_metrics = resume_repeatedly(tmp_path / "broken", chosen, behind=behind)
     assert same_weights(whole, broken)
     if whole.ema is not None:
         assert broken.ema is not None
         assert all(torch.equal(tensor, broken.ema[name]) for name, tensor in whole.ema.items())
     assert broken.progress.replace(seconds=0.0) == whole.progress.replace(seconds=0.0)
-    assert timeless(broken_metrics) == timeless(metrics.path)
+    assert without_times(broken_metrics) == without_times(metrics.path)
 
 
-def go_on_again_and_again(folder, chosen, *, behind):
-    """Interrupted after three updates of four; every sitting begins with nothing but what is on the disk."""
+def resume_repeatedly(folder, chosen, *, behind):
+    """Train with an interruption after three steps of four, and resume from the disk each time."""
     metrics = JsonlCallback(folder.parent / "broken.jsonl")
     for _ in range(100):
         run = build_run(folder, chosen, behind=behind)
@@ -244,12 +244,12 @@ def go_on_again_and_again(folder, chosen, *, behind):
     raise AssertionError("it does not come to an end")
 
 
-def timeless(path) -> list[dict]:
+def without_times(path) -> list[dict]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [{key: row[key] for key in row if key not in ("seconds", "tokens_per_second")} for row in rows]
 
 
-def test_the_moving_average_follows_the_weights(tmp_path):
+def test_ema_follows_the_weights(tmp_path):
     chosen = config(max_steps=2, ema_decay=0.75)
     run = build_run(tmp_path, chosen)
     path = [{name: tensor.clone() for name, tensor in get_weights(run.model).items()}]
@@ -264,14 +264,14 @@ def test_the_moving_average_follows_the_weights(tmp_path):
         torch.testing.assert_close(again.ema[name], 0.75 * tensor + 0.25 * path[2][name])
 
 
-def test_without_a_moving_average_none_is_kept(tmp_path):
+def test_no_ema_without_decay(tmp_path):
     run = build_run(tmp_path, config())
     train_small(run, config())
     assert run.ema is None
     assert not list(tmp_path.rglob("ema.safetensors"))
 
 
-def test_the_network_is_judged_without_dropout_and_trained_with_it(tmp_path):
+def test_validation_disables_dropout(tmp_path):
     modes = []
     run = build_run(tmp_path, config())
     judge = Validator(lambda model: modes.append(model.training) or {"quality": 0.0}, "quality", higher_is_better=True)

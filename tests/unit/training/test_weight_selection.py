@@ -1,4 +1,4 @@
-"""Which weights a training ends with."""
+"""Selection of the final weights by validation."""
 
 import math
 import shutil
@@ -24,13 +24,13 @@ CONFIG = TrainingConfig(
 
 @pytest.fixture
 def run(tmp_path):
-    """Validated after 2, 4, 6, 8 and 9 updates, and best after 4; the last three are 6, 8 and 9."""
+    """Return a run validated after steps 2, 4, 6, 8 and 9, best after 4; the last three are 6, 8 and 9."""
     run = build_run(tmp_path, CONFIG)
     train_small(run, CONFIG, judge=validation_of([1.0, 5.0, 2.0, 2.0, 2.0]))
     return run
 
 
-def test_the_candidates_are_what_their_names_say(run):
+def test_candidates_match_their_names(run):
     found = run.checkpoints.candidates(run.progress, run.ema)
     assert list(found) == ["last", "best", "average of the last 3", "moving average"]
     for name, update in (("last", 9), ("best", 4)):
@@ -53,7 +53,7 @@ def test_the_candidates_are_what_their_names_say(run):
         ([2.0, 2.0, 2.0, 2.0], "last"),
     ],
 )
-def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualities, chosen):
+def test_best_candidate_is_selected_and_loaded(run, qualities, chosen):
     expected = run.checkpoints.candidates(run.progress, run.ema)[chosen]
     weights, selection = select_weights(run, validation_of(qualities))
     assert selection.selected == chosen
@@ -64,14 +64,14 @@ def test_the_best_by_validation_is_chosen_and_the_model_left_with_it(run, qualit
     assert not run.model.training
 
 
-def test_the_best_is_no_candidate_of_its_own_where_it_is_the_last(tmp_path):
+def test_best_checkpoint_may_be_the_last(tmp_path):
     config = CONFIG.model_copy(update={"keep_checkpoints": 1, "ema_decay": None})
     run = build_run(tmp_path, config)
     train_small(run, config, judge=validation_of([1.0, 2.0, 3.0, 4.0, 5.0]))
     assert list(run.checkpoints.candidates(run.progress, run.ema)) == ["last"]
 
 
-def test_a_checkpoint_that_was_deleted_is_left_out(run):
+def test_deleted_checkpoint_is_no_candidate(run):
     for update in (4, 6):
         shutil.rmtree(run.checkpoints.folder / f"{update:09d}")
     assert list(run.checkpoints.candidates(run.progress, run.ema)) == [
@@ -81,6 +81,6 @@ def test_a_checkpoint_that_was_deleted_is_left_out(run):
     ]
 
 
-def test_choosing_can_be_interrupted(run):
+def test_selection_can_be_interrupted(run):
     with pytest.raises(InterruptionError, match="after step 9"):
         select_weights(run, validation_of([1.0]), interrupted=lambda: True)
