@@ -59,7 +59,7 @@ def found(objective, model, batch) -> list[float]:
 @SMOOTHINGS
 def test_classification_loss_of_texts(smoothing):
     model = Table(3, "sequence")
-    batch = LabeledBatch(TOKENS, LENGTHS, torch.tensor([2, 0, 1]), ROWS)
+    batch = LabeledBatch(ROWS, TOKENS, LENGTHS, torch.tensor([2, 0, 1]))
     rows = model.logits.detach().double()[TOKENS[:, 1]].tolist()
     expected = total([cross_entropy(row, label, smoothing) for row, label in zip(rows, [2, 0, 1], strict=True)])
     assert found(classification_loss(smoothing), model, batch) == pytest.approx(expected, rel=1e-5)
@@ -69,7 +69,7 @@ def test_classification_loss_of_texts(smoothing):
 def test_classification_loss_of_words(smoothing):
     model = Table(3, "token")
     labels = torch.tensor([[-1, 2, -1, -1, -1], [-1, 0, -1, -1, -1], [-1, 1, 2, -1, -1]])
-    batch = TaggedBatch(TOKENS, LENGTHS, labels, ROWS)
+    batch = TaggedBatch(ROWS, TOKENS, LENGTHS, labels)
     rows = model.logits.detach().double()
     counted = [(7, 2), (11, 0), (5, 1), (7, 2)]
     expected = total([cross_entropy(rows[token].tolist(), label, smoothing) for token, label in counted])
@@ -81,7 +81,7 @@ def test_classification_loss_of_words(smoothing):
 def test_question_answering_loss(smoothing):
     model = Table(2, "span")
     segments = torch.tensor([[0, 1, 1, 1, 0], [0, 0, 1, 0, 0], [0, 1, 1, 1, 1]])
-    batch = SpanBatch(TOKENS, LENGTHS, segments, torch.tensor([1, 0, 2]), torch.tensor([2, 0, 2]), ROWS)
+    batch = SpanBatch(ROWS, TOKENS, LENGTHS, segments, torch.tensor([1, 0, 2]), torch.tensor([2, 0, 2]))
     # Positions of each row: 0 and the context without its end symbol; then the indices of start and end among them.
     places = [([0, 1, 2], 1, 2), ([0], 0, 0), ([0, 1, 2, 3], 2, 2)]
     pairs = []
@@ -117,11 +117,11 @@ def test_gradients_do_not_depend_on_the_batches(kind):
         picked = TOKENS[rows], LENGTHS[rows]
         match kind:
             case "sequence":
-                return LabeledBatch(*picked, torch.tensor([2, 0, 1])[rows], ROWS[rows])
+                return LabeledBatch(ROWS[rows], *picked, torch.tensor([2, 0, 1])[rows])
             case "token":
-                return TaggedBatch(*picked, labels[rows], ROWS[rows])
+                return TaggedBatch(ROWS[rows], *picked, labels[rows])
             case _:
-                return SpanBatch(*picked, segments[rows], starts[rows], ends[rows], ROWS[rows])
+                return SpanBatch(ROWS[rows], *picked, segments[rows], starts[rows], ends[rows])
 
     objective = {
         "sequence": classification_loss,
