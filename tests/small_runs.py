@@ -38,7 +38,7 @@ SMALLEST = {
 
 
 def write_corpus(folder: Path, *, pairs: int = 300, seed: int = 1, name: str = "train") -> tuple[Path, Path]:
-    """Write NAME.en and NAME.de: sentences of words, each with one translation."""
+    """Write NAME.en and NAME.de: sentences of words that have one translation each."""
     generator = random.Random(seed)
     sources = [generator.choices(list(WORDS), k=generator.randint(3, 11)) for _ in range(pairs)]
     targets = [[WORDS[word] for word in source] for source in sources]

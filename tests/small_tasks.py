@@ -78,4 +78,4 @@ def pairs(folder: Path) -> dict[str, Any]:
 
 
 TEXT = " ".join(list(WORDS)[:5])
-"""Something to use a network on."""
+"""Input for inference."""

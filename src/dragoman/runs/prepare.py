@@ -150,10 +150,7 @@ def _prepare(
     report: Callable[[str], None],
 ) -> PreparedSummary:
     experiment, data = config.experiment, config.experiment.data
-    other_work = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{{KEY_LENGTH}}}\.tmp")
-    for path in work.parent.iterdir():
-        if path != work and other_work.fullmatch(path.name):
-            shutil.rmtree(path, ignore_errors=True)
+    _remove_other_work(work, out)
     work.mkdir(parents=True, exist_ok=True)
     report("reading and cleaning the corpus")
     cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, runner=config.engine, size=config.block_size)
@@ -183,6 +180,14 @@ def _prepare(
         len(cleaned.shards),
         len(tokenizer.source),
     )
+
+
+def _remove_other_work(work: Path, out: Path) -> None:
+    """Remove the intermediate files of preparations of the same folder from other texts or settings."""
+    pattern = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{{KEY_LENGTH}}}\.tmp")
+    for path in work.parent.iterdir():
+        if path != work and pattern.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _create_tokenizer(config: PreparationConfig, cleaned: CleanedCorpus) -> Tokenizer:

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +143,12 @@ def train(
 
 def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
     """Replace `**training` by one keyword for each field of the training settings."""
-    named = [one for one in signature.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     fields = TranslationTrainingConfig.model_fields
     options = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=field.get_default(), annotation=field.annotation)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=field.get_default(), annotation=field.annotation
+        )
         for name, field in fields.items()
     ]
     return signature.replace(parameters=[*named, *options])
@@ -221,15 +222,7 @@ def train_in_folder(
     callbacks: list[Callback] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
     task = build_task(experiment)
     with folder.locked():
-        with reporter.status() as report:
-            data = task.prepare_data(folder, report=report)
-        reporter.show_data(data)
-        if experiment.training.batch_tokens == "auto":
-            with reporter.status() as report:
-                experiment, sentence = resolve_batch_tokens(experiment, device=device, report=report, folder=folder)
-            folder.write_config(experiment)
-            reporter.show_batch_tokens(sentence)
-        reporter.show_estimate(estimate_training(experiment, folder, data, device=device))
+        experiment, data = _prepare_data(folder, experiment, device=device, reporter=reporter)
         num_workers = choose_num_workers(
             experiment.training, build_meta_model(experiment, folder), tokens=data.tokens_per_epoch, device=device
         )
@@ -237,20 +230,38 @@ def train_in_folder(
             lead_workers(num_workers, message=worker_message(folder.path, device), early=early) as workers,
             reporter.interruption() as interrupted,
             reporter.callback(task.description.unit) as display,
+            _explain_resuming(folder),
         ):
             reporter.show_num_workers(workers.world_size)
-            began = folder.read_environment()
-            reporter.show_environment_changes(environment_changes(began, device=device, num_workers=workers.world_size))
-            with _explain_resuming(folder):
-                return train_and_score(
-                    experiment,
-                    folder,
-                    data,
-                    device=device,
-                    callbacks=[*callbacks, *([display] if display is not None else [])],
-                    interrupted=interrupted,
-                    workers=workers,
-                )
+            before = folder.read_environment()
+            reporter.show_environment_changes(
+                environment_changes(before, device=device, num_workers=workers.world_size)
+            )
+            return train_and_score(
+                experiment,
+                folder,
+                data,
+                device=device,
+                callbacks=[*callbacks, *([display] if display is not None else [])],
+                interrupted=interrupted,
+                workers=workers,
+            )
+
+
+def _prepare_data(
+    folder: RunFolder, experiment: Experiment, *, device: torch.device, reporter: TrainingReporter
+) -> tuple[Experiment, Any]:
+    """Prepare the data, resolve `batch_tokens: auto`, and report both and the estimated time."""
+    with reporter.status() as report:
+        data = build_task(experiment).prepare_data(folder, report=report)
+    reporter.show_data(data)
+    if experiment.training.batch_tokens == "auto":
+        with reporter.status() as report:
+            experiment, sentence = resolve_batch_tokens(experiment, device=device, report=report, folder=folder)
+        folder.write_config(experiment)
+        reporter.show_batch_tokens(sentence)
+    reporter.show_estimate(estimate_training(experiment, folder, data, device=device))
+    return experiment, data
 
 
 def train_and_score(
@@ -286,13 +297,12 @@ def train_and_score(
     callback(EndEvent(state.progress.step))
     state = _gather_shards(state, setup)
     with all_cores(workers):
-        weights, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
+        selected, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
         callback(selection)
-        scores = _final_scores(setup, check=lambda: _raise_if_interrupted(state, interrupted))
-    progress = state.progress
+        scores = _final_scores(setup, state.progress.step, interrupted)
+    progress, weights = state.progress, setup.export_weights(selected)
     result = TrainingResult(folder.path, selection.selected, scores, progress.seconds, progress.step, progress.tokens)
     write_scores(folder, result)
-    weights = setup.export_weights(weights)
     parameters = sum(tensor.numel() for tensor in weights.values())
     model = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
     write_model_card(folder, data, result, model, task=task.description)
@@ -382,15 +392,11 @@ def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> N
         warn(f"Training runs without the CPU library and is slower: {reason}", ComputeTypeWarning)
 
 
-def _raise_if_interrupted(state: TrainingState[Any], interrupted: Callable[[], bool]) -> None:
-    if interrupted():
-        raise InterruptionError(state.progress.step)
-
-
-def _final_scores(setup: TrainingSetup[Any], *, check: Callable[[], None]) -> dict[str, list[Score]]:
+def _final_scores(setup: TrainingSetup[Any], step: int, interrupted: Callable[[], bool]) -> dict[str, list[Score]]:
     scores: dict[str, list[Score]] = {}
     with torch.inference_mode():
         for name, score in setup.scorers.items():
-            check()
+            if interrupted():
+                raise InterruptionError(step)
             scores[name] = list(score())
     return scores

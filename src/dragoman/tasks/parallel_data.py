@@ -129,16 +129,7 @@ def prepare_parallel_data(
     tokenizer = load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
     limits = LengthLimits(data.max_source_length, data.max_target_length)
-    if texts.tokenized:
-        train = _load_prepared(texts.tokenized, tokenizer, limits)
-    else:
-        train = limits.tokenize(texts.train, tokenizer)
-    if not len(train):
-        raise DataError(
-            f"All {len(texts.train):,} training pairs are longer than data.max_source_length = "
-            f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens. Raise the limits, "
-            "or split the text into sentences."
-        )
+    train = _tokenize_training(texts, tokenizer, limits)
     for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
         if store is not None:
             _check_line_lengths(store, tokenizer, where=_corpus_name(given))
@@ -191,6 +182,19 @@ def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) ->
     if texts.tokenized is not None:
         return CorpusWeights(ends, np.array(texts.tokenized.corpus_weights))
     return CorpusWeights(ends, np.array([1.0, *(one.weight for one in data.extra_corpora)]))
+
+
+def _tokenize_training(texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:
+    if texts.tokenized:
+        train = _load_prepared(texts.tokenized, tokenizer, limits)
+    else:
+        train = limits.tokenize(texts.train, tokenizer)
+    if not len(train):
+        raise DataError(
+            f"All {len(texts.train):,} training pairs are longer than data.max_source_length = {limits.source} or "
+            f"data.max_target_length = {limits.target} tokens. Raise the limits, or split the text into sentences."
+        )
+    return train
 
 
 def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:

@@ -1,5 +1,6 @@
 """Training of a run in one process: the files that it writes, and loading them."""
 
+import inspect
 import json
 import shutil
 
@@ -13,10 +14,11 @@ from dragoman.models.weights import load_tensors, save_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
-from dragoman.runs.train import train_and_score
+from dragoman.runs.train import train, train_and_score
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import build_stream
 from dragoman.training import precision
+from dragoman.training.config import TranslationTrainingConfig
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes, write_corpus
 
@@ -240,3 +242,16 @@ def test_bpe_dropout_tokenizes_every_epoch_anew(place, tmp_path):
         stream.seek({"epoch": epoch, "batch": 0})
         widths.append(sum(int(next(stream).source_lengths.sum()) for _ in range(stream.batches_per_epoch())))
     assert widths[0] != widths[1]
+
+
+def test_train_has_one_keyword_per_training_setting(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    parameters = inspect.signature(train).parameters
+    for name, field in TranslationTrainingConfig.model_fields.items():
+        assert parameters[name].default == field.get_default()
+    result = train(settings_of(place), output_dir=tmp_path / "run", device="cpu", max_steps=2, label_smoothing=0.2)
+    assert result.steps == 2
+    assert RunFolder(tmp_path / "run").read_config().training.label_smoothing == 0.2
+    with pytest.raises(TypeError, match="'max_step'"):
+        train(settings_of(place), output_dir=tmp_path / "other", max_step=2)
+    assert not (tmp_path / "other").exists()
