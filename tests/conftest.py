@@ -9,22 +9,21 @@ from jaxtyping import install_import_hook
 
 from tests.corpora import corpora
 
-# Tests are about what every machine gives, and the commands that they start choose a GPU where they see one.
+# Tests must not depend on a GPU, which the commands they start would use.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-# CI draws the same examples every time, so that a change fails for what it did; elsewhere every run looks further. How
-# long an example takes says nothing on a machine that does other work too.
+# CI draws the same examples every time, so that failures come from changes; other runs draw new examples. Deadlines fail
+# on busy machines.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("elsewhere", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "elsewhere")
 
 TENSOR_PACKAGES = ["nn", "models", "training", "decoding", "inference", "interpret"]
-# jaxtyping decorates methods one by one, where beartype cannot tell which class `Self` is; any object passes there.
+# jaxtyping decorates single methods, for which beartype cannot resolve `Self`; any object is accepted.
 CHECKER = (
     "beartype.beartype(conf=beartype.BeartypeConf(hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"
 )
-# Every annotation of a shape or type is checked whenever a test calls through it. The modules of the tests are imported
-# after this one, and with them the rooms.
+# Tests check every annotated shape and type. Test modules, and with them the packages, are imported after this module.
 install_import_hook([f"dragoman.{package}" for package in TENSOR_PACKAGES], CHECKER)
 
 

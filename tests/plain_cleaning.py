@@ -1,15 +1,14 @@
 """Plain cleaning and splitting in memory, with which the pipeline in blocks is compared."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, passes_pair_rules
-from dragoman.data.hashing import HashSet
 from dragoman.data.readers.parallel import Example
 from dragoman.data.splits import split_hash
 
 
 def clean(
-    examples: Iterable[Example], settings: CleaningConfig, *, report: CleaningReport, held_out: HashSet | None = None
+    examples: Iterable[Example], settings: CleaningConfig, *, report: CleaningReport, held_out: Set[int] = frozenset()
 ) -> Iterator[Example]:
     """Yield the examples that pass all rules, in order."""
     seen = set()

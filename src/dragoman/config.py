@@ -1,7 +1,6 @@
-"""Configuration as frozen types: reading YAML, overriding keys, and messages that name the nearest known key.
+"""Configuration as frozen types: reading YAML, overriding keys, and errors that name the nearest known key.
 
-This room knows no component. A component declares its settings as a `Config` beside its code; alternatives are tagged
-unions with a `kind`.
+Each component declares its settings as a `Config` next to its code; alternatives are tagged unions with a `kind`.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from dragoman.errors import ConfigError
 
 Tree = dict[str, Any]
 Hint = Callable[[str], str | None]
-"""A sentence about a key that a group does not know, from someone who does; None where nobody does."""
+"""Function from an unknown key to a hint for its message, or None."""
 
 
 class Config(BaseModel):
-    """A frozen group of settings; unknown keys are refused, so that no setting is silently not obeyed.
+    """Base class of frozen groups of settings, which refuse unknown keys.
 
-    A key is described by `Field(description=...)` or by the docstring below it: see `descriptions`. Where a group
-    offers several kinds and none is named, the kind of the default is meant.
+    `Field(description=...)` or the docstring below a key describes it: see `descriptions`. A group of several kinds
+    without `kind` has the kind of its default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
@@ -53,9 +52,9 @@ C = TypeVar("C", bound=Config)
 
 
 def descriptions(kind: type[Config]) -> dict[str, str]:
-    """What each key of a group means, empty where nothing is said.
+    """Return the description of each key of a group, or an empty string.
 
-    Docstrings are read from the source here and not by pydantic when a class is made: every command would wait for it.
+    Docstrings are read from the source on demand, because reading them at import would delay every command.
     """
     groups = [group for group in reversed(kind.__mro__) if is_config(group) and "[" not in group.__name__]
     below = {name: text for group in groups for name, text in _docstrings(group)}
@@ -72,13 +71,13 @@ def _docstrings(group: type[Config]) -> Iterator[tuple[str, str]]:
 
 
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Written in C where PyYAML was built with it, ten times as fast."""
-DEEPEST = 100
-"""Groups and lists inside each other that a file may have; what is written in C has no other limit than its stack."""
+"""Loader in C if PyYAML has it, ten times as fast."""
+MAX_DEPTH = 100
+"""Maximum nesting of a file; the loader in C is limited by its stack alone."""
 
 
 class _Loader(_SAFE):  # type: ignore[misc]
-    """The safe loader, which here refuses a key written twice: YAML forbids it, and PyYAML would keep the last."""
+    """Safe loader that refuses repeated keys, which YAML forbids but PyYAML accepts."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -94,19 +93,19 @@ class _Loader(_SAFE):  # type: ignore[misc]
 def _load(text: str) -> Any:
     try:
         text.encode()
-    except UnicodeEncodeError as error:  # bytes of a command line that are no text
+    except UnicodeEncodeError as error:  # bytes of a command line that are not text
         raise yaml.MarkedYAMLError(problem="not UTF-8") from error
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            place: Any = event.start_mark  # C has a class of its own for it
-            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} deep", problem_mark=place)
-    return yaml.load(text, Loader=_Loader)  # noqa: S506  # it is a safe loader
+        if depth > MAX_DEPTH:
+            place: Any = event.start_mark  # the loader in C has a class of its own
+            raise yaml.MarkedYAMLError(problem=f"nested more than {MAX_DEPTH} deep", problem_mark=place)
+    return yaml.load(text, Loader=_Loader)  # noqa: S506  # a safe loader
 
 
 def read_yaml(path: Path) -> Tree:
-    """The mapping in a YAML file, read by the safe loader; an empty file is an empty mapping."""
+    """Read the mapping in a YAML file; an empty file is an empty mapping. Raises ConfigError for anything else."""
     try:
         tree = _load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -114,7 +113,7 @@ def read_yaml(path: Path) -> Tree:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}{_place(error)}: not valid YAML ({_problem(error)}); mend the file") from error
+        raise ConfigError(f"{path}{_place(error)}: not valid YAML ({_problem(error)}); correct the file") from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -134,12 +133,12 @@ def _problem(error: yaml.YAMLError) -> str:
 
 
 def to_yaml(config: Config) -> str:
-    """The full configuration as YAML, defaults written out, in declaration order."""
+    """Return the complete configuration as YAML, with defaults, in declaration order."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
-    """`base` with the keys of `over` laid over it; a mapping of another `kind` replaces instead of merging."""
+    """Return `base` with the keys of `over`; mappings are merged, unless their `kind` differs."""
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
@@ -151,14 +150,13 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def _other_kind(below: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    """Whether both name a kind, and not the same: the keys of the one then mean nothing to the other."""
     return "kind" in below and "kind" in value and below["kind"] != value["kind"]
 
 
 def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
-    """Lay assignments such as `training.warmup=2000` over a tree; the value is read as YAML.
+    """Return a tree with assignments such as `training.warmup=2000`, whose values are YAML.
 
-    They are gathered first, so that a kind and the keys of that kind may come in any order.
+    Assignments are merged first, so that a kind and its keys may come in any order.
     """
     over: Tree = {}
     for assignment in assignments:
@@ -179,9 +177,9 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
 
 
 def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "", hint: Hint = lambda _: None) -> C:
-    """Validate a tree as `kind`. Raises ConfigError with one line for each fault, prefixed by `where`.
+    """Validate a tree as `kind`. Raises ConfigError with one line per error, prefixed by `where`.
 
-    `hint` is asked about keys that `kind` does not know, dotted, before one like them is looked for.
+    `hint` may explain an unknown key, dotted, before the nearest known key is suggested.
     """
     try:
         return kind.model_validate(dict(tree))
@@ -191,29 +189,29 @@ def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "", hint: Hint
 
 
 def _explain(kind: type[Config], error: ValidationError, hint: Hint) -> list[str]:
-    """A line for each place at fault: what a union refuses, it refuses once for each alternative."""
-    faults: dict[str, list[str]] = {}
-    for fault in error.errors():
-        location = fault["loc"]
+    """Return one line per location; a union gives one error for each of its alternatives."""
+    errors: dict[str, list[str]] = {}
+    for found in error.errors():
+        location = found["loc"]
         path, _ = _walk(kind, location)
-        if fault["type"] == "too_short" and any(key.startswith(f"{'.'.join(path)}.") for key in faults):
-            continue  # only because pydantic does not count the members at fault
-        faults.setdefault(".".join(path), []).append(_describe(kind, location, dict(fault), hint))
+        if found["type"] == "too_short" and any(key.startswith(f"{'.'.join(path)}.") for key in errors):
+            continue  # follows from the invalid members
+        errors.setdefault(".".join(path), []).append(_describe(kind, location, dict(found), hint))
     lines = []
-    for key, (first, *more) in faults.items():
+    for key, (first, *more) in errors.items():
         reasons = dict.fromkeys(text.partition(": ")[2] for text in more)
         line = " or ".join([f"{key}{first}", *reasons])
-        named = not key or line.startswith(f"{key}: {key}.")  # a message of several keys names them itself
+        named = not key or line.startswith(f"{key}: {key}.")  # a message about several keys names them
         lines.append(line.removeprefix(f"{key}: ") if named else line)
     return lines
 
 
-def _describe(root: type[Config], location: Sequence[Any], fault: Mapping[str, Any], hint: Hint) -> str:
-    """What is wrong at a location, to be written behind its key."""
+def _describe(root: type[Config], location: Sequence[Any], error: Mapping[str, Any], hint: Hint) -> str:
+    """Return the error at a location, to be written after its key."""
     _, here = _walk(root, location)
-    value = fault.get("input")
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    match fault["type"]:
+    value = error.get("input")
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    match error["type"]:
         case "extra_forbidden":
             return f": no such key. {_nearest(root, location, hint)}"
         case "missing":
@@ -225,7 +223,7 @@ def _describe(root: type[Config], location: Sequence[Any], fault: Mapping[str, A
             example = f"{{kind: {value if value in kinds else kinds[0]}}}" if kinds else "{key: value}"
             return f" = {_short(value)}: expected a mapping, such as {example}"
         case "invalid_key":
-            return f": the key {value!r} is not a word; put it in quotes or mend it"
+            return f": the key {value!r} is not a word; quote or correct it"
         case "value_error" | "assertion_error":
             return f": {message}"
         case _:
@@ -241,23 +239,23 @@ def _unknown_kind(value: Any, kinds: Sequence[str]) -> str:
 
 
 def _nearest(root: type[Config], location: Sequence[Any], hint: Hint) -> str:
-    """The key that may have been meant: of another kind, else one like it in the same group, else one in another."""
+    """Return the probable key: of another kind, else a similar key of the group, else of another group."""
     path, group = _walk(root, location[:-1])
     name, known = str(location[-1]), sorted(group.model_fields)
     owners = [kind for kind, option in _siblings(root, location) if name in option.model_fields]
     if owners:
         return f"It belongs to kind {' or '.join(owners)}, and this is kind {_tag(group)}."
-    if (known_elsewhere := hint(".".join([*path, name]))) is not None:
-        return known_elsewhere
-    beside = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if (explanation := hint(".".join([*path, name]))) is not None:
+        return explanation
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     elsewhere = _elsewhere(root, name)
-    sure = beside and difflib.SequenceMatcher(None, name, beside[0]).ratio() > 0.7
-    meant = [".".join([*path, key]) for key in beside] if sure or not elsewhere else elsewhere
+    sure = similar and difflib.SequenceMatcher(None, name, similar[0]).ratio() > 0.7
+    meant = [".".join([*path, key]) for key in similar] if sure or not elsewhere else elsewhere
     return f"Did you mean {' or '.join(meant)}?" if meant else f"Known: {', '.join(known)}."
 
 
 def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, type[Config]]]:
-    """The kinds that could stand in place of the one at a location; a root stands alone."""
+    """Return the alternatives to the kind at a location."""
     if len(location) < 2:
         return []
     _, union = _walk(root, location[:-2])
@@ -267,7 +265,7 @@ def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, ty
 
 
 def _elsewhere(root: type[Config], name: str) -> list[str]:
-    """The few keys of any group that bear a name, or a name very like it; none where it is everywhere."""
+    """Return the keys of any group with this or a similar name, unless there are more than three."""
     keys = [key for key in dict.fromkeys(keys_of(root)) if not key.endswith("kind")]
     names = {key.rpartition(".")[2] for key in keys}
     like = [name] if name in names else difflib.get_close_matches(name, names, n=1, cutoff=0.75)
@@ -276,7 +274,7 @@ def _elsewhere(root: type[Config], name: str) -> list[str]:
 
 
 def keys_of(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] = ()) -> Iterator[str]:
-    """Every key below a group, dotted; those of lists, which need a number, left out."""
+    """Yield every dotted key of a group, except keys inside lists, which need a number."""
     for name, field in kind.model_fields.items():
         yield f"{prefix}{name}"
         for group in alternatives(field.annotation):
@@ -285,7 +283,7 @@ def keys_of(kind: type[Config], prefix: str = "", above: Sequence[type[Config]] 
 
 
 def _walk(kind: type[Config], location: Sequence[Any]) -> tuple[list[str], Any]:
-    """The key path as a person writes it, and what stands there; pydantic adds a label where it enters a union."""
+    """Return the key path as written in a file, without the labels that pydantic adds for unions, and its type."""
     here: Any = kind
     path: list[str] = []
     for part in location:
@@ -296,7 +294,7 @@ def _walk(kind: type[Config], location: Sequence[Any]) -> tuple[list[str], Any]:
             path.append(str(part))
             here = _inside(options[0], part)
     options = alternatives(here)
-    return path, options[0] if len(options) == 1 else here  # a group that may be left out is that group
+    return path, options[0] if len(options) == 1 else here  # an optional group
 
 
 def _inside(annotation: Any, part: Any) -> Any:
@@ -307,7 +305,7 @@ def _inside(annotation: Any, part: Any) -> Any:
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """The members of an annotation such as `A | B | None`, None left out; of any other, itself."""
+    """Return the members of an annotation such as `A | B | None`, without None."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return alternatives(typing.get_args(annotation)[0])
@@ -318,12 +316,12 @@ def alternatives(annotation: Any) -> list[Any]:
 
 
 def is_config(annotation: Any) -> TypeGuard[type[Config]]:
-    """Whether an annotation is a group of settings (`list[int]` is an instance of `type` too, and is not)."""
+    """Return whether an annotation is a group of settings."""
     return inspect.isclass(annotation) and not typing.get_origin(annotation) and issubclass(annotation, Config)
 
 
 def kinds_of(annotation: Any) -> list[str]:
-    """The kinds among which a tagged union chooses."""
+    """Return the kinds of a tagged union."""
     return [tag for tag in map(_tag, alternatives(annotation)) if tag is not None]
 
 

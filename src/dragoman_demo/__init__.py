@@ -1,4 +1,4 @@
-"""A parallel corpus made on the spot from the CLDR, for the demo; see `corpus`."""
+"""Synthetic parallel corpus from the CLDR, for the demo; see `corpus`."""
 
 from dragoman_demo.corpus import FAMILIES, CorpusFiles, Phrase, Split, known_locale, phrases, split, write_corpus
 

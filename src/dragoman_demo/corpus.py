@@ -1,4 +1,4 @@
-"""A parallel corpus made on the spot from the CLDR: the same dates, amounts, units and lists written in two locales."""
+"""Synthetic parallel corpus from the CLDR: the same dates, amounts, units and lists in two locales."""
 
 import difflib
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ FAMILIES = {
     "duration": 5,
     "list": 6,
 }
-"""The kinds of phrases, and how many of 100 are of each."""
+"""Percentage of each family of phrases."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """One value in two locales, and the family of the value."""
+    """One value in two locales, and its family."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class Phrase:
 @final
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Phrases to learn from, to choose by and to judge by; no source stands in two of them."""
+    """Training, validation and test phrases; no source occurs in two of them."""
 
     train: tuple[Phrase, ...]
     valid: tuple[Phrase, ...]
@@ -57,7 +57,7 @@ class Split:
 @final
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """The files of a corpus, and the family of every line of `test`."""
+    """Files of a corpus, and the family of every line of `test`."""
 
     train: ParallelFiles
     valid: ParallelFiles
@@ -66,11 +66,11 @@ class CorpusFiles:
 
 
 def phrases(count: int, *, source_locale: str = "en", target_locale: str = "fr", seed: int = 1) -> Iterator[Phrase]:
-    """`count` phrases in random order, every source once and with the only target that it ever had.
+    """Yield at most `count` phrases in random order, each with a different source.
 
-    A source that was drawn with two targets is left out altogether, so that a few of `count` may be missing. Two
-    sources that differ in white space or in Unicode form only are one. The same arguments give the same phrases.
-    Raises DataError for an unknown locale and MissingExtraError without Babel.
+    A source that was drawn with two targets is left out, so that a few phrases may be missing. Sources that differ in
+    white space or in Unicode form only count as equal. The same arguments give the same phrases. Raises DataError for
+    an unknown locale and MissingExtraError without Babel.
     """
     drawn = _drawn(known_locale(source_locale), known_locale(target_locale), seed)
     meanings: dict[str, Phrase | None] = {}
@@ -92,7 +92,7 @@ def split(
     target_locale: str = "fr",
     seed: int = 1,
 ) -> Split:
-    """Phrases in three parts of one distribution; `valid` and `test` have these sizes, `train` very nearly."""
+    """Return three sets from one distribution; `valid` and `test` have the given sizes, `train` almost."""
     total = train + valid + test
     found = list(phrases(total, source_locale=source_locale, target_locale=target_locale, seed=seed))
     _generator("split", seed).shuffle(found)
@@ -103,7 +103,7 @@ def split(
 def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", target_locale: str = "fr") -> CorpusFiles:
     """Write `train.en`, `train.fr`, `valid.en` ... `test.fr` and `test.family`, one phrase a line.
 
-    Raises DataError where a file of other content is in the way, where both locales are one, or the disk refuses.
+    Raises DataError if a file with other content exists or both locales are equal, RunError if writing fails.
     """
     endings = str(known_locale(source_locale)), str(known_locale(target_locale))
     if endings[0] == endings[1]:
@@ -121,7 +121,7 @@ def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", targe
 
 
 def _write_new(texts: dict[Path, str]) -> None:
-    """Write files that are not there yet; those that are there with the same content stay."""
+    """Write new files; existing files with the same content stay."""
     for path, text in texts.items():
         if path.exists() and path.read_bytes() != text.encode():
             raise DataError(f"{path}: exists with other content; remove it or choose another folder")
@@ -135,11 +135,11 @@ def _write_new(texts: dict[Path, str]) -> None:
 
 
 def _generator(purpose: str, seed: int) -> Random:
-    return Random(f"{purpose} {seed}")  # noqa: S311  # no secret hangs on it
+    return Random(f"{purpose} {seed}")  # noqa: S311  # not for secrets
 
 
 def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
-    """Phrases without end, with repetitions."""
+    """Yield phrases endlessly, with repetitions."""
     from dragoman_demo.forms import all_forms
     from dragoman_demo.readings import consistent
 
@@ -159,7 +159,7 @@ def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
 
 
 def known_locale(name: str) -> "Locale":
-    """Babel's locale of this name, such as `fr`, `pt_BR` or `sr-Latn`."""
+    """Return Babel's locale of a name such as `fr`, `pt_BR` or `sr-Latn`."""
     try:
         from babel import Locale, UnknownLocaleError
     except ImportError as error:
@@ -171,7 +171,7 @@ def known_locale(name: str) -> "Locale":
 
 
 def _nearest_locale(name: str) -> str:
-    """The known locale whose identifier, or whose language's English name, is most like `name`."""
+    """Return the locale whose identifier, or the English name of whose language, is most similar to `name`."""
     from babel import Locale, localedata
 
     identifiers = sorted(localedata.locale_identifiers())

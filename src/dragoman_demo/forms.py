@@ -1,7 +1,7 @@
-"""Every way in which the corpus writes a value: its parts list. This file needs Babel.
+"""Forms in which the corpus writes values. The module needs Babel.
 
-Families with most to learn have most forms and most weight: digits that must be copied in order, hours of 12 that
-become hours of 24, and many words that must each be met often.
+Difficult families have more forms and more weight: digits to copy in order, hours of 12 that become hours of 24, and
+many words that must each occur often.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from dragoman_demo.writers import DateStyle, ListStyle, NameWidth, TimeUnit, Wid
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One way of writing one kind of value in any locale; `weight` is how often it is used within its family."""
+    """Writer of one kind of value in any locale; `weight` is its relative frequency within its family."""
 
     family: str
     values: Values[Any]
@@ -26,7 +26,7 @@ class Form:
 
 
 def all_forms() -> Iterator[Form]:
-    """All forms. Where two would be confused with one another, the first is kept."""
+    """Yield all forms; of two ambiguous forms, the first is kept."""
     yield from _dates()
     yield from _times()
     yield from _dates_with_times()

@@ -1,8 +1,8 @@
-"""The CLDR codes that the corpus speaks of: few enough that each is met often, many enough to be a vocabulary."""
+"""CLDR codes in the corpus: few enough to occur often, many enough for a vocabulary."""
 
 
 def codes(text: str) -> tuple[str, ...]:
-    """The codes in a text, divided by spaces."""
+    """Split a text into codes."""
     return tuple(text.split())
 
 
@@ -37,8 +37,8 @@ RATE_DENOMINATORS = codes(
     "duration-second duration-minute duration-hour duration-day duration-week duration-month duration-year"
 )
 
-# Time zones with hours from Greenwich and whether they keep summer time. The names come from the CLDR; the clock
-# that is read is the local one, so that no time zone database is needed.
+# Time zones with hours from Greenwich and whether they have daylight saving time. The names come from the CLDR; moments
+# are in local time, so that no time zone database is needed.
 ZONES = (
     ("Europe/London", 0, True),
     ("Europe/Paris", 1, True),

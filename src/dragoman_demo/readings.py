@@ -1,4 +1,4 @@
-"""Forms read in two locales, so chosen that a source has one target. This file needs Babel."""
+"""Forms in two locales, chosen so that each source has one target. The module needs Babel."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 @final
 @dataclass(slots=True, eq=False)
 class Reading:
-    """A form read in two locales, and the forms that now and then write the same source for another target."""
+    """Form in two locales, and the forms that sometimes write the same source for another target."""
 
     form: Form
     source: Locale
@@ -23,7 +23,7 @@ class Reading:
     rivals: "list[Reading]" = field(default_factory=list)
 
     def pair(self, value: Any) -> Pair | None:
-        """The value in both locales; None where the CLDR has no text for it, or where a rival contradicts it."""
+        """Return the value in both locales, or None if the CLDR has no text for it or a rival contradicts it."""
         pair = self._written(value)
         if pair is None:
             return None
@@ -34,7 +34,7 @@ class Reading:
         try:
             source = self.form.write(self.source, value).strip()
             target = self.form.write(self.target, value).strip()
-        except (LookupError, ValueError, NotImplementedError):  # so Babel answers where the CLDR has a gap
+        except (LookupError, ValueError, NotImplementedError):  # raised by Babel for gaps in the CLDR
             return None
         return (source, target) if source and target else None
 
@@ -44,21 +44,21 @@ def _contradicts(pair: Pair, other: Pair) -> bool:
 
 
 def consistent(forms: Iterable[Form], source: Locale, target: Locale) -> list[Reading]:
-    """The forms that say in the source all that they say in the target, each told what it may be confused with.
+    """Return the forms whose source determines the target, each with its rivals.
 
-    Every form writes its probes. One that writes two values alike in the source and unlike in the target (a year of two
-    digits that has four digits elsewhere) is left out, and so is one whose source mostly means something else in a form
-    before it. Where two forms differ on few values only (long and short names of months, which are one word in May),
-    both stay, and those values are passed over.
+    Every form writes its probes. A form with one source for two different targets (a year of two digits that has four
+    digits elsewhere) is left out, and so is a form whose sources mostly mean something else in an earlier form. If two
+    forms contradict each other on few values only (long and short names of months, equal in May), both stay, and these
+    values are skipped.
     """
-    told: dict[str, tuple[str, Reading, Any]] = {}
+    known: dict[str, tuple[str, Reading, Any]] = {}
     kept: list[Reading] = []
     for form in forms:
         reading = Reading(form, source, target)
         written = [(value, pair) for value in form.values.probes if (pair := reading.pair(value))]
-        if not written or _forgets(written):
+        if not written or _is_ambiguous(written):
             continue
-        rivals = _rivals(reading, written, told)
+        rivals = _rivals(reading, written, known)
         if rivals is None:
             continue
         for rival in rivals:
@@ -66,23 +66,23 @@ def consistent(forms: Iterable[Form], source: Locale, target: Locale) -> list[Re
             rival.rivals.append(reading)
         kept.append(reading)
         for value, (text, translation) in written:
-            told.setdefault(normal(text), (spaced(translation), reading, value))
+            known.setdefault(normal(text), (spaced(translation), reading, value))
     return kept
 
 
-def _forgets(written: Sequence[tuple[Any, Pair]]) -> bool:
-    """Whether two values have one source and two targets."""
+def _is_ambiguous(written: Sequence[tuple[Any, Pair]]) -> bool:
+    """Return whether two values have one source and two targets."""
     targets: dict[str, str] = {}
     return any(targets.setdefault(normal(text), spaced(target)) != spaced(target) for _, (text, target) in written)
 
 
 def _rivals(
-    reading: Reading, written: Sequence[tuple[Any, Pair]], told: dict[str, tuple[str, Reading, Any]]
+    reading: Reading, written: Sequence[tuple[Any, Pair]], known: dict[str, tuple[str, Reading, Any]]
 ) -> list[Reading] | None:
-    """The forms that contradict this one on less than half of the probes; None where it must give way to them."""
+    """Return the forms that contradict this form on less than half of the probes, or None to leave it out."""
     rivals: dict[Reading, int] = {}
     for value, (text, translation) in written:
-        target, other, meaning = told.get(normal(text), (spaced(translation), reading, value))
+        target, other, meaning = known.get(normal(text), (spaced(translation), reading, value))
         if target == spaced(translation):
             continue
         if other.form.values is not reading.form.values or meaning != value:

@@ -1,13 +1,13 @@
-"""When two texts are the same text, however they are spaced."""
+"""Normal forms in which equal texts are compared."""
 
 import unicodedata
 
 
 def normal(text: str) -> str:
-    """NFKC, and every run of white space one plain space: sources that agree in this are one source."""
+    """Return the NFKC form with single spaces, in which sources are compared."""
     return spaced(unicodedata.normalize("NFKC", text))
 
 
 def spaced(text: str) -> str:
-    """NFC, and every run of white space one plain space: targets that differ in this are two targets."""
+    """Return the NFC form with single spaces, in which targets are compared."""
     return " ".join(unicodedata.normalize("NFC", text).split())

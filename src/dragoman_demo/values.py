@@ -1,7 +1,7 @@
-"""What the phrases are about, before any locale writes it: moments, spans, counts, amounts, names.
+"""Values of phrases, independent of any locale: moments, spans, counts, amounts, names.
 
-Every kind of value can be drawn at random, and has probes: fixed values that differ from one another in one respect at
-a time. A form that writes two probes alike in the source and unlike in the target has lost something on the way.
+Every kind of value can be drawn at random and has probes: fixed values that differ in one respect at a time. A form
+with the same source but different targets for two probes loses information.
 """
 
 import datetime
@@ -23,20 +23,20 @@ Rate = tuple[Decimal, str, str]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Values(Generic[V]):
-    """One kind of value: how to draw it, and the probes that show what a form forgets."""
+    """One kind of value: its random draw, and probes that show which information a form loses."""
 
     draw: Callable[[Random], V]
     probes: tuple[V, ...]
 
 
 def decimals(text: str) -> tuple[Decimal, ...]:
-    """The numbers in a text, divided by spaces."""
+    """Split a text into numbers."""
     return tuple(map(Decimal, text.split()))
 
 
 @final
 class Zone(datetime.tzinfo):
-    """A time zone that is always in standard or always in summer time; `key` is its name in the CLDR."""
+    """Time zone that is always in standard or always in daylight saving time; `key` is its CLDR name."""
 
     def __init__(self, key: str, hours: int, *, summer: bool) -> None:
         self.key = key
@@ -65,7 +65,7 @@ _OTHERS = (
 
 
 def _moment(random: Random) -> Moment:
-    """Any second of the years 1900 to 2099."""
+    """Draw a second of the years 1900 to 2099."""
     return _FIRST + datetime.timedelta(seconds=random.randrange(_SECONDS))
 
 
@@ -130,7 +130,7 @@ def shortest(number: Decimal) -> Decimal:
 
 
 def _count(random: Random) -> Decimal:
-    """What is counted in units: mostly whole, up to four digits; one in six lies below two, where singulars live."""
+    """Draw a count of up to four digits, mostly whole; one in six is below two, which needs the singular."""
     if random.random() < 1 / 6:
         return shortest(Decimal(random.randrange(200)) / 100)
     count = Decimal(_digits(random, 4))
@@ -143,7 +143,7 @@ COUNTS = Values(draw=_count, probes=decimals("0 1 2 3 5 7 11 21 100 1234 0.5 1.5
 
 
 def _number(random: Random) -> Decimal:
-    """A number of up to seven digits before and three behind the point, one in four below zero."""
+    """Draw a number of up to seven digits before and three after the point, one in four negative."""
     number = Decimal(_digits(random, 7))
     if number < 1000 or random.random() < 0.5:
         places = random.randint(1, 3)
@@ -155,7 +155,7 @@ NUMBERS = Values(draw=_number, probes=decimals("1234 1234567 0.5 1.25 3.125 45.5
 
 
 def _share(random: Random) -> Decimal:
-    """A part of one in whole percent or with one or two digits behind the point."""
+    """Draw a share in percent with at most two decimal places."""
     places = random.randint(0, 2)
     return shortest(Decimal(random.randrange(-100 * 10**places, 200 * 10**places)) / (100 * 10**places))
 
@@ -164,7 +164,7 @@ SHARES = Values(draw=_share, probes=decimals("0.05 0.5 0.123 0.4567 1.5 -0.25 0.
 
 
 def _round_number(random: Random) -> Decimal:
-    """Two or three leading digits and zeros, from thousands to trillions: short forms lose nothing of it."""
+    """Draw two or three digits followed by zeros, from thousands to trillions, which short forms keep exactly."""
     return Decimal(random.randint(10, 999)) * 10 ** random.randint(2, 11)
 
 
@@ -211,7 +211,7 @@ RATES = Values(
 
 
 def names_of(pool: tuple[str, ...], *, most: int) -> Values[tuple[str, ...]]:
-    """Two to `most` different codes of the pool, in any order."""
+    """Return lists of two to `most` different codes of the pool."""
 
     def draw(random: Random) -> tuple[str, ...]:
         return tuple(random.sample(pool, random.randint(2, most)))
@@ -220,7 +220,7 @@ def names_of(pool: tuple[str, ...], *, most: int) -> Values[tuple[str, ...]]:
 
 
 def within(*limits: int) -> Values[tuple[int, ...]]:
-    """Whole numbers, each from one to its limit, as the parts of a duration."""
+    """Return whole numbers, each from one to its limit, as the parts of a duration."""
 
     def draw(random: Random) -> tuple[int, ...]:
         return tuple(random.randint(1, limit) for limit in limits)

@@ -1,6 +1,6 @@
-"""How Babel writes a value in a locale: one function a form, made from its style. This file needs Babel.
+"""Writers of values in a locale, by Babel: one function per form and style. The module needs Babel.
 
-A writer answers with what Babel answers, but for the places where Babel writes codes instead of text.
+A writer returns the text of Babel, except where Babel writes codes instead of text.
 """
 
 import datetime
@@ -34,12 +34,12 @@ class GapError(LookupError):
 
 
 def date(style: DateStyle) -> Write:
-    """`March 4, 2031`"""
+    """Return a writer of dates such as `March 4, 2031`."""
     return lambda locale, moment: dates.format_date(moment, style, locale=locale)
 
 
 def time(style: DateStyle) -> Write:
-    """`5:05:09 PM`, the time that the clock shows in the zone of the moment."""
+    """Return a writer of times such as `5:05:09 PM`, in the zone of the moment."""
 
     def write(locale: Locale, moment: Moment) -> str:
         return dates.format_time(moment, style, tzinfo=moment.tzinfo, locale=locale)
@@ -53,7 +53,7 @@ def weekday(width: NameWidth) -> Write:
 
 
 def together(day: Write, hour: Write) -> Write:
-    """`Tuesday, 5:05 PM`: a day and an hour, joined as the locale joins them."""
+    """Return a writer of a day and an hour, joined by the locale: `Tuesday, 5:05 PM`."""
 
     def write(locale: Locale, moment: Moment) -> str:
         pattern = str(dates.get_datetime_format("medium", locale=locale)).replace("'", "")
@@ -63,12 +63,12 @@ def together(day: Write, hour: Write) -> Write:
 
 
 def skeleton(fields: str) -> Write:
-    """The fields of a moment, named by letters of the CLDR, in the order and dress of the locale."""
+    """Return a writer of the fields of a moment, named by CLDR letters, in the format of the locale."""
     return lambda locale, moment: dates.format_skeleton(fields, moment, locale=locale)
 
 
 def interval(fields: str) -> Write:
-    """`9:05 – 11:30 AM`; `j` among the fields stands for the hour as the locale counts it, to 12 or to 24."""
+    """Return a writer of intervals such as `9:05 – 11:30 AM`; the field `j` is the hour of the locale, of 12 or 24."""
 
     def write(locale: Locale, span: Span) -> str:
         hour = "h" if "h" in locale.time_formats["short"].pattern else "H"
@@ -104,7 +104,7 @@ def compact(width: Literal["long", "short"]) -> Write:
 
 
 def amount(style: MoneyStyle) -> Write:
-    """`$1,234.50`, `($1,234.50)` or `1,234.50 US dollars`"""
+    """Write `$1,234.50`, `($1,234.50)` or `1,234.50 US dollars`."""
 
     def write(locale: Locale, money: Money) -> str:
         number, currency = money
@@ -151,9 +151,9 @@ def rate(width: Width) -> Write:
 
 
 def _without_codes(written: Callable[[Width], str], width: Width) -> str:
-    """The text of this width, or the short one, to which the CLDR refers where it has no other.
+    """Return the text of this width, or the short text, to which the CLDR refers for missing widths.
 
-    Babel does not follow that reference: it writes the code of the unit into the text.
+    Babel does not follow that reference and writes the code of the unit into the text.
     """
     for candidate in (width, _SHORT):
         text = written(candidate)
@@ -174,9 +174,9 @@ def duration(parts: tuple[str, ...], width: Width) -> Write:
 
 
 def _joined(texts: list[str], style: ListStyle, locale: Locale) -> str:
-    """Quantities side by side, in the first style that the locale has whole.
+    """Join quantities in the first style with all patterns in the locale.
 
-    Babel does not look further where a style lacks its pattern for two, and writes the second twice.
+    If a style lacks its pattern for two, Babel writes the second quantity twice.
     """
     needed = {"2"} if len(texts) == 2 else {"start", "end"}
     styles: tuple[ListStyle, ...] = (style, "unit-short", "unit", "standard")
@@ -185,7 +185,7 @@ def _joined(texts: list[str], style: ListStyle, locale: Locale) -> str:
 
 
 def relative(unit: TimeUnit, sign: int, width: Width) -> Write:
-    """`in 3 weeks`, or `3 weeks ago` where the sign is negative"""
+    """Return a writer of relative times: `in 3 weeks`, or `3 weeks ago` for a negative sign."""
 
     def write(locale: Locale, counts: tuple[int]) -> str:
         delta = datetime.timedelta(seconds=sign * counts[0] * _SECONDS[unit])
@@ -217,10 +217,10 @@ def currency(locale: Locale, code: str) -> str:
 
 
 def weekday_name(width: NameWidth) -> Name:
-    """`Monday`, whose code is 0"""
+    """Write `Monday`, whose code is 0."""
     return lambda locale, code: dates.get_day_names(width, "stand-alone", locale)[int(code)]
 
 
 def month_name(width: NameWidth) -> Name:
-    """`January`, whose code is 1"""
+    """Write `January`, whose code is 1."""
     return lambda locale, code: dates.get_month_names(width, "stand-alone", locale)[int(code)]

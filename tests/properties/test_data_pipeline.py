@@ -13,7 +13,6 @@ from dragoman.data.batching.mixing import permute_indices
 from dragoman.data.batching.token_batches import _cut, collate, pair_stream, plan_batches
 from dragoman.data.datasets.memory_map import ConcatenatedArray, RaggedArray
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.hashing import HashSet
 from dragoman.data.readers.corpus import read_corpus
 from dragoman.data.readers.jsonl import ParallelJsonl
 from dragoman.data.readers.parallel import Example, ParallelFiles
@@ -238,11 +237,3 @@ def test_all_formats_store_the_same_text(pairs) -> None:
         assert list(read_corpus(ParallelFiles(source=folder / "a", target=folder / "b"))) == expected
         assert list(read_corpus(ParallelJsonl(path=folder / "c"))) == expected
         assert list(TextStore.build(folder / "texts", expected).examples()) == expected
-
-
-@given(keys=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 31)))
-def test_hash_set_equals_a_set(keys: list[int]) -> None:
-    found = HashSet()
-    assert [found.add(key) for key in keys if key] == [key not in keys[:n] for n, key in enumerate(keys) if key]
-    assert all(key in found for key in keys if key)
-    assert len(found) == len({key for key in keys if key})

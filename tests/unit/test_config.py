@@ -288,7 +288,7 @@ def test_yaml_is_read_with_line_ends_marks_and_comments(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a: 1\nb: [1, 2\nc: 3\n", r"a\.yaml, line 3: not valid YAML \(.*expected ',' or ']'.*\); mend the file"),
+        (b"a: 1\nb: [1, 2\nc: 3\n", r"a\.yaml, line 3: not valid YAML \(.*expected ',' or ']'.*\); correct the file"),
         (b"[" * 100_000, r"a\.yaml, line 1: not valid YAML \(nested more than 100 deep\)"),
         (b"- " * 3_000 + b"a", r"a\.yaml, line 1: not valid YAML \(nested more than 100 deep\)"),
         (b"seed: 1\nname: x\nseed: 2\n", r"a\.yaml, line 3: not valid YAML \(seed is given twice\)"),

@@ -1,13 +1,13 @@
 """Cleaning rules for training pairs, and a report of the pairs that each rule removed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from dragoman.config import Config
-from dragoman.data.hashing import HashSet, text_hash
+from dragoman.data.hashing import text_hash
 from dragoman.data.readers.parallel import Example
 from dragoman.errors import DataError
 
@@ -124,7 +124,7 @@ class CleaningReport:
 
 
 def passes_pair_rules(
-    example: Example, settings: CleaningConfig, *, report: CleaningReport, held_out: HashSet | None = None
+    example: Example, settings: CleaningConfig, *, report: CleaningReport, held_out: Set[int] = frozenset()
 ) -> bool:
     """Return whether a pair passes the rules about a single pair; `report` counts it under the first rule it meets.
 

@@ -90,8 +90,8 @@ class DataConfig(ValidationConfig):
     def _check_extra_corpora(self) -> Self:
         if self.valid is None and self.extra_corpora:
             raise ValueError(
-                "extra_corpora are texts of several kinds, so that a part held out at random says little; give valid, "
-                "text like that which is to be translated"
+                "extra_corpora are texts of several kinds, so that a part held out at random says little; "
+                "give valid, text similar to the text to translate"
             )
         return self
 

@@ -1,12 +1,11 @@
-"""Hashes of texts and files, and a compact set of hashes."""
+"""Hashes of texts, files and JSON values."""
 
 import hashlib
 import json
-from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from dragoman.errors import DataError
 
@@ -48,50 +47,3 @@ def _sha256(path: Path, _size: int, _modified: int, _inode: int) -> str:
     """Hash an unchanged file once per process."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@final
-class HashSet:
-    """Set of 64-bit keys by open addressing; 16 to 32 bytes per key, a third of a Python set."""
-
-    def __init__(self, keys: Iterable[int] = ()) -> None:
-        self._slots = array("Q", bytes(8 * 16))
-        self._count = 0
-        for key in keys:
-            self.add(key)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[int]:
-        return (key for key in self._slots if key)
-
-    def __contains__(self, key: int) -> bool:
-        return self._slots[self._slot(key or 1)] != 0
-
-    def add(self, key: int) -> bool:
-        """Add a key, and return whether it is new."""
-        key = key or 1  # 0 marks a free slot
-        slot = self._slot(key)
-        if self._slots[slot]:
-            return False
-        self._slots[slot] = key
-        self._count += 1
-        if 2 * self._count > len(self._slots):
-            self._grow()
-        return True
-
-    def _slot(self, key: int) -> int:
-        """Return the slot of a key, or the free slot for it."""
-        slots, mask = self._slots, len(self._slots) - 1
-        slot = key & mask
-        while slots[slot] and slots[slot] != key:
-            slot = (slot + 1) & mask
-        return slot
-
-    def _grow(self) -> None:
-        keys = self._slots
-        self._slots = array("Q", bytes(16 * len(keys)))
-        for key in keys:
-            if key:
-                self._slots[self._slot(key)] = key

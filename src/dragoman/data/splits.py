@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.cleaning import MIN_EXAMPLES
-from dragoman.data.hashing import HashSet, file_fingerprint, text_hash
+from dragoman.data.hashing import file_fingerprint, text_hash
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
 
@@ -137,5 +137,5 @@ def _hold_out(
 
 
 def _without_leaks(train: Iterable[T], held_out: Iterable[T], content: Callable[[T], str]) -> list[T]:
-    known = HashSet(text_hash(content(example)) for example in held_out)
+    known = {text_hash(content(example)) for example in held_out}
     return [example for example in train if text_hash(content(example)) not in known]

@@ -1,14 +1,17 @@
 """Batches of examples in memory: an endless shuffled stream for training, or one pass in order for validation."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dragoman.data.batching.epochs import Epoch, EpochStream, Rows
 from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.tokenizers.vocabulary import PAD
 from dragoman.errors import DataError
 
 Ids = NDArray[np.int64]
@@ -43,6 +46,27 @@ def pad_batch(sequences: RaggedArray, rows: Rows, *, padding: int) -> Ids:
     return padded
 
 
+@dataclass(frozen=True)
+class RaggedExamples:
+    """Base class of data sets whose examples are token sequences."""
+
+    tokens: RaggedArray
+
+    def __len__(self) -> int:
+        """Return the number of token sequences."""
+        return len(self.tokens)
+
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of tokens of each sequence, special tokens included."""
+        return self.tokens.lengths
+
+    def pad(self, rows: Rows) -> dict[str, Any]:
+        """Return `tokens`, `lengths` and `rows` of a batch, padded to the longest of `rows`."""
+        tokens = torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD))
+        return {"tokens": tokens, "lengths": torch.from_numpy(self.lengths[rows].astype(np.int64)), "rows": rows}
+
+
 def example_stream(
     examples: InMemoryDataset[B] | Callable[[int], InMemoryDataset[B]], *, budget: int, seed: int
 ) -> EpochStream[B]:
@@ -57,8 +81,7 @@ def example_stream(
         if len(own.lengths) and own.lengths.max() > budget:
             raise DataError(
                 f"example {int(own.lengths.argmax())}: its {int(own.lengths.max()):,} tokens exceed the budget of "
-                f"{budget:,} tokens per batch; raise training.batch_tokens, or lower data.max_length or "
-                "data.windows.max_length"
+                f"{budget:,} tokens per batch; raise training.batch_tokens, or lower the maximum length in data"
             )
         widths = own.lengths - 1  # the plan adds one for a special token
         batches = plan_batches(widths, widths, budget=budget, seed=seed, epoch=number)

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic import read_json, write_atomically
 from dragoman.data.batching.epochs import RowBatch, Rows
-from dragoman.data.batching.in_memory import pad_batch, to_ragged
-from dragoman.data.batching.token_batches import LengthArray
-from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.batching.in_memory import RaggedExamples, to_ragged
 from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.splits import SplitConfig, Splits, read_splits
-from dragoman.data.tokenizers import BOS, EOS, PAD
+from dragoman.data.tokenizers import BOS, EOS
 from dragoman.errors import DataError
 from dragoman.typing import Int, Lengths
 
@@ -77,17 +75,11 @@ class Labels:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
-        try:
-            tree = json.loads(path.read_text(encoding="utf-8"))
-            names = tuple(tree["labels"])
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}: damaged labels; {_REMEDY}") from error
-        found = (tree.get("format"), tree.get("format_version"))
-        if found != (FORMAT, FORMAT_VERSION) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"{path}: not the labels of a run; {_REMEDY}")
-        return cls(names)
+        tree = read_json(path, format_name=FORMAT, version=FORMAT_VERSION, remedy=_REMEDY)
+        names = tree.get("labels")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"{path}: damaged labels; {_REMEDY}")
+        return cls(tuple(names))
 
 
 def wrap_in_bos_eos(ids: Sequence[int], *, max_length: int) -> list[int]:
@@ -109,10 +101,9 @@ class LabeledBatch(RowBatch):
 
 @final
 @dataclass(frozen=True)
-class LabeledDataset:
+class LabeledDataset(RaggedExamples):
     """Labeled texts as ids."""
 
-    tokens: RaggedArray
     labels: NDArray[np.int64]
     lines: tuple[int, ...]
     """Line of each text in its corpus."""
@@ -133,19 +124,6 @@ class LabeledDataset:
             num_unknown=len(examples) - len(known),
         )
 
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def lengths(self) -> LengthArray:
-        """Number of tokens of each text, BOS and EOS included."""
-        return self.tokens.lengths
-
     def collate(self, rows: Rows) -> LabeledBatch:
         """Return the texts of `rows`, padded to the longest of them."""
-        return LabeledBatch(
-            tokens=torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD)),
-            lengths=torch.from_numpy(self.lengths[rows].astype(np.int64)),
-            labels=torch.from_numpy(self.labels[rows]),
-            rows=rows,
-        )
+        return LabeledBatch(labels=torch.from_numpy(self.labels[rows]), **self.pad(rows))

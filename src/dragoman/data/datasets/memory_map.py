@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.atomic import new_folder
+from dragoman.atomic import new_folder, read_json
 from dragoman.errors import DataError
 
 FORMAT_VERSION = 1
@@ -74,17 +74,7 @@ class Columns:
     def __init__(self, folder: Path, format_name: str) -> None:
         """Read the header. Raises DataError if it is missing or not of this format."""
         self.folder = folder
-        path = folder / HEADER
-        try:
-            header = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from error
-        except ValueError as error:
-            raise self.damaged_error(f"{HEADER} is not valid JSON") from error
-        expected = (format_name, FORMAT_VERSION)
-        if not isinstance(header, dict) or (header.get("format"), header.get("format_version")) != expected:
-            raise self.damaged_error(f"{HEADER} is not that of {format_name}, version {FORMAT_VERSION}")
-        self.header: dict[str, Any] = header
+        self.header = read_json(folder / HEADER, format_name=format_name, version=FORMAT_VERSION, remedy=_REMEDY)
 
     def column(self, name: str) -> Numbers:
         """Return a memory-mapped column. Raises DataError if its file is incomplete."""

@@ -16,13 +16,11 @@ from torch import Tensor
 
 from dragoman.config import Config
 from dragoman.data.batching.epochs import RowBatch, Rows
-from dragoman.data.batching.in_memory import pad_batch, to_ragged
-from dragoman.data.batching.token_batches import LengthArray
-from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.batching.in_memory import RaggedExamples, to_ragged
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import SplitConfig, Splits, read_splits
-from dragoman.data.tokenizers import BOS, EOS, PAD, LanguageTokenizer
+from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.typing import Int, Lengths
 
@@ -133,10 +131,9 @@ def segment_ids(context_starts: NDArray[np.int64], lengths: NDArray[np.int64]) -
 
 @final
 @dataclass(frozen=True)
-class QuestionDataset:
+class QuestionDataset(RaggedExamples):
     """Questions as windows of ids, with the positions of their answers."""
 
-    tokens: RaggedArray
     context_starts: NDArray[np.int64]
     """First position of the context in each window."""
     spans: NDArray[np.int64]
@@ -173,22 +170,12 @@ class QuestionDataset:
             num_truncated=sum(len(ids) > settings.max_question_length for ids in question_ids),
         )
 
-    def __len__(self) -> int:
-        return len(self.question_ids)
-
-    @property
-    def lengths(self) -> LengthArray:
-        """Number of tokens of each window, special tokens included."""
-        return self.tokens.lengths
-
     def collate(self, rows: Rows) -> SpanBatch:
         """Return the windows of `rows`, padded to the longest of them."""
         lengths = self.lengths[rows].astype(np.int64)
         return SpanBatch(
-            tokens=torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD)),
-            lengths=torch.from_numpy(lengths),
+            **self.pad(rows),
             segments=torch.from_numpy(segment_ids(self.context_starts[rows], lengths)),
             starts=torch.from_numpy(self.spans[rows, 0]),
             ends=torch.from_numpy(self.spans[rows, 1]),
-            rows=rows,
         )

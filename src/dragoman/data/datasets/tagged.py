@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, Self, final
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from dragoman.data.batching.epochs import RowBatch, Rows
-from dragoman.data.batching.in_memory import pad_batch, to_ragged
-from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.batching.in_memory import RaggedExamples, pad_batch, to_ragged
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged
 from dragoman.data.splits import SplitConfig, Splits, read_splits
-from dragoman.data.tokenizers import PAD, UNK, LanguageTokenizer
+from dragoman.data.tokenizers import UNK, LanguageTokenizer
 from dragoman.typing import Int, Lengths
 
 IGNORED_LABEL = -1
@@ -90,10 +88,9 @@ class TaggedBatch(RowBatch):
 
 @final
 @dataclass(frozen=True)
-class TaggedDataset:
+class TaggedDataset(RaggedExamples):
     """Sentences as ids, with the labels of their words."""
 
-    tokens: RaggedArray
     labels: RaggedArray
     lines: tuple[int, ...]
     """First line of each sentence in its corpus."""
@@ -122,19 +119,7 @@ class TaggedDataset:
         num_unknown = sum(label not in known for example in examples for label in example.labels)
         return cls(to_ragged(rows), to_ragged(tags), tuple(lines), num_truncated, num_unknown)
 
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def lengths(self) -> LengthArray:
-        """Number of tokens of each sentence, BOS and EOS included."""
-        return self.tokens.lengths
-
     def collate(self, rows: Rows) -> TaggedBatch:
         """Return the sentences of `rows`, padded to the longest of them."""
-        return TaggedBatch(
-            tokens=torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD)),
-            lengths=torch.from_numpy(self.lengths[rows].astype(np.int64)),
-            labels=torch.from_numpy(pad_batch(self.labels, rows, padding=IGNORED_LABEL)),
-            rows=rows,
-        )
+        labels = torch.from_numpy(pad_batch(self.labels, rows, padding=IGNORED_LABEL))
+        return TaggedBatch(labels=labels, **self.pad(rows))

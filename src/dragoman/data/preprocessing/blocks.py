@@ -7,7 +7,7 @@ depends on its task alone, so completed output is not computed again.
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from dragoman.config import Tree
 from dragoman.data.cleaning import MAX_SAMPLES, CleaningConfig, CleaningReport, passes_pair_rules
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.hashing import HashSet, pair_hash
+from dragoman.data.hashing import pair_hash
 from dragoman.data.readers.corpus import ParallelCorpus, read_corpus
 from dragoman.data.readers.parallel import Example
 from dragoman.data.readers.text_lines import ReadWarnings
@@ -122,7 +122,7 @@ def read_blocks(task: ReadTask) -> Tree:
     if done.is_file():
         return dict(json.loads(done.read_text(encoding="utf-8")))
     warnings, report, last = ReadWarnings(), CleaningReport(), 0
-    held_out = HashSet(task.held_out)
+    held_out = frozenset(task.held_out)
     examples = read_corpus(task.corpus, warnings)
     sizes: list[int] = []
     while (block := _Block(task, held_out, report)).fill(examples, number=len(sizes)):
@@ -142,7 +142,7 @@ def read_blocks(task: ReadTask) -> Tree:
 class _Block:
     """Block under construction; its texts go to disk, its hashes stay in memory."""
 
-    def __init__(self, task: ReadTask, held_out: HashSet, report: CleaningReport) -> None:
+    def __init__(self, task: ReadTask, held_out: Set[int], report: CleaningReport) -> None:
         self.kept = self.last = 0
         self._task, self._held_out, self._report = task, held_out, report
         self._pair_hashes = bytearray()
@@ -243,7 +243,7 @@ def read_lowest_hashes(task: BlockTask) -> Hashes:
 
 
 def write_shard(task: BlockTask) -> Tree:
-    """Write the pairs of a block that are kept, and those that are held out, as stores.
+    """Write the kept pairs and the held-out pairs of a block as stores.
 
     Return the number of pairs of both, and samples of the duplicates.
     """

@@ -17,7 +17,6 @@ from dragoman.config import Tree
 from dragoman.data.cleaning import MAX_SAMPLES, MIN_EXAMPLES, CleaningReport, leak_key, remove_empty, require_examples
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.hashing import HashSet
 from dragoman.data.preprocessing.blocks import (
     BLOCK_SIZE,
     BlockTask,
@@ -84,7 +83,7 @@ def clean_in_blocks(
     `size` is the number of pairs per block. Raises DataError if a corpus is unreadable or too little of it is left.
     """
     (work / "blocks").mkdir(parents=True, exist_ok=True)
-    warnings, held_out = ReadWarnings(), HashSet()
+    warnings, held_out = ReadWarnings(), set[int]()
     if settings.test is not None:
         TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
     notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
@@ -197,7 +196,7 @@ def _leak_notes(report: CleaningReport, settings: DataConfig, *, where: str) -> 
     ]
 
 
-def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, held_out: HashSet) -> list[str]:
+def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, held_out: set[int]) -> list[str]:
     """Store a validation corpus, record its texts as held out, and return notes. Raises DataError if it is empty."""
     report = CleaningReport()
     examples = remove_empty(read_corpus(corpus, warnings), report=report)
@@ -209,7 +208,7 @@ def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, h
     return [f"{corpus_name(corpus)}: pairs with an empty side left out of validation: {empty:,}"] if empty else []
 
 
-def _record_held_out(examples: Iterable[Example], held_out: HashSet) -> Iterator[Example]:
+def _record_held_out(examples: Iterable[Example], held_out: set[int]) -> Iterator[Example]:
     for example in examples:
         held_out.add(leak_key(example))
         yield example

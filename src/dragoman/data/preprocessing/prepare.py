@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic import new_folder, open_or_build
+from dragoman.atomic import new_folder, open_or_build, read_json
 from dragoman.config import Tree
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.config import DataConfig
@@ -133,15 +133,5 @@ def open_prepared(folder: Path) -> PreparedData:
 
 def read_index(folder: Path) -> Tree:
     """Read the index of a prepared folder. Raises DataError if it is missing, damaged or of another version."""
-    path = folder / INDEX_FILE
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror}); give the folder that dragoman data prepare has written"
-        ) from error
-    except ValueError as error:
-        raise DataError(f"{path}: damaged (not valid JSON); prepare the corpus again") from error
-    if not isinstance(index, dict) or index.get("format") != FORMAT or index.get("format_version") != FORMAT_VERSION:
-        raise DataError(f"{path}: is not of {FORMAT}, version {FORMAT_VERSION}; prepare the corpus with this version")
-    return index
+    remedy = "give a folder that dragoman data prepare of this version has written"
+    return read_json(folder / INDEX_FILE, format_name=FORMAT, version=FORMAT_VERSION, remedy=remedy)

@@ -24,17 +24,42 @@ class _BaseTokenizerConfig(Config):
     whitespace: Whitespace = "collapse"
     """Whether runs of spaces, tabs and line breaks become one space or are kept, as running text needs."""
 
+    def normalizer(self) -> TextNormalizer:
+        """Build the text normalizer of this tokenizer."""
+        return TextNormalizer(
+            normalization=self.normalization,
+            casing=self.casing,
+            add_prefix_space=self.whitespace == "collapse" and not isinstance(self, CharacterConfig),
+            split_punctuation=getattr(self, "split_punctuation", True),
+            split_digits=getattr(self, "split_digits", True),
+            whitespace=self.whitespace,
+        )
 
-class BpeConfig(_BaseTokenizerConfig):
-    """Byte pair encoding (Sennrich et al., 2016)."""
 
-    kind: Literal["bpe"] = "bpe"
+class _ByteFallbackConfig(_BaseTokenizerConfig):
+    kind: str  # first, because the order of keys is part of the file format
 
     vocab_size: int = Field(8000, ge=8, le=1_000_000)
-    """Size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
+    """Maximum size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
 
     byte_fallback: bool = True
     """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
+
+    @model_validator(mode="after")
+    def _check_vocab_size(self) -> Self:
+        reserved = len(reserved_tokens(self.byte_fallback))
+        if self.vocab_size <= reserved:
+            with_bytes = " and byte tokens (or set byte_fallback to false)" if self.byte_fallback else " tokens"
+            raise ValueError(
+                f"vocab_size = {self.vocab_size}: {reserved} are taken by the special{with_bytes}; choose more"
+            )
+        return self
+
+
+class BpeConfig(_ByteFallbackConfig):
+    """Byte pair encoding (Sennrich et al., 2016)."""
+
+    kind: Literal["bpe"] = "bpe"
 
     min_frequency: int = Field(2, ge=1)
     """Occurrences that a pair of tokens needs to be merged."""
@@ -48,26 +73,11 @@ class BpeConfig(_BaseTokenizerConfig):
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE dropout (Provilkov et al., 2020): probability to skip a merge in training, drawn anew in each epoch."""
 
-    @model_validator(mode="after")
-    def _check_vocab_size(self) -> Self:
-        _require_room(self.vocab_size, self.byte_fallback)
-        return self
 
-    def normalizer(self) -> TextNormalizer:
-        """Build the text normalizer of this tokenizer."""
-        return _build_normalizer(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
-
-
-class UnigramConfig(_BaseTokenizerConfig):
+class UnigramConfig(_ByteFallbackConfig):
     """Unigram language model over subwords (Kudo, 2018), trained by SentencePiece."""
 
     kind: Literal["unigram"] = "unigram"
-
-    vocab_size: int = Field(8000, ge=8, le=1_000_000)
-    """Size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
-
-    byte_fallback: bool = True
-    """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
 
     split_punctuation: bool = True
     """Never put punctuation and letters into one token."""
@@ -75,35 +85,11 @@ class UnigramConfig(_BaseTokenizerConfig):
     split_digits: bool = True
     """Spell numbers digit by digit."""
 
-    @model_validator(mode="after")
-    def _check_vocab_size(self) -> Self:
-        _require_room(self.vocab_size, self.byte_fallback)
-        return self
 
-    def normalizer(self) -> TextNormalizer:
-        """Build the text normalizer of this tokenizer."""
-        return _build_normalizer(self, split_punctuation=self.split_punctuation, split_digits=self.split_digits)
-
-
-class CharacterConfig(_BaseTokenizerConfig):
-    """One token per character, spaces included."""
+class CharacterConfig(_ByteFallbackConfig):
+    """One token per character, spaces included; the most frequent characters are kept."""
 
     kind: Literal["characters"] = "characters"
-
-    vocab_size: int = Field(8000, ge=8, le=1_000_000)
-    """Maximum size of each vocabulary, special and byte tokens included; the most frequent characters are kept."""
-
-    byte_fallback: bool = True
-    """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
-
-    @model_validator(mode="after")
-    def _check_vocab_size(self) -> Self:
-        _require_room(self.vocab_size, self.byte_fallback)
-        return self
-
-    def normalizer(self) -> TextNormalizer:
-        """Build the text normalizer of this tokenizer."""
-        return _build_normalizer(self, split_punctuation=True, split_digits=True, add_prefix_space=False)
 
 
 class WordConfig(_BaseTokenizerConfig):
@@ -129,10 +115,6 @@ class WordConfig(_BaseTokenizerConfig):
             )
         return self
 
-    def normalizer(self) -> TextNormalizer:
-        """Build the text normalizer of this tokenizer."""
-        return _build_normalizer(self, split_punctuation=True, split_digits=self.split_digits)
-
 
 TokenizerConfig = Annotated[BpeConfig | UnigramConfig | CharacterConfig | WordConfig, Field(discriminator="kind")]
 
@@ -140,23 +122,3 @@ TokenizerConfig = Annotated[BpeConfig | UnigramConfig | CharacterConfig | WordCo
 def reserved_tokens(byte_fallback: bool) -> tuple[str, ...]:
     """Return the first tokens of every vocabulary: the special tokens, then the byte tokens if there are any."""
     return SPECIAL_TOKENS + BYTE_TOKENS if byte_fallback else SPECIAL_TOKENS
-
-
-def _require_room(vocab_size: int, byte_fallback: bool) -> None:
-    reserved = len(reserved_tokens(byte_fallback))
-    if vocab_size <= reserved:
-        with_bytes = " and byte tokens (or set byte_fallback to false)" if byte_fallback else " tokens"
-        raise ValueError(f"vocab_size = {vocab_size}: {reserved} are taken by the special{with_bytes}; choose more")
-
-
-def _build_normalizer(
-    config: _BaseTokenizerConfig, *, split_punctuation: bool, split_digits: bool, add_prefix_space: bool = True
-) -> TextNormalizer:
-    return TextNormalizer(
-        normalization=config.normalization,
-        casing=config.casing,
-        add_prefix_space=add_prefix_space and config.whitespace == "collapse",
-        split_punctuation=split_punctuation,
-        split_digits=split_digits,
-        whitespace=config.whitespace,
-    )

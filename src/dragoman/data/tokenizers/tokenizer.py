@@ -1,6 +1,5 @@
 """Tokenizer of a language pair and its file."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -9,7 +8,8 @@ from typing import Any, Self, assert_never, final
 
 from pydantic import TypeAdapter
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic import read_json, write_atomically
+from dragoman.data.hashing import json_fingerprint
 from dragoman.data.tokenizers.config import TokenizerConfig
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
@@ -67,7 +67,7 @@ class Tokenizer:
     @property
     def fingerprint(self) -> str:
         """Hash that is equal for tokenizers that give the same ids for every text."""
-        return _digest(_languages_to_json(self.source, self.target))
+        return json_fingerprint(_languages_to_json(self.source, self.target))
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""
@@ -75,7 +75,7 @@ class Tokenizer:
         tree = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "fingerprint": _digest(languages),
+            "fingerprint": json_fingerprint(languages),
             "config": self.config.model_dump(mode="json"),
             **languages,
         }
@@ -84,7 +84,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing, damaged or of another version."""
-        tree = _read(path)
+        tree = read_json(path, format_name=FORMAT, version=FORMAT_VERSION, remedy=_REMEDY)
         try:
             config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
             source = _language_from_json(tree["source"])
@@ -99,22 +99,6 @@ class Tokenizer:
 
 
 _REMEDY = "copy the file again from the run it belongs to, or train again"
-
-
-def _read(path: Path) -> Tree:
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
-    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
-        raise DataError(f"{path}: not a tokenizer of dragoman; give the tokenizer.json of a run")
-    version = tree.get("format_version", tree.get("version"))
-    if version != FORMAT_VERSION:
-        remedy = "update dragoman" if isinstance(version, int) and version > FORMAT_VERSION else "train again"
-        raise DataError(f"{path}: tokenizer of version {version}, but this program reads {FORMAT_VERSION}; {remedy}")
-    return tree
 
 
 def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> Tree:
@@ -155,10 +139,6 @@ def _model_from_json(tree: Tree) -> SubwordModel:
             return WordModel(vocab)
         case kind:
             raise ValueError(f"unknown kind of model {kind!r}")
-
-
-def _digest(tree: Tree) -> str:
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

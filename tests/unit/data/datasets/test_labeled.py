@@ -53,11 +53,11 @@ def test_labels_are_kept_in_a_file(tmp_path):
     ("content", "message"),
     [
         (None, "cannot be read"),
-        ('{"labels": ', "damaged labels; copy the file again"),
-        ("[]", "damaged labels"),
+        ('{"labels": ', r"damaged \(not valid JSON\); copy the file again"),
+        ("[]", "is not of dragoman.labels"),
         ('{"format": "dragoman.labels", "format_version": 1}', "damaged labels"),
-        ('{"format": "x", "format_version": 1, "labels": []}', "not the labels of a run"),
-        ('{"format": "dragoman.labels", "format_version": 1, "labels": [1, 2]}', "not the labels of a run"),
+        ('{"format": "x", "format_version": 1, "labels": []}', "is not of dragoman.labels"),
+        ('{"format": "dragoman.labels", "format_version": 1, "labels": [1, 2]}', "damaged labels"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):

@@ -107,7 +107,7 @@ def test_a_header_of_another_store_version_or_nothing_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         TokenStore(folder)
     TokenStore.build(folder, IDS)
-    with pytest.raises(DataError, match=r"not that of dragoman\.texts"):
+    with pytest.raises(DataError, match=r"is not of dragoman\.texts"):
         TextStore(folder)
     header = json.loads((folder / "header.json").read_text())
     (folder / "header.json").write_text(json.dumps(header | {"format_version": 0}))

@@ -202,7 +202,7 @@ def test_a_damaged_file_is_refused_with_a_remedy(tmp_path, damage):
     damaged = damage(path.read_text(encoding="utf-8"))
     assert damaged != path.read_text(encoding="utf-8")
     path.write_text(damaged, encoding="utf-8")
-    with pytest.raises(DataError, match=r"tokenizer\.json: damaged tokenizer \(.+\); copy the file again"):
+    with pytest.raises(DataError, match=r"tokenizer\.json: damaged .*\(.+\); copy the file again"):
         Tokenizer.load(path)
 
 
@@ -211,10 +211,10 @@ def test_a_missing_foreign_or_newer_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Tokenizer.load(path)
     path.write_text('{"model": {}}', encoding="utf-8")
-    with pytest.raises(DataError, match="not a tokenizer of dragoman"):
+    with pytest.raises(DataError, match="is not of dragoman.tokenizer"):
         Tokenizer.load(path)
     path.write_text('{"format": "dragoman.tokenizer", "format_version": 4}', encoding="utf-8")
-    with pytest.raises(DataError, match="version 4, but this program reads 3; update"):
+    with pytest.raises(DataError, match="version 4, but this program reads version 3; update"):
         Tokenizer.load(path)
 
 
