@@ -50,7 +50,7 @@ def clean_plainly(data: DataConfig, *, seed: int) -> tuple[list[Example], list[E
     valid = [] if data.valid is None else [one for one in read_corpus(data.valid) if one.source.strip()]
     valid = [one for one in valid if one.target.strip()]
     test = [] if data.test is None else list(read_corpus(data.test))
-    held_out = set(leak_key(example) for example in valid + test)
+    held_out = {leak_key(example) for example in valid + test}
     corpora = [list(read_corpus(one)) for one in data.train_corpora]
     starts = [sum(one[-1].line for one in corpora[:number]) for number in range(len(corpora))]
     mixture = chain.from_iterable(
