@@ -27,10 +27,9 @@ from dragoman.models.weights import get_weights
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerLostError
-from dragoman.training.muon import MuonWithAdamW, hidden_matrices, orthogonalize
+from dragoman.training.muon import MuonConfig, MuonWithAdamW, hidden_matrices, orthogonalize
 from dragoman.training.optimizers import (
     AdamWConfig,
-    MuonConfig,
     build_optimizer,
     optimizer_tensors,
     restore_optimizer,
@@ -155,8 +154,7 @@ def test_head_matrices_are_orthogonalized_separately() -> None:
         torch.testing.assert_close(head, orthogonalize(alone), atol=1e-5, rtol=1e-5)
     parameter = torch.nn.Parameter(heads.clone())
     parameter.grad = torch.randn(3, 5, 7)
-    options = {"lr": 0.1, "momentum": 0.95, "weight_decay": 0.0, "betas": (0.9, 0.98), "eps": 1e-9}
-    MuonWithAdamW([parameter], [], **options).step()
+    MuonWithAdamW([parameter], [], MuonConfig(learning_rate=0.1, weight_decay=0.0)).step()
     step = orthogonalize(parameter.grad + 0.95 * parameter.grad)
     torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
 

@@ -10,16 +10,37 @@ as large as AdamW's, so that one learning rate serves both.
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Annotated, Any, Literal, final
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
+from dragoman.config import Config
 from dragoman.models.heads import Head
 from dragoman.nn.embedding import Unembedding, lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor, is_shard, shard_like
 from dragoman.typing import Float
+
+LearningRate = Annotated[float, Field(gt=0.0, description="peak learning rate")]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Betas = Annotated[
+    tuple[Beta, Beta], Field(description="decay rates of the moving averages of gradient and squared gradient")
+]
+Epsilon = Annotated[float, Field(gt=0.0, description="added to the root of the squared gradient")]
+
+
+class MuonConfig(Config):
+    """Muon for matrices between hidden states; AdamW without decay for embeddings, output layer and vectors."""
+
+    kind: Literal["muon"] = "muon"
+    learning_rate: LearningRate = 0.001
+    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay rate of the momentum")
+    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
+    betas: Betas = (0.9, 0.98)
+    epsilon: Epsilon = 1e-9
+
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the iteration: singular values converge to about 1, and small ones grow by 3.4445 each time."""
@@ -71,20 +92,16 @@ class MuonWithAdamW(torch.optim.Optimizer):
         self,
         matrices: Iterable[nn.Parameter],
         rest: Iterable[nn.Parameter],
+        config: MuonConfig,
         *,
-        lr: float,
-        momentum: float,
-        weight_decay: float,
-        betas: tuple[float, float],
-        eps: float,
         matmul_dtype: torch.dtype = torch.float32,
         workers: WorkerGroup = SINGLE_WORKER,
     ) -> None:
         """`matmul_dtype` is the number format of the iteration, whose matrices are distributed over `workers`."""
         self.matmul_dtype, self.workers = matmul_dtype, workers
         groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
-        common = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": betas, "eps": eps}
-        super().__init__([group for group in groups if group["params"]], common)
+        self.config = config
+        super().__init__([group for group in groups if group["params"]], {"lr": config.learning_rate})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -106,14 +123,14 @@ class MuonWithAdamW(torch.optim.Optimizer):
         by_shape: dict[object, list[nn.Parameter]] = {}
         for parameter in parameters:
             by_shape.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
-        decay, steps = group["momentum"], list[tuple[nn.Parameter, Tensor]]()
+        decay, steps = self.config.momentum, list[tuple[nn.Parameter, Tensor]]()
         for same_shape in by_shape.values():
             nesterov = [full_tensor(_accumulate(one.grad, self._momentum(one, decay), decay)) for one in same_shape]
             orthogonal = self._orthogonalize(torch.stack(nesterov))
             steps += [(one, shard_like(step, one)) for one, step in zip(same_shape, orthogonal, strict=True)]
         for parameter, step in steps:
             self.state[parameter]["momentum"] = self._momentum(parameter, decay)
-            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.mul_(1 - group["lr"] * self.config.weight_decay)
             parameter.add_(step, alpha=-group["lr"] * ADAMW_RMS * math.sqrt(max(parameter.shape[-2:])))
 
     def _orthogonalize(self, matrices: Matrices) -> Matrices:
@@ -132,7 +149,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
     def _adamw_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
         """Algorithm 2 of Loshchilov and Hutter without decay, in one pass over each parameter."""
         states = [self._moments(parameter) for parameter in parameters]
-        beta, gamma = group["betas"]
+        beta, gamma = self.config.betas
         adamw(
             [*parameters],
             [parameter.grad for parameter in parameters if parameter.grad is not None],
@@ -147,7 +164,7 @@ class MuonWithAdamW(torch.optim.Optimizer):
             beta2=gamma,
             lr=group["lr"],
             weight_decay=0.0,
-            eps=group["eps"],
+            eps=self.config.epsilon,
         )
 
     def _moments(self, parameter: nn.Parameter) -> dict[str, Any]:

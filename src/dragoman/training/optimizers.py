@@ -17,14 +17,7 @@ from dragoman.errors import RunError
 from dragoman.models.weights import place_like
 from dragoman.nn.embedding import lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
-from dragoman.training.muon import MuonWithAdamW, hidden_matrices
-
-LearningRate = Annotated[float, Field(gt=0.0, description="peak learning rate")]
-Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
-Betas = Annotated[
-    tuple[Beta, Beta], Field(description="decay rates of the moving averages of gradient and squared gradient")
-]
-Epsilon = Annotated[float, Field(gt=0.0, description="added to the root of the squared gradient")]
+from dragoman.training.muon import Betas, Epsilon, LearningRate, MuonConfig, MuonWithAdamW, hidden_matrices
 
 
 class AdamConfig(Config):
@@ -44,17 +37,6 @@ class AdamWConfig(Config):
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
     weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
-
-
-class MuonConfig(Config):
-    """Muon for matrices between hidden states; AdamW without decay for embeddings, output layer and vectors."""
-
-    kind: Literal["muon"] = "muon"
-    learning_rate: LearningRate = 0.001
-    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay rate of the momentum")
-    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
-    betas: Betas = (0.9, 0.98)
-    epsilon: Epsilon = 1e-9
 
 
 OptimizerConfig = Annotated[AdamConfig | AdamWConfig | MuonConfig, Field(discriminator="kind")]
@@ -97,17 +79,8 @@ def build_optimizer(
         case MuonConfig():
             matrices = hidden_matrices(model)
             matrix_ids = {id(matrix) for matrix in matrices}
-            return MuonWithAdamW(
-                matrices,
-                [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids],
-                lr=lr,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-                betas=betas,
-                eps=eps,
-                matmul_dtype=matmul_dtype,
-                workers=workers,
-            )
+            rest = [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids]
+            return MuonWithAdamW(matrices, rest, config, matmul_dtype=matmul_dtype, workers=workers)
         case _:
             assert_never(config)
 
