@@ -19,7 +19,7 @@ from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
 from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits
 
-Tokens = Int[Tensor, "batch places"]
+Tokens = Int[Tensor, "batch positions"]
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class DecoderOnlyTransformer(nn.Module):
         """Maximum sequence length, or None if unlimited."""
         return self.embedding.max_length
 
-    def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places size"]:
+    def hidden(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch positions size"]:
         """Return the last hidden states of all positions.
 
         `documents` numbers the document of each token: tokens do not attend to other documents, and positions restart
         in each. Without it, a row is one document, padded at the end.
         """
-        places = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        position_ids = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = None
         if documents is not None:
-            places, mask = _positions_in_documents(documents), document_mask(documents)
-        x, _ = self._decode(self.embedding(tokens, places), None, mask=mask, places=places)
+            position_ids, mask = _positions_in_documents(documents), document_mask(documents)
+        x, _ = self._decode(self.embedding(tokens, position_ids), None, mask=mask, position_ids=position_ids)
         return x
 
-    def forward(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch places vocabulary"]:
+    def forward(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch positions vocabulary"]:
         """Return the logits of the token after each position."""
         return self.unembed(self.hidden(tokens, documents))
 
@@ -78,8 +78,10 @@ class DecoderOnlyTransformer(nn.Module):
         """Encode all but the last token of prompts that have at least one."""
         encoded = lengths - 1
         width = int(encoded.max())
-        places = torch.arange(width, device=prompt.device)[None]
-        _, layers = self._decode(self.embedding(prompt[:, :width], places), None, mask=None, places=places)
+        position_ids = torch.arange(width, device=prompt.device)[None]
+        _, layers = self._decode(
+            self.embedding(prompt[:, :width], position_ids), None, mask=None, position_ids=position_ids
+        )
         aligned = tuple(layer.shift(width - encoded) for layer in layers)
         return PromptMemory(DecoderState(aligned, encoded, 1), lengths)
 
@@ -92,22 +94,24 @@ class DecoderOnlyTransformer(nn.Module):
         memory: PromptMemory,  # noqa: ARG002  # the state contains the prompt
         state: DecoderState,
     ) -> tuple[StepLogits, DecoderState]:
-        places, mask = state.next_positions(), state.next_mask()
-        x, layers = self._decode(self.embedding(tokens.reshape(-1, 1), places), state.layers, mask=mask, places=places)
+        position_ids, mask = state.next_positions(), state.next_mask()
+        x, layers = self._decode(
+            self.embedding(tokens.reshape(-1, 1), position_ids), state.layers, mask=mask, position_ids=position_ids
+        )
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
         return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
 
     def _decode(
         self,
-        x: Float[Tensor, "rows places size"],
+        x: Float[Tensor, "rows positions size"],
         past: Layers | None,
         *,
-        mask: Bool[Tensor, "#rows 1 #places keys"] | None,
-        places: PositionIds,
-    ) -> tuple[Float[Tensor, "rows places size"], Layers]:
+        mask: Bool[Tensor, "#rows 1 #positions keys"] | None,
+        position_ids: PositionIds,
+    ) -> tuple[Float[Tensor, "rows positions size"], Layers]:
         present = []
         for number, block in enumerate(self.blocks):
-            x, seen = block(x, None if past is None else past[number], mask=mask, places=places)
+            x, seen = block(x, None if past is None else past[number], mask=mask, position_ids=position_ids)
             present.append(seen)
         return self.norm(x), tuple(present)
 

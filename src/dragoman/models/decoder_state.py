@@ -46,11 +46,11 @@ class DecoderState:
         cls, attentions: Iterable[MultiHeadAttention], *, size: int, lengths: Int[Tensor, " batch"], beam_size: int
     ) -> Self:
         """Return the state before the first position, for inputs of `size` features."""
-        places = lengths.new_zeros(len(lengths) * beam_size, 0)
+        position_ids = lengths.new_zeros(len(lengths) * beam_size, 0)
         layers = []
         for attention in attentions:
-            inputs = attention.query.weight.new_zeros(*places.shape, size)
-            layers.append(attention.project_keys_values(inputs, places))
+            inputs = attention.query.weight.new_zeros(*position_ids.shape, size)
+            layers.append(attention.project_keys_values(inputs, position_ids))
         return cls(tuple(layers), lengths, beam_size)
 
     def next_positions(self) -> Int[Tensor, "rows 1"]:

@@ -85,12 +85,12 @@ class EncoderDecoderTransformer(nn.Module):
     def encode(
         self, source: SourceIds, lengths: Lengths, source_features: SourceFeatures | None = None
     ) -> SourceMemory:
-        places = torch.arange(source.shape[1], device=source.device)[None]
+        position_ids = torch.arange(source.shape[1], device=source.device)[None]
         mask = padding_mask(lengths, source.shape[1])
         depths, relations = self._tree_inputs(source_features)
-        x = self.source_embedding(source, places, depths=depths)
+        x = self.source_embedding(source, position_ids, depths=depths)
         for block in self.encoder:
-            x = block(x, mask, places, relations)
+            x = block(x, mask, position_ids, relations)
         x = self.encoder_norm(x)
         return SourceMemory(tuple(attention.project_keys_values(x) for attention in self.cross_attentions()), lengths)
 
@@ -102,9 +102,11 @@ class EncoderDecoderTransformer(nn.Module):
         source_features: SourceFeatures | None = None,
     ) -> Float[Tensor, "batch target size"]:
         memory = self.encode(source, source_lengths, source_features)
-        places = torch.arange(target.shape[1], device=target.device)[None]
+        position_ids = torch.arange(target.shape[1], device=target.device)[None]
         # The causal mask already hides padding at the end of the target.
-        x, _ = self._decode(self.target_embedding(target, places), memory, None, mask=None, places=places)
+        x, _ = self._decode(
+            self.target_embedding(target, position_ids), memory, None, mask=None, position_ids=position_ids
+        )
         return x
 
     def forward(
@@ -130,9 +132,9 @@ class EncoderDecoderTransformer(nn.Module):
         )
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
-        places, mask = state.next_positions(), state.next_mask()
-        x = self.target_embedding(tokens.reshape(-1, 1), places)
-        x, layers = self._decode(x, memory, state.layers, mask=mask, places=places)
+        position_ids, mask = state.next_positions(), state.next_mask()
+        x = self.target_embedding(tokens.reshape(-1, 1), position_ids)
+        x, layers = self._decode(x, memory, state.layers, mask=mask, position_ids=position_ids)
         logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
         return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
 
@@ -163,17 +165,19 @@ class EncoderDecoderTransformer(nn.Module):
 
     def _decode(
         self,
-        x: Float[Tensor, "rows places size"],
+        x: Float[Tensor, "rows positions size"],
         memory: SourceMemory,
         past: Layers | None,
         *,
-        mask: Bool[Tensor, "#rows 1 #places keys"] | None,
-        places: PositionIds,
-    ) -> tuple[Float[Tensor, "rows places size"], Layers]:
+        mask: Bool[Tensor, "#rows 1 #positions keys"] | None,
+        position_ids: PositionIds,
+    ) -> tuple[Float[Tensor, "rows positions size"], Layers]:
         memory_mask = memory.mask()
         present = []
         for number, block in enumerate(self.decoder):
             before = None if past is None else past[number]
-            x, seen = block(x, before, mask=mask, places=places, memory=memory.layers[number], memory_mask=memory_mask)
+            x, seen = block(
+                x, before, mask=mask, position_ids=position_ids, memory=memory.layers[number], memory_mask=memory_mask
+            )
             present.append(seen)
         return self.decoder_norm(x), tuple(present)

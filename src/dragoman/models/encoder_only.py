@@ -12,7 +12,7 @@ from dragoman.nn.feed_forward import ActivationName, activation_function
 from dragoman.nn.masks import padding_mask
 from dragoman.typing import Float, Int, Lengths
 
-Tokens = Int[Tensor, "batch places"]
+Tokens = Int[Tensor, "batch positions"]
 
 
 @final
@@ -56,13 +56,13 @@ class EncoderOnlyTransformer(nn.Module):
 
     def hidden(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
-    ) -> Float[Tensor, "batch places size"]:
+    ) -> Float[Tensor, "batch positions size"]:
         """Return the last hidden states; rows are padded at the end."""
-        places = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        position_ids = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = padding_mask(lengths, tokens.shape[1])
-        x = self.embedding(tokens, places, segments)
+        x = self.embedding(tokens, position_ids, segments)
         for block in self.blocks:
-            x = block(x, mask, places)
+            x = block(x, mask, position_ids)
         return self.norm(x)
 
     def mlm_hidden(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions size"]:
@@ -75,6 +75,6 @@ class EncoderOnlyTransformer(nn.Module):
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
-    ) -> Float[Tensor, "batch places vocabulary"]:
+    ) -> Float[Tensor, "batch positions vocabulary"]:
         """Return the logits of the tokens at all positions."""
         return self.unembed(self.hidden(tokens, lengths, segments))

@@ -17,8 +17,8 @@ from dragoman.nn.dropout import Dropout
 from dragoman.typing import Bool, Float, Int, Lengths
 
 Pooling = Literal["first", "mean", "last"]
-Tokens = Int[Tensor, "batch places"]
-Hidden = Float[Tensor, "batch places size"]
+Tokens = Int[Tensor, "batch positions"]
+Hidden = Float[Tensor, "batch positions size"]
 
 STANDARD_DEVIATION = 0.02
 """Standard deviation of initial weights, as in BERT."""
@@ -58,13 +58,13 @@ def pool_hidden(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Ten
             assert_never(pooling)
 
 
-def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch places"]) -> Bool[Tensor, "batch places"]:
+def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> Bool[Tensor, "batch positions"]:
     """Return the positions where an answer may start or end: the tokens of the context, segment 1 without EOS.
 
     Position 0 is allowed too and means that there is no answer.
     """
-    places = torch.arange(segments.shape[1], device=segments.device)
-    return ((segments == 1) & (places < lengths[:, None] - 1)) | (places == 0)
+    positions = torch.arange(segments.shape[1], device=segments.device)
+    return ((segments == 1) & (positions < lengths[:, None] - 1)) | (positions == 0)
 
 
 @final
@@ -94,15 +94,15 @@ class TokenHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
 
-    def forward(self, hidden: Hidden) -> Float[Tensor, "batch places labels"]:
+    def forward(self, hidden: Hidden) -> Float[Tensor, "batch positions labels"]:
         return self.output(self.dropout(hidden))
 
 
 class SpanLogits(NamedTuple):
     """Logits of the start and end of an answer; the lowest finite number where none is allowed."""
 
-    starts: Float[Tensor, "batch places"]
-    ends: Float[Tensor, "batch places"]
+    starts: Float[Tensor, "batch positions"]
+    ends: Float[Tensor, "batch positions"]
 
 
 @final
@@ -114,7 +114,7 @@ class SpanHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, 2)
 
-    def forward(self, hidden: Hidden, lengths: Lengths, segments: Int[Tensor, "batch places"]) -> SpanLogits:
+    def forward(self, hidden: Hidden, lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> SpanLogits:
         logits = self.output(self.dropout(hidden))
         allowed = answer_mask(lengths, segments)
         starts, ends = logits.masked_fill(~allowed[..., None], torch.finfo(logits.dtype).min).unbind(dim=-1)
@@ -159,7 +159,7 @@ class Backbone(Protocol):
 
     def hidden(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
-    ) -> Float[Tensor, "batch places size"]: ...
+    ) -> Float[Tensor, "batch positions size"]: ...
 
 
 @final
@@ -176,7 +176,7 @@ class DecoderOnlyBackbone(nn.Module):
 
     def hidden(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
-    ) -> Float[Tensor, "batch places size"]:
+    ) -> Float[Tensor, "batch positions size"]:
         del lengths, segments
         return self.model.hidden(tokens)
 
@@ -197,7 +197,7 @@ class ModelWithHead(nn.Module):
 
     def forward(
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
-    ) -> Float[Tensor, "batch labels"] | Float[Tensor, "batch places labels"] | SpanLogits:
+    ) -> Float[Tensor, "batch labels"] | Float[Tensor, "batch positions labels"] | SpanLogits:
         """Return the logits of the head."""
         hidden = self.backbone.hidden(tokens, lengths, segments)
         head: Any = self.head

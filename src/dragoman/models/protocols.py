@@ -133,8 +133,8 @@ class DecoderOnly(PromptDecoder[M, S], Protocol[M, S]):
     """Language model that also predicts the next token at all positions of a text in parallel."""
 
     def hidden(
-        self, tokens: Int[Tensor, "batch places"], documents: Int[Tensor, "batch places"] | None = None
-    ) -> Float[Tensor, "batch places size"]:
+        self, tokens: Int[Tensor, "batch positions"], documents: Int[Tensor, "batch positions"] | None = None
+    ) -> Float[Tensor, "batch positions size"]:
         """Return the last hidden states of all positions; numbered documents do not attend to each other.
 
         Rows are padded at the end.

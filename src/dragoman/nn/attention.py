@@ -35,7 +35,7 @@ from dragoman.typing import Bool, Float, Int
 
 PositionIds = Int[Tensor, "#rows positions"]
 KeyMask = Bool[Tensor, "#rows 1 #queries keys"]
-RelationIds = Int[Tensor, "rows places keys"]
+RelationIds = Int[Tensor, "rows positions keys"]
 """Relation of each pair of positions in the dependency tree."""
 MAX_CHUNK_ELEMENTS = 2**24
 """Maximum number of elements of one chunk of attention weights."""
@@ -147,27 +147,27 @@ class MultiHeadAttention(nn.Module):
         self.tree = tree
 
     def project_keys_values(
-        self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
+        self, x: Float[Tensor, "rows positions size"], position_ids: PositionIds | None = None
     ) -> KVCache:
-        """Project keys and values; only rotary positions need `places`."""
-        return KVCache(self.score.keys(self._rotate(self.key(x), places)), self._split(self.value(x)))
+        """Project keys and values; only rotary positions need `position_ids`."""
+        return KVCache(self.score.keys(self._rotate(self.key(x), position_ids)), self._split(self.value(x)))
 
     def project_queries(
-        self, x: Float[Tensor, "rows positions size"], places: PositionIds | None = None
+        self, x: Float[Tensor, "rows positions size"], position_ids: PositionIds | None = None
     ) -> MappedQueries:
         """Project queries, rotate them to their positions and map them for the score."""
-        return self.score.queries(self._rotate(self.query(x), places))
+        return self.score.queries(self._rotate(self.query(x), position_ids))
 
     def forward(
         self,
         x: Float[Tensor, "rows queries size"],
         cache: KVCache,
         mask: KeyMask | None,
-        places: PositionIds | None = None,
+        position_ids: PositionIds | None = None,
         relations: RelationIds | None = None,
     ) -> Float[Tensor, "rows queries size"]:
         """Attend; `relations` are required with `tree`, whose queries are all positions of a text."""
-        query = self.project_queries(x, places)
+        query = self.project_queries(x, position_ids)
         attend = self.attend if relations is None else partial(self.attend, relations=relations)
         attended = self.pattern(attend, query, cache.keys, cache.values, mask)
         return self.output(attended.transpose(1, 2).flatten(2))
@@ -303,10 +303,10 @@ class MultiHeadAttention(nn.Module):
         return x.unflatten(2, (-1, self.head_size)).transpose(1, 2)
 
     def _rotate(
-        self, x: Float[Tensor, "rows positions width"], places: PositionIds | None
+        self, x: Float[Tensor, "rows positions width"], position_ids: PositionIds | None
     ) -> Float[Tensor, "rows heads positions head_size"]:
         """Split into heads, and rotate them to their positions if positions are rotary."""
         if self.rotary is None:
             return self._split(x)
-        assert places is not None, "rotary positions need the places"
-        return self.rotary(self._split(x), places)
+        assert position_ids is not None, "rotary positions need position ids"
+        return self.rotary(self._split(x), position_ids)

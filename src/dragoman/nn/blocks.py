@@ -47,10 +47,14 @@ class EncoderBlock(nn.Module):
         self.feed_forward_residual = build_residual()
 
     def forward(
-        self, x: Hidden, mask: KeyMask | None, places: PositionIds | None = None, relations: RelationIds | None = None
+        self,
+        x: Hidden,
+        mask: KeyMask | None,
+        position_ids: PositionIds | None = None,
+        relations: RelationIds | None = None,
     ) -> Hidden:
         def self_attention(y: Hidden) -> Hidden:
-            return self.attention(y, self.attention.project_keys_values(y, places), mask, places, relations)
+            return self.attention(y, self.attention.project_keys_values(y, position_ids), mask, position_ids, relations)
 
         x = self.attention_residual(x, self_attention)
         return self.feed_forward_residual(x, self.feed_forward)
@@ -92,17 +96,17 @@ class DecoderBlock(nn.Module):
         past: KVCache | None,
         *,
         mask: KeyMask | None,
-        places: PositionIds | None = None,
+        position_ids: PositionIds | None = None,
         memory: KVCache | None = None,
-        memory_mask: Bool[Tensor, "#sentences #heads #places source"] | None = None,
+        memory_mask: Bool[Tensor, "#sentences #heads #queries source"] | None = None,
     ) -> tuple[Hidden, KVCache]:
         """Return the output and the extended key-value cache; cross-attention requires `memory`."""
         caches: list[KVCache] = []
 
         def self_attention(y: Hidden) -> Hidden:
-            new = self.attention.project_keys_values(y, places)
+            new = self.attention.project_keys_values(y, position_ids)
             caches.append(new if past is None else past.append(new))
-            return self.attention(y, caches[0], mask, places)
+            return self.attention(y, caches[0], mask, position_ids)
 
         def cross_attention(y: Hidden) -> Hidden:
             assert self.cross_attention is not None and memory is not None  # noqa: PT018

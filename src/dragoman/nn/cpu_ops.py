@@ -112,7 +112,7 @@ def _rotate(x: Tensor, cosine: Tensor, sine: Tensor, core: Any) -> Tensor:
 
 
 def _heads_last(x: Tensor) -> Tensor:
-    """Return heads in the layout of the library, `rows places heads head_size`, which is that of a projection."""
+    """Return heads in the layout of the library, `rows positions heads head_size`, which is that of a projection."""
     return x.detach().transpose(1, 2).contiguous()
 
 

@@ -13,7 +13,7 @@ from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.tree import DepthEmbedding
 from dragoman.typing import Float, Int
 
-Vectors = Float[Tensor, "rows places size"]
+Vectors = Float[Tensor, "rows positions size"]
 
 
 @final
@@ -54,17 +54,17 @@ class TokenEmbedding(nn.Module):
 
     def forward(
         self,
-        tokens: Int[Tensor, "rows places"],
-        places: Int[Tensor, "#rows places"],
-        segments: Int[Tensor, "rows places"] | None = None,
-        depths: Int[Tensor, "rows places"] | None = None,
+        tokens: Int[Tensor, "rows positions"],
+        position_ids: Int[Tensor, "#rows positions"],
+        segments: Int[Tensor, "rows positions"] | None = None,
+        depths: Int[Tensor, "rows positions"] | None = None,
     ) -> Vectors:
         """Embed `tokens`; `depths` are their depths in the dependency tree, required with `depth`."""
         x = self.tokens(tokens) * self.scale
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         if self.positions is not None:
-            positions = self.positions(places)
+            positions = self.positions(position_ids)
             if self.depth is not None:
                 assert depths is not None, "tree positions require depths"
                 positions = self.depth(positions, depths)

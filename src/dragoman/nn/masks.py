@@ -31,6 +31,6 @@ def left_padding_mask(lengths: Int[Tensor, " rows"], keys: int) -> Bool[Tensor, 
     return (torch.arange(keys, device=lengths.device) >= keys - lengths[:, None])[:, None, None]
 
 
-def document_mask(groups: Int[Tensor, "rows places"]) -> Bool[Tensor, "rows 1 places places"]:
+def document_mask(groups: Int[Tensor, "rows positions"]) -> Bool[Tensor, "rows 1 positions positions"]:
     """Return the mask in which only positions of the same document attend to each other."""
     return (groups[:, :, None] == groups[:, None, :])[:, None]

@@ -109,8 +109,8 @@ def repeat_kv_heads(
 
 
 def per_head_linear(
-    x: Float[Tensor, "rows heads places size"], W: Float[Tensor, "heads size width"]
-) -> Float[Tensor, "rows heads places width"]:
+    x: Float[Tensor, "rows heads positions size"], W: Float[Tensor, "heads size width"]
+) -> Float[Tensor, "rows heads positions width"]:
     """Compute $x W$ with a matrix per head, in one product per head; `@` would compute one per row."""
     return torch.einsum("rhps,hsw->rhpw", x, W)
 

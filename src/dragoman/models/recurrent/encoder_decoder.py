@@ -149,5 +149,5 @@ class RecurrentEncoderDecoder(nn.Module):
         return attention.weights(state.layer_states[-1][0], encoder_states)
 
 
-def _embed(embedding: TokenEmbedding, ids: Int[Tensor, "rows places"]) -> Float[Tensor, "rows places size"]:
+def _embed(embedding: TokenEmbedding, ids: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows positions size"]:
     return embedding(ids, torch.arange(ids.shape[1], device=ids.device)[None])

@@ -17,7 +17,7 @@ class LearnedPositions(nn.Module):
         self.max_length = max_length
         self.table = nn.Embedding(max_length, size)
 
-    def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places size"]:
+    def forward(self, positions: Int[Tensor, "*positions"]) -> Float[Tensor, "*positions size"]:
         if positions.numel() and int(positions.max()) >= self.max_length:
             raise DataError(
                 f"a sequence reaches position {int(positions.max())}, but the learned position embeddings end at "

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from dragoman.nn.cpu_ops import CpuRotary, cpu_ops_for
 from dragoman.typing import Float, Int
 
-PerHead = Float[Tensor, "rows heads places head_size"]
+PerHead = Float[Tensor, "rows heads positions head_size"]
 
 
-def apply_rotary(x: PerHead, places: Int[Tensor, "#rows places"], *, base: float) -> PerHead:
+def apply_rotary(x: PerHead, position_ids: Int[Tensor, "#rows positions"], *, base: float) -> PerHead:
     """Rotate `x` by its positions."""
     half = x.shape[-1] // 2
     rates = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angles = places[:, None, :, None] * rates
+    angles = position_ids[:, None, :, None] * rates
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     if core := cpu_ops_for(x):
         return CpuRotary.apply(x, cosine[:, 0], sine[:, 0], core)  # type: ignore[no-untyped-call]
@@ -36,5 +36,5 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.base = base
 
-    def forward(self, x: PerHead, places: Int[Tensor, "#rows places"]) -> PerHead:
-        return apply_rotary(x, places, base=self.base)
+    def forward(self, x: PerHead, position_ids: Int[Tensor, "#rows positions"]) -> PerHead:
+        return apply_rotary(x, position_ids, base=self.base)

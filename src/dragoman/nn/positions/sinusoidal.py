@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dragoman.typing import Float, Int
 
 
-def sinusoidal_positions(positions: Int[Tensor, "*places"], size: int) -> Float[Tensor, "*places {size}"]:
+def sinusoidal_positions(positions: Int[Tensor, "*positions"], size: int) -> Float[Tensor, "*positions {size}"]:
     """Sinusoidal encoding of each position."""
     rates = 10000.0 ** (-torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size)
     angles = positions[..., None] * rates
@@ -25,5 +25,5 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.size = size
 
-    def forward(self, positions: Int[Tensor, "*places"]) -> Float[Tensor, "*places {self.size}"]:
+    def forward(self, positions: Int[Tensor, "*positions"]) -> Float[Tensor, "*positions {self.size}"]:
         return sinusoidal_positions(positions, self.size)

@@ -56,12 +56,12 @@ def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
     return torch.where(above | above.transpose(1, 2), other - own, side * (own + other))
 
 
-def token_depths(features: SourceFeatures) -> Int[Tensor, "rows places"]:
+def token_depths(features: SourceFeatures) -> Int[Tensor, "rows positions"]:
     """Depth of each token's word."""
     return depths(features.heads).gather(1, features.words)
 
 
-def token_relations(features: SourceFeatures) -> Int[Tensor, "rows places places"]:
+def token_relations(features: SourceFeatures) -> Int[Tensor, "rows positions positions"]:
     """Relation of the words of each pair of tokens."""
     row = torch.arange(len(features.words), device=features.words.device)[:, None, None]
     return tree_relations(features.heads)[row, features.words[:, :, None], features.words[:, None, :]]
@@ -76,8 +76,8 @@ class DepthEmbedding(nn.Module):
         self.join = nn.Linear(2 * size, size, bias=bias)
 
     def forward(
-        self, positions: Float[Tensor, "#rows places size"], depth: Int[Tensor, "rows places"]
-    ) -> Float[Tensor, "rows places size"]:
+        self, positions: Float[Tensor, "#rows positions size"], depth: Int[Tensor, "rows positions"]
+    ) -> Float[Tensor, "rows positions size"]:
         of_depth = sinusoidal_positions(depth, positions.shape[-1]).to(self.join.weight.dtype)
         joined: Tensor = self.join(torch.cat([positions.expand_as(of_depth).to(of_depth.dtype), of_depth], dim=-1))
         return joined.tanh()
@@ -97,7 +97,7 @@ class TreeBias(nn.Module):
         self.key_embedding = nn.Parameter(torch.randn(2 * max_distance + 1, head_size) * head_size**-0.5)
 
     def bias(
-        self, query: MappedQueries, relations: Int[Tensor, "rows places keys"], *, past_length: int
+        self, query: MappedQueries, relations: Int[Tensor, "rows positions keys"], *, past_length: int
     ) -> Float[Tensor, "rows heads queries keys"]:
         """Bias added to the scores of these queries; `past_length` keys precede the first one."""
         scores = query @ self.key_embedding.t() * self.scale

@@ -77,8 +77,8 @@ class CellWeights(NamedTuple):
 
 
 def project_input(
-    cell: CellName, weights: CellWeights, x: Float[Tensor, "*places input_size"]
-) -> Float[Tensor, "*places gates"]:
+    cell: CellName, weights: CellWeights, x: Float[Tensor, "*positions input_size"]
+) -> Float[Tensor, "*positions gates"]:
     """Return the input part of the gates, with the biases that do not depend on the hidden state."""
     match cell:
         case "lstm":

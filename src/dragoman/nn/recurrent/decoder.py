@@ -63,7 +63,7 @@ class RecurrentLayer(nn.Module):
         outputs, _ = self.layer(x, initial if self.cell == "lstm" else initial[0])
         return outputs
 
-    def project_input(self, x: Float[Tensor, "*places input_size"]) -> Float[Tensor, "*places gates"]:
+    def project_input(self, x: Float[Tensor, "*positions input_size"]) -> Float[Tensor, "*positions gates"]:
         return project_input(self.cell, CellWeights.of(self.layer), x)
 
     def step(self, gate_inputs: Float[Tensor, "rows gates"], state: CellState) -> CellState:
@@ -111,7 +111,7 @@ class RecurrentDecoder(nn.Module):
             x = self.attention(x, memory)
         return self.output_dropout(x)
 
-    def project_input(self, embedded: Float[Tensor, "*places embedding_size"]) -> Float[Tensor, "*places gates"]:
+    def project_input(self, embedded: Float[Tensor, "*positions embedding_size"]) -> Float[Tensor, "*positions gates"]:
         """Return the input part of the gates of the first layer."""
         return self.layers[0].project_input(embedded)
 

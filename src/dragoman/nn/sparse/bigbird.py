@@ -81,8 +81,8 @@ def _sample(draws: Random, population: int, number: int) -> set[int]:
 
 
 def bigbird_mask(
-    places: int, *, block_size: int, random_blocks: RandomBlocks
-) -> Bool[Tensor, "key_heads {places} {places}"]:
+    length: int, *, block_size: int, random_blocks: RandomBlocks
+) -> Bool[Tensor, "key_heads {length} {length}"]:
     """Return the dense mask of BigBird for a row without padding.
 
     >>> bigbird_mask(6, block_size=1, random_blocks=sample_random_blocks(6, 1, num_random_blocks=0, seed=0))[0].int()
@@ -93,13 +93,13 @@ def bigbird_mask(
             [1, 0, 0, 1, 1, 1],
             [1, 1, 1, 1, 1, 1]], dtype=torch.int32)
     """
-    blocks = -(-places // block_size)
+    blocks = -(-length // block_size)
     number = torch.arange(blocks)
     ends = (number == 0) | (number == blocks - 1)
     near = (number[:, None] - number).abs() <= 1
     seen = (near | ends | ends[:, None]).repeat(random_blocks.shape[0], 1, 1)
     seen[:, 1:-1] |= (random_blocks[..., None] == number).any(dim=2)
-    block_of = torch.arange(places) // block_size
+    block_of = torch.arange(length) // block_size
     return seen[:, block_of][:, :, block_of]
 
 
@@ -118,10 +118,10 @@ class BigBird:
     def __call__(
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
-        places = key.shape[2]
-        assert query.shape[2] == places, "BigBird requires self-attention without a cache"
+        length = key.shape[2]
+        assert query.shape[2] == length, "BigBird requires self-attention without a cache"
         assert mask is None or mask.shape[2] == 1, "BigBird masks padding only, the same for all queries"
-        if places <= (4 + self.num_random_blocks) * self.block_size:
+        if length <= (4 + self.num_random_blocks) * self.block_size:
             return attend(query, key, value, mask=mask, causal=False, past_length=None)
         counts = self._blocks_of_rows(query, mask)
         queries = split_into_blocks(query, self.block_size)
@@ -135,14 +135,14 @@ class BigBird:
         if min(counts) < queries.shape[2]:
             here = torch.arange(queries.shape[2], device=query.device) == last_block[:, None]
             joined = torch.where(here[:, None, :, None, None], last, joined)
-        return joined.flatten(2, 3)[:, :, :places]
+        return joined.flatten(2, 3)[:, :, :length]
 
     def _blocks_of_rows(self, query: MappedQueries, mask: KeyMask | None) -> list[int]:
         """Return the number of blocks of each row without padding, at least one."""
-        rows, _, places, _ = query.shape
+        rows, _, length, _ = query.shape
         if mask is None:
-            return [-(-places // self.block_size)] * rows
-        numbers = torch.arange(1, places + 1, device=mask.device)
+            return [-(-length // self.block_size)] * rows
+        numbers = torch.arange(1, length + 1, device=mask.device)
         lengths = (mask[:, 0, 0] * numbers).amax(dim=1).expand(rows)
         return [max(1, -(-length // self.block_size)) for length in lengths.tolist()]
 
@@ -188,7 +188,7 @@ class BigBird:
 
 
 def split_into_blocks(
-    x: Shaped[Tensor, "rows heads places width"], block: int
+    x: Shaped[Tensor, "rows heads positions width"], block: int
 ) -> Shaped[Tensor, "rows heads blocks {block} width"]:
     """Split positions into blocks; the last block is padded with zeros."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block)).unflatten(2, (-1, block))

@@ -28,7 +28,7 @@ class LinformerConfig(Config):
 
 
 def project_length(
-    x: Float[Tensor, "rows heads places width"], mixture: Float[Tensor, "mixtures length"], mask: KeyMask | None
+    x: Float[Tensor, "rows heads positions width"], mixture: Float[Tensor, "mixtures length"], mask: KeyMask | None
 ) -> Float[Tensor, "rows heads mixtures width"]:
     """Compute $E x$ along the positions, with the first columns of $E$ and zeros at masked positions."""
     if mask is not None:
@@ -53,13 +53,13 @@ class Linformer(nn.Module):
     def forward(
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
-        places = key.shape[2]
-        if places > self.key_projection.shape[1]:
+        length = key.shape[2]
+        if length > self.key_projection.shape[1]:
             raise DataError(
-                f"a sequence has {places} tokens, but the pattern linformer supports {self.max_length}; "
+                f"a sequence has {length} tokens, but the pattern linformer supports {self.max_length}; "
                 "shorten the input, or train with a larger pattern.max_length"
             )
-        assert query.shape[2] == places, "Linformer requires self-attention without a cache"
+        assert query.shape[2] == length, "Linformer requires self-attention without a cache"
         assert mask is None or mask.shape[2] == 1, "Linformer masks padding only, the same for all queries"
         keys = project_length(key, self.key_projection, mask)
         values = project_length(value, self.value_projection, mask)

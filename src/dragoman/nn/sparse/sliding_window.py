@@ -100,7 +100,7 @@ class SlidingWindow:
 
 
 def overlapping_blocks(
-    x: Float[Tensor, "rows heads places width"], *, size: int, step: int
+    x: Float[Tensor, "rows heads positions width"], *, size: int, step: int
 ) -> Float[Tensor, "folded heads {size} width"]:
     """Return overlapping blocks of `size` positions, one every `step`, as rows."""
     return x.unfold(2, size, step).permute(0, 2, 1, 4, 3).flatten(0, 1)
