@@ -21,12 +21,12 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in lines(path)]
 
 
-def test_there_is_a_stored_run():
+def test_a_stored_run_exists():
     assert "1" in RUNS
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_translations_are_what_they_were(number):
+def test_translations_equal_the_stored_ones(number):
     expected = HERE / f"expected-{number}"
     translator = load(HERE / f"run-{number}", device="cpu")
     found = translator.translate_n_best(lines(expected / "source.txt"), DecodingConfig(n_best=2))
@@ -39,7 +39,7 @@ def test_translations_are_what_they_were(number):
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_scores_are_what_they_were(number):
+def test_scores_equal_the_stored_ones(number):
     expected = HERE / f"expected-{number}"
     translator = load(HERE / f"run-{number}", device="cpu")
     found = translator.score(lines(expected / "source.txt"), lines(expected / "target.txt"))
@@ -49,7 +49,7 @@ def test_scores_are_what_they_were(number):
 
 
 @pytest.mark.parametrize("number", RUNS)
-def test_using_a_run_writes_nothing_into_it(number, tmp_path):
+def test_loading_a_run_leaves_it_unchanged(number, tmp_path):
     copy = Path(shutil.copytree(HERE / f"run-{number}", tmp_path / "run"))
     before = {path.name: path.stat().st_mtime_ns for path in copy.iterdir()}
     load(copy, device="cpu").translate(["two dogs"])

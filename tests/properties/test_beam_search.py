@@ -14,11 +14,11 @@ from dragoman.decoding import (
     Hypothesis,
     LengthPenalty,
     score_outputs,
-    score_stepwise,
     score_targets,
 )
 from tests.fake_models import SYMBOLS, PrefixModel, Sources, rectangle
 from tests.plain_beam_search import plain_beam_search
+from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search, greedy, penalty_options, search
 
 PRIMES = [1, 2, 3, 5, 7]

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
+from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, PositionsConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder
 from tests.attention_variants import attentions
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT
+from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13

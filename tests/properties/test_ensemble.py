@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_stepwise, score_targets
+from dragoman.decoding import DecodingConfig, score_targets
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.ensemble import Ensemble
 from dragoman.models.protocols import EncoderDecoder
@@ -13,6 +13,7 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
+from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13

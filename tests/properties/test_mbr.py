@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
-from dragoman.decoding.mbr import choose_hypotheses, pairwise_bleu
+from dragoman.decoding.mbr import pairwise_bleu, rank_by_utility
 from tests.fake_models import PrefixModel, Sources
 from tests.tensor_search import beam_search, penalty_options
 
@@ -67,7 +67,7 @@ def test_the_choice_has_the_highest_expected_bleu(
     wanted = DecodingConfig(
         beam_size=6, n_best=len(among), method="mbr", mbr_temperature=temperature, **penalty_options(penalty)
     )
-    found = choose_hypotheses(among, wanted)
+    found = rank_by_utility(among, wanted)
     assert sorted(map(id, found)) == sorted(map(id, among))  # each once, as it was
     assert [one.finished for one in found] == sorted((one.finished for one in among), reverse=True)
     gains = [expected_bleu(one, among, penalty, temperature) for one in found]
@@ -75,7 +75,7 @@ def test_the_choice_has_the_highest_expected_bleu(
         zip(found, gains, strict=True), zip(found[1:], gains[1:], strict=True), strict=False
     ):
         assert gain >= next_gain - 1e-5 or one.finished > other.finished
-    assert choose_hypotheses(among, wanted.model_copy(update={"n_best": 1})) == found[:1]
+    assert rank_by_utility(among, wanted.model_copy(update={"n_best": 1})) == found[:1]
 
 
 @settings(max_examples=60)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.recurrent.attention
-from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
+from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
+from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13

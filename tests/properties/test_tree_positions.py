@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_outputs, score_stepwise, score_targets
+from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.config import (
     CrossAttentionConfig,
     EncoderDecoderAttentionConfig,
@@ -24,6 +24,7 @@ from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
+from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search, search
 from tests.trees import Parsed, parsed, structure_of
 

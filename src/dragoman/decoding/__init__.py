@@ -13,9 +13,9 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.search import Search, build_search, run_search, search
 
 if TYPE_CHECKING:
-    from dragoman.decoding.scoring import score_outputs, score_stepwise, score_targets, score_tokens
+    from dragoman.decoding.scoring import score_outputs, score_targets, score_tokens
 
-_NEED_TORCH = ("score_outputs", "score_stepwise", "score_targets", "score_tokens")
+_NEED_TORCH = ("score_outputs", "score_targets", "score_tokens")
 
 __all__ = [
     "BeamSearch",
@@ -32,7 +32,6 @@ __all__ = [
     "run_search",
     "sampling_search",
     "score_outputs",
-    "score_stepwise",
     "score_targets",
     "score_tokens",
     "search",

@@ -112,33 +112,6 @@ class FinishedHypotheses(RowBatch):
         return type(self)(*(array[rows, order] for array in vars(both).values()))
 
 
-def finish(
-    candidates: BeamCandidates,
-    lengths: Int[np.ndarray, " batch"],
-    *,
-    where: Bool[np.ndarray, "batch beam"],
-    penalty: LengthPenalty,
-) -> FinishedHypotheses:
-    """Return the candidates that end with the end symbol, marked by `where`; `lengths` are those of their parents."""
-    beam = where.shape[1]
-    log_probs = np.where(where, candidates.log_probs[:, :beam], NEG_INF)
-    ends, parents = candidates.token_log_probs[:, :beam], candidates.parents[:, :beam]
-    return _build(log_probs, ends, lengths, parents, penalty=penalty, finished=True)
-
-
-def cut_off(
-    hypotheses: BeamCandidates,
-    lengths: Int[np.ndarray, " batch"],
-    *,
-    where: Bool[np.ndarray, "batch beam"],
-    penalty: LengthPenalty,
-) -> FinishedHypotheses:
-    """Return the open hypotheses marked by `where`, which may not grow longer."""
-    log_probs = np.where(where, hypotheses.log_probs, NEG_INF)
-    beams = np.broadcast_to(np.arange(log_probs.shape[1]), log_probs.shape)
-    return _build(log_probs, np.zeros_like(log_probs), lengths, beams, penalty=penalty, finished=False)
-
-
 def empty_finished(sentences: int, beam_size: int) -> FinishedHypotheses:
     """Return empty entries."""
     impossible = np.full((sentences, beam_size), NEG_INF)
@@ -147,7 +120,7 @@ def empty_finished(sentences: int, beam_size: int) -> FinishedHypotheses:
     return FinishedHypotheses(impossible, impossible, np.zeros_like(impossible), zeros, zeros, nothing)
 
 
-def _build(
+def finish(
     log_probs: Float[np.ndarray, "batch places"],
     end_log_probs: Float[np.ndarray, "batch places"],
     lengths: Int[np.ndarray, " batch"],
@@ -156,6 +129,7 @@ def _build(
     penalty: LengthPenalty,
     finished: bool,
 ) -> FinishedHypotheses:
+    """Return hypotheses to return, ended by the end symbol if `finished`, otherwise cut off; impossible ones are empty."""
     spread = np.broadcast_to(lengths[:, None], beams.shape)
     scores = normalize_by_length(log_probs, spread + int(finished), penalty)
     real = log_probs > NEG_INF
@@ -196,13 +170,8 @@ class BeamHistory:
         """Release slots."""
         self._free += slots.tolist()
 
-    def backtrack(
-        self, slots: Int[np.ndarray, " over"], finished: FinishedHypotheses, *, count: int
-    ) -> list[list[Hypothesis]]:
-        """Return the `count` best hypotheses of each sentence, without empty entries."""
-        return [self._backtrack(slot, finished, row, count) for row, slot in enumerate(slots.tolist())]
-
-    def _backtrack(self, slot: int, entries: FinishedHypotheses, row: int, count: int) -> list[Hypothesis]:
+    def backtrack(self, slot: int, entries: FinishedHypotheses, row: int, *, count: int) -> list[Hypothesis]:
+        """Return the `count` best hypotheses of the sentence in a slot and a row of the entries, empty ones left out."""
         lengths, beams = entries.lengths[row].tolist(), entries.beams[row].tolist()
         longest = max(lengths[:count])
         parents = self._parents[slot, :longest].tolist()

@@ -12,7 +12,7 @@ Complete sentences leave the batch and others may enter at any step: each has it
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, final, runtime_checkable
+from typing import Generic, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from dragoman.decoding.beam_hypotheses import (
     BeamHistory,
     FinishedHypotheses,
     best_candidates,
-    cut_off,
     empty_finished,
     finish,
     initial_candidates,
@@ -30,7 +29,7 @@ from dragoman.decoding.beam_hypotheses import (
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import best_possible_score
-from dragoman.decoding.mbr import choose_hypotheses
+from dragoman.decoding.mbr import rank_by_utility
 from dragoman.decoding.next_tokens import NEG_INF, next_tokens
 from dragoman.decoding.row_batch import RowBatch
 from dragoman.models.protocols import Backend, M, S
@@ -80,16 +79,9 @@ class _Sentences(RowBatch, Generic[M, S]):
     finished: FinishedHypotheses
 
 
-class _Decisions(NamedTuple):
-    """Decisions of a step, as in `SearchStep`."""
-
-    finished: Bool[np.ndarray, "kept beam"]
-    cut_off: Bool[np.ndarray, "kept beam"]
-
-
 @final
 class BeamSearch(Generic[M, S]):
-    """Beam search of sentences that enter and leave at any step; implements `Search`."""
+    """Beam search of sentences that enter and leave at any step."""
 
     def __init__(self, model: Backend[M, S], *, config: DecodingConfig, observer: SearchObserver | None = None) -> None:
         self._model = model
@@ -100,9 +92,14 @@ class BeamSearch(Generic[M, S]):
         self._active: _Sentences[M, S] | None = None
 
     def __len__(self) -> int:
+        """Number of active sentences."""
         return 0 if self._active is None else len(self._active.ids)
 
     def add(self, memory: M, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart]) -> list[int]:
+        """Add sentences and return their ids; the id of a sentence that has left may be used again.
+
+        `limits` are the most output tokens of each sentence, end symbol not counted.
+        """
         beam_size = self._config.beam_size
         ids = self._history.allocate(len(limits))
         added = _Sentences(
@@ -119,22 +116,27 @@ class BeamSearch(Generic[M, S]):
         return added_ids
 
     def step(self) -> dict[int, list[Hypothesis]]:
+        """Extend every hypothesis by one token and return the hypotheses of the sentences completed, by their ids.
+
+        Requires an active sentence. Raises RunError when logits are not finite.
+        """
         before = self._active
         assert before is not None, "there is an active sentence"
         candidates, state = self._candidates(before)
         continued = unfinished_indices(candidates, beam_size=self._config.beam_size)
         longer = candidates.take(continued)
-        decisions = self._decide(before, candidates, longer)
+        ended, cut_off = self._decide(before, candidates, longer)
         self._history.append(before.ids, before.lengths, longer)
-        finished = self._finish(before, candidates, decisions)
+        finished = self._finish(before, candidates, ended, cut_off)
         after = _Sentences(before.ids, before.lengths + 1, before.limits, before.memory, state, longer, finished)
         complete = self._complete(after)
         if self._observer is not None:
-            step = SearchStep(before.ids, before.lengths, candidates, continued, *decisions, complete)
+            step = SearchStep(before.ids, before.lengths, candidates, continued, ended, cut_off, complete)
             self._observer.on_step(step)
         return self._advance(after, complete)
 
     def remove(self, sentence_ids: Sequence[int]) -> None:
+        """Remove sentences before they are complete."""
         if self._active is None:
             return
         removed = np.isin(self._active.ids, sentence_ids)
@@ -150,25 +152,35 @@ class BeamSearch(Generic[M, S]):
         )
         return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
 
-    def _decide(self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates) -> _Decisions:
-        """Decide which candidates finish and which hypotheses are cut off; `longer` are the open candidates."""
+    def _decide(
+        self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates
+    ) -> tuple[Bool[np.ndarray, "kept beam"], Bool[np.ndarray, "kept beam"]]:
+        """Return which candidates finish and which hypotheses are cut off; `longer` are the open candidates."""
         beam = self._config.beam_size
         finished = (candidates.tokens[:, :beam] == EOS) & (candidates.log_probs[:, :beam] > NEG_INF)
         stuck = (active.limits <= active.lengths) | (longer.log_probs[:, 0] == NEG_INF)
         if not np.count_nonzero(stuck):
-            return _Decisions(finished, np.zeros(finished.shape, dtype=np.bool_))
+            return finished, np.zeros_like(finished)
         has_finished = ((candidates.parents[:, :beam, None] == np.arange(beam)) & finished[..., None]).any(axis=1)
-        return _Decisions(finished, stuck[:, None] & ~has_finished & (active.hypotheses.log_probs > NEG_INF))
+        return finished, stuck[:, None] & ~has_finished & (active.hypotheses.log_probs > NEG_INF)
 
     def _finish(
-        self, active: _Sentences[M, S], candidates: BeamCandidates, decisions: _Decisions
+        self,
+        active: _Sentences[M, S],
+        candidates: BeamCandidates,
+        ended: Bool[np.ndarray, "kept beam"],
+        cut_off: Bool[np.ndarray, "kept beam"],
     ) -> FinishedHypotheses:
         """Return the finished hypotheses with those of this step merged in."""
-        found, penalty = active.finished, self._penalty
-        if np.count_nonzero(decisions.finished):
-            found = found.merge(finish(candidates, active.lengths, where=decisions.finished, penalty=penalty))
-        if np.count_nonzero(decisions.cut_off):
-            found = found.merge(cut_off(active.hypotheses, active.lengths, where=decisions.cut_off, penalty=penalty))
+        found, beam, lengths = active.finished, self._config.beam_size, active.lengths
+        if np.count_nonzero(ended):
+            log_probs = np.where(ended, candidates.log_probs[:, :beam], NEG_INF)
+            ends, parents = candidates.token_log_probs[:, :beam], candidates.parents[:, :beam]
+            found = found.merge(finish(log_probs, ends, lengths, parents, penalty=self._penalty, finished=True))
+        if np.count_nonzero(cut_off):
+            log_probs = np.where(cut_off, active.hypotheses.log_probs, NEG_INF)
+            ends, beams = np.zeros_like(log_probs), np.broadcast_to(np.arange(beam), log_probs.shape)
+            found = found.merge(finish(log_probs, ends, lengths, beams, penalty=self._penalty, finished=False))
         return found
 
     def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
@@ -192,10 +204,12 @@ class BeamSearch(Generic[M, S]):
         if np.count_nonzero(complete):
             rows = complete.nonzero()[0]
             ids = active.ids[rows]
-            hypotheses = self._history.backtrack(ids, active.finished.select(rows), count=self._config.num_candidates)
+            count, slots = self._config.num_candidates, zip(ids.tolist(), rows.tolist(), strict=True)
+            hypotheses = [self._history.backtrack(slot, active.finished, row, count=count) for slot, row in slots]
             self._history.free(ids)
-            best = [choose_hypotheses(candidates, self._config) for candidates in hypotheses]
-            found = dict(zip(ids.tolist(), best, strict=True))
+            if self._config.method == "mbr":
+                hypotheses = [rank_by_utility(candidates, self._config) for candidates in hypotheses]
+            found = dict(zip(ids.tolist(), hypotheses, strict=True))
             if len(found) == len(complete):
                 self._active = None
                 return found

@@ -114,7 +114,7 @@ class SamplingConfig(Config):
 
     @property
     def needs_context(self) -> bool:
-        """Whether the filters depend on earlier tokens."""
+        """True if the filters depend on earlier tokens."""
         return self.repetition_penalty != 1 or self.no_repeat_ngram_size is not None
 
     @model_validator(mode="after")

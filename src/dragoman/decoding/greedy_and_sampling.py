@@ -68,7 +68,7 @@ class _Active(RowBatch, Generic[M, R]):
 
 @final
 class SingleOutputSearch(Generic[M, R]):
-    """Search that extends one hypothesis per sentence; implements `Search`."""
+    """Search that extends one hypothesis per sentence; its methods are those of `BeamSearch`."""
 
     def __init__(
         self,

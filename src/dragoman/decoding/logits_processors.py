@@ -18,8 +18,8 @@ from dragoman.decoding.config import SamplingConfig
 from dragoman.models.special_symbols import EOS, PAD
 from dragoman.typing import Bool, Float, Int
 
-Logits = Float[Any, "rows vocabulary"]
-Context = Int[Any, "rows places"]
+RowLogits = Float[Any, "rows vocabulary"]
+TokenContext = Int[Any, "rows places"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SamplingStep:
     """One random number in [0, 1) per row, which temperature 0 ignores."""
 
 
-def sample_next(logits: Logits, step: SamplingStep, ops: Any) -> tuple[Int[Any, " rows"], Float[Any, " rows"]]:
+def sample_next(logits: RowLogits, step: SamplingStep, ops: Any) -> tuple[Int[Any, " rows"], Float[Any, " rows"]]:
     """Return the next token of each row and its log-probability before filtering; minus infinity if none is possible.
 
     Raises RunError when logits are not finite.
@@ -54,7 +54,7 @@ def sample_next(logits: Logits, step: SamplingStep, ops: Any) -> tuple[Int[Any, 
     return chosen, ops.fill(log_probs, ops.maximum(possible) == -math.inf, -math.inf)[:, 0]
 
 
-def filter_logits(logits: Logits, context: Context, *, config: SamplingConfig, ops: Any) -> Logits:
+def filter_logits(logits: RowLogits, context: TokenContext, *, config: SamplingConfig, ops: Any) -> RowLogits:
     """Return the logits of the distribution that tokens are sampled from."""
     if config.repetition_penalty != 1:
         logits = apply_repetition_penalty(logits, context, config.repetition_penalty, ops)
@@ -73,7 +73,7 @@ def filter_logits(logits: Logits, context: Context, *, config: SamplingConfig, o
     return logits
 
 
-def invert_cdf(logits: Logits, uniforms: Sequence[float], ops: Any) -> Int[Any, " rows"]:
+def invert_cdf(logits: RowLogits, uniforms: Sequence[float], ops: Any) -> Int[Any, " rows"]:
     """Return for each row the token at which the cumulative distribution first exceeds the number in [0, 1)."""
     cumulative = ops.cumulative_softmax(logits)
     numbers = ops.array(np.asarray(uniforms, dtype=np.float64), cumulative)[:, None] * cumulative[:, -1:]
@@ -81,28 +81,28 @@ def invert_cdf(logits: Logits, uniforms: Sequence[float], ops: Any) -> Int[Any, 
     return ops.array(tokens.clip(0, logits.shape[1] - 1), logits)
 
 
-def apply_temperature(logits: Logits, temperature: float) -> Logits:
+def apply_temperature(logits: RowLogits, temperature: float) -> RowLogits:
     """$x_i / T$ (Ackley et al., 1985): below 1 sharpens the distribution, above 1 flattens it."""
     return logits / temperature
 
 
-def filter_top_k(logits: Logits, count: int, ops: Any) -> Logits:
+def filter_top_k(logits: RowLogits, count: int, ops: Any) -> RowLogits:
     """Keep the `count` most probable tokens (Fan et al., 2018)."""
     indices = ops.top_k_indices(logits, count)
     return ops.fill(logits, ~ops.mask(logits, indices, indices >= 0), -math.inf)
 
 
-def filter_top_p(logits: Logits, mass: float, ops: Any) -> Logits:
+def filter_top_p(logits: RowLogits, mass: float, ops: Any) -> RowLogits:
     """Keep the nucleus: the fewest tokens whose probabilities sum to `mass` (Holtzman et al., 2020, equation 2)."""
     return _keep_mass(ops.argsort(-logits), logits, mass, ops)
 
 
-def filter_min_p(logits: Logits, share: float, ops: Any) -> Logits:
+def filter_min_p(logits: RowLogits, share: float, ops: Any) -> RowLogits:
     """Keep tokens at least `share` times as probable as the most probable (Nguyen et al., 2024, section 3)."""
     return ops.fill(logits, logits < ops.maximum(logits) + math.log(share), -math.inf)
 
 
-def filter_typical_p(logits: Logits, mass: float, ops: Any) -> Logits:
+def filter_typical_p(logits: RowLogits, mass: float, ops: Any) -> RowLogits:
     r"""Keep the fewest tokens that sum to `mass`, in order of $|H(p) + \log p_i|$ with the entropy $H$.
 
     Locally typical sampling (Meister et al., 2023, section 4).
@@ -115,7 +115,7 @@ def filter_typical_p(logits: Logits, mass: float, ops: Any) -> Logits:
     return _keep_mass(ops.argsort(distance), logits, mass, ops)
 
 
-def apply_repetition_penalty(logits: Logits, context: Context, penalty: float, ops: Any) -> Logits:
+def apply_repetition_penalty(logits: RowLogits, context: TokenContext, penalty: float, ops: Any) -> RowLogits:
     """Divide the logits of tokens in `context` by `penalty` (Keskar et al., 2019, section 4.1).
 
     The paper divides every logit, which would raise a negative one; as usual, negative logits are multiplied instead.
@@ -125,7 +125,7 @@ def apply_repetition_penalty(logits: Logits, context: Context, penalty: float, o
     return ops.where(repeated, ops.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
-def block_repeated_ngrams(logits: Logits, context: Context, size: int, ops: Any) -> Logits:
+def block_repeated_ngrams(logits: RowLogits, context: TokenContext, size: int, ops: Any) -> RowLogits:
     """Exclude tokens that would repeat an n-gram of `size` tokens of the context (Paulus et al., 2018, 2.5).
 
     The context is padded before its first token.
@@ -138,7 +138,7 @@ def block_repeated_ngrams(logits: Logits, context: Context, size: int, ops: Any)
     return ops.fill(logits, ops.mask(logits, last, reduce(and_, equal, last == last)), -math.inf)
 
 
-def _keep_mass(order: Int[Any, "rows vocabulary"], logits: Logits, mass: float, ops: Any) -> Logits:
+def _keep_mass(order: Int[Any, "rows vocabulary"], logits: RowLogits, mass: float, ops: Any) -> RowLogits:
     """Keep the fewest tokens at the head of an order whose probabilities sum to `mass`."""
     probabilities = ops.take(ops.softmax(logits), order)
     before = probabilities.cumsum(-1) - probabilities

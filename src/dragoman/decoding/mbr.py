@@ -1,7 +1,7 @@
-r"""Choice of the returned hypotheses: by score, or by minimum Bayes risk.
+r"""Minimum Bayes risk decoding: ranks hypotheses by expected utility.
 
-Minimum Bayes risk decoding (Kumar and Byrne, 2004) treats each hypothesis as the reference, with the probability that
-the model gives it, and chooses the output of highest expected BLEU:
+The method (Kumar and Byrne, 2004) treats each hypothesis as the reference, with the probability that the model gives
+it, and chooses the output of highest expected BLEU:
 $\arg\max_y \sum_{y'} p(y') \, \mathrm{BLEU}(y, y')$. A beam of ten or more is useful.
 """
 
@@ -18,13 +18,11 @@ MAX_NGRAM = 4
 """Longest n-gram of BLEU."""
 
 
-def choose_hypotheses(hypotheses: Sequence[Hypothesis], config: DecodingConfig) -> list[Hypothesis]:
-    """Return `config.n_best` of the `config.num_candidates` hypotheses, best first, finished ones before cut-off ones.
+def rank_by_utility(hypotheses: Sequence[Hypothesis], config: DecodingConfig) -> list[Hypothesis]:
+    """Return `config.n_best` of the hypotheses, best first, finished ones before cut-off ones.
 
     Scores stay as the search computed them; minimum Bayes risk changes the order only.
     """
-    if config.method == "beam_search":
-        return list(hypotheses[: config.n_best])
     utilities = expected_bleu(hypotheses, penalty=config.penalty, temperature=config.mbr_temperature)
     order = np.lexsort((-utilities, np.array([not one.finished for one in hypotheses])))
     return [hypotheses[index] for index in order[: config.n_best]]

@@ -1,4 +1,4 @@
-"""Best next tokens of each hypothesis, without those that the configuration forbids."""
+"""Best next tokens of each hypothesis that the configuration allows."""
 
 import math
 

@@ -20,24 +20,12 @@ class RowBatch:
 
 
 def _select(part: Any, rows: Int[np.ndarray, " kept"]) -> Any:
-    match part:
-        case np.ndarray():
-            return part[rows]
-        case tuple():
-            return tuple(part[row] for row in rows.tolist())
-        case None:
-            return None
-        case _:
-            return part.select(rows)
+    if part is None or isinstance(part, np.ndarray):
+        return None if part is None else part[rows]
+    return tuple(part[row] for row in rows.tolist()) if isinstance(part, tuple) else part.select(rows)
 
 
 def _concat(part: Any, other: Any) -> Any:
-    match part:
-        case np.ndarray():
-            return np.concatenate([part, other])
-        case tuple():
-            return part + other
-        case None:
-            return None
-        case _:
-            return part.concat(other)
+    if part is None or isinstance(part, np.ndarray):
+        return None if part is None else np.concatenate([part, other])
+    return part + other if isinstance(part, tuple) else part.concat(other)

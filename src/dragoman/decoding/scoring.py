@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
-from dragoman.models.protocols import Decoder, DecoderOnly, EncoderDecoder, M, S, source_arguments
+from dragoman.models.protocols import DecoderOnly, EncoderDecoder, M, S, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.typing import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
 
@@ -48,19 +48,6 @@ def score_tokens(
 ) -> Float[Tensor, "batch places"]:
     """Return the log-probability of each token of `expected` after the tokens before it; zero at padding."""
     return _log_probs(model.unembed, model.hidden(tokens), expected, chunk=chunk)
-
-
-@torch.inference_mode()
-def score_stepwise(
-    model: Decoder[M, S], memory: M, *, target: TargetIds, expected: TargetIds
-) -> Float[Tensor, "batch target"]:
-    """Return what `score_targets` returns, one position after the other: for models that only step."""
-    state = model.start(memory, beam_size=1)
-    columns = []
-    for position in range(target.shape[1]):
-        logits, state = model.step(target[:, position, None], memory, state)
-        columns.append(_token_log_probs(logits[:, 0], expected[:, position]))
-    return torch.stack(columns, dim=1).masked_fill(expected == PAD, 0.0)
 
 
 def score_outputs(

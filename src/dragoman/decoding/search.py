@@ -1,46 +1,21 @@
 """Entry point of search: beam search, greedy search for a beam of one, or sampling."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import Any, assert_never
 
 import numpy as np
 
 from dragoman.decoding.beam_search import BeamSearch
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
-from dragoman.decoding.greedy_and_sampling import greedy_search, sampling_search
+from dragoman.decoding.greedy_and_sampling import SingleOutputSearch, greedy_search, sampling_search
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.models.protocols import M, M_contra
 from dragoman.typing import Int
 
-
-@runtime_checkable
-class Search(Protocol[M_contra]):
-    """Sentences of any length that take their steps together; the result of one does not depend on the others."""
-
-    def __len__(self) -> int:
-        """Number of active sentences."""
-        ...
-
-    def add(self, memory: M_contra, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart]) -> list[int]:
-        """Add sentences and return their ids; the id of a sentence that has left may be used again.
-
-        `limits` are the most output tokens of each sentence, end symbol not counted.
-        """
-        ...
-
-    def step(self) -> dict[int, list[Hypothesis]]:
-        """Extend every hypothesis by one token and return the hypotheses of the sentences completed, by their ids.
-
-        Requires an active sentence. Raises RunError when logits are not finite.
-        """
-        ...
-
-    def remove(self, sentence_ids: Sequence[int]) -> None:
-        """Remove sentences before they are complete."""
-        ...
+Search = BeamSearch[Any, Any] | SingleOutputSearch[Any, Any]
+"""Sentences that take their steps together; the result of one does not depend on the others."""
 
 
-def build_search(model: Any, *, config: DecodingConfig | SamplingConfig) -> Search[Any]:
+def build_search(model: Any, *, config: DecodingConfig | SamplingConfig) -> Search:
     """Build the search of a configuration, without sentences; the model is a `Backend` or a `SamplingBackend`."""
     match config:
         case SamplingConfig():
@@ -55,7 +30,7 @@ def build_search(model: Any, *, config: DecodingConfig | SamplingConfig) -> Sear
 
 def search(
     model: Any,
-    memory: M,
+    memory: Any,
     *,
     limits: Int[np.ndarray, " batch"],
     config: DecodingConfig | SamplingConfig,
@@ -70,8 +45,8 @@ def search(
 
 
 def run_search(
-    search: Search[M],
-    memory: M,
+    search: Search,
+    memory: Any,
     *,
     limits: Int[np.ndarray, " batch"],
     starts: Sequence[OutputStart] | None = None,

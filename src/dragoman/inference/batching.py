@@ -1,11 +1,17 @@
-"""Batches of inputs of similar length, and how long an input may be."""
+"""Batches of inputs of similar length, chunks of streams, and how long an input may be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 from dragoman import errors
 
+BATCH_TOKENS = 4096
+"""Default token budget of a batch, padding included."""
 MAX_INPUT_LENGTH = 512
 """Tokens of a text, symbols included, unless the model has fewer positions or was trained on fewer."""
+
+T = TypeVar("T")
 
 
 class InputWarning(UserWarning):
@@ -15,6 +21,13 @@ class InputWarning(UserWarning):
 def warn_input(message: str) -> None:
     """Issue an `InputWarning`."""
     errors.warn(message, InputWarning)
+
+
+def require_list(texts: Sequence[str]) -> Sequence[str]:
+    """Return the texts; raise TypeError where they are one string, which is a sequence of strings, too."""
+    if isinstance(texts, str):
+        raise TypeError("expected a list of texts, got one text; put it into a list")
+    return texts
 
 
 def limit_length(model: object, max_length: int) -> int:
@@ -34,3 +47,19 @@ def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[i
             batches.append([])
         batches[-1].append(row)
     return batches
+
+
+def run_in_batches(lengths: Sequence[int], run: Callable[[list[int]], Iterable[T]], *, batch_tokens: int) -> list[T]:
+    """Return the result of each row; `run` computes those of a batch of rows of similar length."""
+    results: dict[int, T] = {}
+    for rows in batch_by_length(lengths, batch_tokens=batch_tokens):
+        results |= zip(rows, run(rows), strict=True)
+    return [results[row] for row in range(len(lengths))]
+
+
+def number_chunks(items: Iterable[T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[T]]]:
+    """Yield at most `size` items at a time, with the number of the first."""
+    iterator = iter(items)
+    while some := list(islice(iterator, size)):
+        yield first, some
+        first += len(some)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, assert_never
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,16 +34,6 @@ class ChatTemplate(Config):
             )
         return self
 
-    def turn(self, role: Role) -> Turn:
-        """Return the strings of one role."""
-        match role:
-            case "user":
-                return self.user
-            case "assistant":
-                return self.assistant
-            case _:
-                assert_never(role)
-
     @property
     def stop(self) -> tuple[str, ...]:
         """Stop strings of an answer: the end of its turn, and the beginning of the user's."""
@@ -73,5 +63,5 @@ def format_chat(messages: Sequence[Message], template: ChatTemplate) -> str:
                 raise DataError(
                     f"message {number} contains {marker!r}, which marks a turn in the chat template; rephrase it"
                 )
-    turns = [(template.turn(message.role), message.text) for message in messages]
+    turns = [(template.user if one.role == "user" else template.assistant, one.text) for one in messages]
     return "".join(f"{turn.prefix}{text}{turn.suffix}" for turn, text in turns) + template.assistant.prefix

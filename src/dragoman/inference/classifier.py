@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import final
 
 import torch
@@ -10,11 +9,17 @@ from torch import Tensor
 
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
-from dragoman.inference.batching import MAX_INPUT_LENGTH, batch_by_length, limit_length, warn_input
+from dragoman.inference.backends.torch_backend import predict_probabilities
+from dragoman.inference.batching import (
+    BATCH_TOKENS,
+    MAX_INPUT_LENGTH,
+    limit_length,
+    number_chunks,
+    require_list,
+    warn_input,
+)
 
-BATCH_TOKENS = 4096
-STREAM_CHUNK = 4096
+_STREAM_CHUNK = 4096
 """Lines of a stream that are sorted and batched together."""
 
 
@@ -60,9 +65,7 @@ class Classifier:
 
         A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
         """
-        if isinstance(texts, str):
-            raise TypeError("expected a list of texts, got one text; put it into a list")
-        encoded = self.tokenizer.encode_batch(texts)
+        encoded = self.tokenizer.encode_batch(require_list(texts))
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(
@@ -70,20 +73,13 @@ class Classifier:
                     "the end of the text is ignored"
                 )
         rows = [wrap_in_bos_eos(ids, max_length=self.max_length) for ids in encoded]
-        results: dict[int, Classification] = {}
-        with inference_mode(self.model):
-            for batch in batch_by_length([len(row) for row in rows], batch_tokens=self.batch_tokens):
-                logits = self.model(*pad_batch([rows[row] for row in batch], device=self.device))
-                probabilities = logits.cpu().double().softmax(dim=-1).tolist()
-                results |= dict(zip(batch, map(self._classification, probabilities), strict=True))
-        return [results[row] for row in range(len(rows))]
+        found = predict_probabilities(self.model, rows, device=self.device, batch_tokens=self.batch_tokens)
+        return [self._classification(one.tolist()) for one in found]
 
-    def classify_stream(self, lines: Iterable[str], *, chunk: int = STREAM_CHUNK) -> Iterator[Classification]:
+    def classify_stream(self, lines: Iterable[str], *, chunk: int = _STREAM_CHUNK) -> Iterator[Classification]:
         """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
-        iterator, first_line = iter(lines), 1
-        while texts := list(islice(iterator, chunk)):
+        for first_line, texts in number_chunks(lines, size=chunk):
             yield from self.classify(texts, first_line=first_line)
-            first_line += len(texts)
 
     def _classification(self, probabilities: Sequence[float]) -> Classification:
         """Rank the labels; ties keep the order of the labels."""

@@ -45,7 +45,7 @@ class Prompt:
     ids: tuple[int, ...]
     """With the begin symbol, before or after the prompt."""
     context: tuple[int, ...]
-    """Ids that form one text with the output: repetition filters look back on them, and spaces separate them."""
+    """TokenIds that form one text with the output: repetition filters look back on them, and spaces separate them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def build_completion(
 
 
 def find_first_stop(text: str, stop: Sequence[str], *, since: int = 0) -> int | None:
-    """Return the start of the stop string that is complete first, among those that begin at `since` or later."""
+    """Return the start of the stop string that is complete first and begins at `since` or later."""
     found = [(begin + len(one), begin) for one in stop if (begin := text.find(one, since)) >= 0]
     return min(found)[1] if found else None
 

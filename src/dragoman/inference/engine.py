@@ -27,7 +27,7 @@ PendingResult = Future[list[Hypothesis]]
 
 MAX_TOKENS = 4096
 WAITING_FACTOR = 16
-"""Tokens that may wait, as a multiple of those that may be active."""
+"""Waiting tokens, as a multiple of active tokens, above which callers block."""
 AHEAD = 4096
 """Requests of a stream that are submitted ahead of the result yielded next."""
 
@@ -178,7 +178,7 @@ class Engine:
             self._waiting = deque(request for request in self._waiting if request not in gone)
             self._waiting_tokens = sum(request.tokens for request in self._waiting)
             self._forget(gone)
-            self._changed.notify_all()  # there may be room for waiting callers
+            self._changed.notify_all()  # waiting callers may fit now
 
     def _deliver(self, completed: Sequence[RequestResult]) -> None:
         with self._changed:
@@ -225,7 +225,7 @@ class RequestRunner:
 
     @property
     def runs_continuously(self) -> bool:
-        """Whether a stream may run as one batch that requests enter and leave."""
+        """True if a stream may run as one batch that requests enter and leave."""
         return self._engine is None and self.backend.continuous_batching
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:

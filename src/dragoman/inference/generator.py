@@ -3,29 +3,27 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import islice
 from typing import Any, TypedDict, Unpack, final
 
 from dragoman.config import parse
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.inference.backends import as_backend
 from dragoman.inference.backends.sliding_context import SlidingContext
+from dragoman.inference.batching import BATCH_TOKENS, number_chunks, require_list
 from dragoman.inference.chat import ChatTemplate, Message, format_chat
 from dragoman.inference.completion import Completion, Limits, Prompt, build_completion, text_stream
 from dragoman.inference.engine import RequestRunner
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.scheduler import Request
-from dragoman.models.special_symbols import BOS, EOS, PAD
+from dragoman.models.special_symbols import BOS, EOS
 
-DEFAULT_CONFIG = SamplingConfig()
+_DEFAULT_CONFIG = SamplingConfig()
 MAX_NEW_TOKENS = 256
 """Default limit of a completion."""
-BATCH_TOKENS = 4096
-STREAM_CHUNK = 256
+_STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
 
 GenerationConfig = SamplingConfig | DecodingConfig
@@ -72,7 +70,7 @@ class Generator:
         The model is an `InferenceBackend`, or a `DecoderOnly` model of PyTorch on `device`. Raises ConfigError on a
         context beyond the model's positions.
         """
-        self.backend = _backend_of(model, device)
+        self.backend = as_backend(model, device=device, decoder_only=True)
         longest = self.backend.max_length
         if context < 1 or (longest is not None and context > longest):
             most = longest or "any number of"
@@ -91,7 +89,7 @@ class Generator:
     def generate(
         self,
         prompts: Sequence[str],
-        config: GenerationConfig = DEFAULT_CONFIG,
+        config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
@@ -113,7 +111,7 @@ class Generator:
     def generate_n_best(
         self,
         prompts: Sequence[str],
-        config: GenerationConfig = DEFAULT_CONFIG,
+        config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         num_samples: int = 1,
         max_new_tokens: int = MAX_NEW_TOKENS,
@@ -129,34 +127,33 @@ class Generator:
         limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop, num_samples=num_samples)
         read = self._read_prompts(prompts, config, limits, first=first)
         requests = [self._requests(prompt, config, limits, num_samples, row) for row, prompt in enumerate(read, first)]
-        found = iter(self._runner(config).run([request for some in requests for request in some]))
+        runner = self._samples if isinstance(config, SamplingConfig) else self._searches
+        found = iter(runner.run([request for some in requests for request in some]))
         return [
-            [self._complete(prompt, limits, one) for _ in some for one in next(found)]
+            [build_completion(self.tokenizer.target, prompt, limits, one) for _ in some for one in next(found)]
             for prompt, some in zip(read, requests, strict=True)
         ]
 
     def generate_stream(
         self,
         prompts: Iterable[str],
-        config: GenerationConfig = DEFAULT_CONFIG,
+        config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         num_samples: int = 1,
         max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
-        chunk: int = STREAM_CHUNK,
+        chunk: int = _STREAM_CHUNK,
     ) -> Iterator[list[Completion]]:
         """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
-        iterator, first = iter(prompts), 0
-        while some := list(islice(iterator, chunk)):
+        for first, some in number_chunks(prompts, size=chunk, first=0):
             yield from self.generate_n_best(
                 some, config, num_samples=num_samples, max_new_tokens=max_new_tokens, stop=stop, first=first
             )
-            first += len(some)
 
     def stream_text(
         self,
         prompt: str,
-        config: SamplingConfig = DEFAULT_CONFIG,
+        config: SamplingConfig = _DEFAULT_CONFIG,
         *,
         max_new_tokens: int = MAX_NEW_TOKENS,
         stop: Sequence[str] = (),
@@ -181,7 +178,7 @@ class Generator:
     def chat(
         self,
         messages: Sequence[Message],
-        config: GenerationConfig = DEFAULT_CONFIG,
+        config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> Completion:
@@ -204,7 +201,7 @@ class Generator:
         windows, whose first tokens see `overlap` tokens of the window before. Raises DataError where prompts are
         missing or too many, ConfigError on an overlap that a window cannot have.
         """
-        scoring = self._scoring_texts(_check_list(texts), prompts)
+        scoring = self._scoring_texts(require_list(texts), prompts)
         with self._searches.lock, self.backend.inference_mode():
             return score_texts(
                 self.backend, scoring, context=self.context, overlap=overlap, batch_tokens=self.batch_tokens
@@ -225,9 +222,6 @@ class Generator:
         """Return texts as the model reads them; with `room`, it attends to that many tokens at most."""
         return self._read(texts, room=room, first=0)
 
-    def _runner(self, config: GenerationConfig) -> RequestRunner:
-        return self._samples if isinstance(config, SamplingConfig) else self._searches
-
     def _read_prompts(
         self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int
     ) -> list[Prompt]:
@@ -243,15 +237,9 @@ class Generator:
         if isinstance(config, DecodingConfig):
             ids = ids[-(self.context - most) :]
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
-        observe = partial(self._observer, prompt, limits) if limits.stop else None
+        observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).add) if limits.stop else None
         starts = [OutputStart(ids[-1], prompt.context, (number, sample), observe) for sample in range(num_samples)]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
-
-    def _observer(self, prompt: Prompt, limits: Limits) -> TokenObserver:
-        return text_stream(self.tokenizer.target, prompt, limits).add
-
-    def _complete(self, prompt: Prompt, limits: Limits, hypothesis: Hypothesis) -> Completion:
-        return build_completion(self.tokenizer.target, prompt, limits, hypothesis)
 
     def _limits(
         self, config: GenerationConfig, *, max_new_tokens: int, stop: Sequence[str], num_samples: int = 1
@@ -301,7 +289,7 @@ class Generator:
         Of a longer prompt the model sees the last `kept` tokens where the context slides.
         """
         side = self.tokenizer.source
-        texts = [side.normalize(text) for text in _check_list(prompts)]
+        texts = [side.normalize(text) for text in require_list(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
         # When sampling, running text drops its beginning sooner or later anyway, without a warning.
         if room is not None and (self.pairs or kept is None):
@@ -323,22 +311,4 @@ class Generator:
             raise DataError("this model continues texts and has no separate prompts; leave prompts out")
         encoded = self.tokenizer.target.encode_batch(list(texts))
         before = self.tokenizer.source.encode_batch(list(prompts)) if prompts is not None else [[] for _ in texts]
-        return [
-            ScoringText([*source, BOS, *ids], [*[PAD] * len(source), *ids, EOS])
-            for source, ids in zip(before, encoded, strict=True)
-        ]
-
-
-def _backend_of(model: Any, device: Any) -> InferenceBackend[Any, Any]:
-    """Return the model as a backend; PyTorch is imported for its own models only."""
-    if isinstance(model, InferenceBackend):
-        return model
-    from dragoman.inference.backends.torch_backend import TorchBackend
-
-    return TorchBackend(model, device=device, decoder_only=True)
-
-
-def _check_list(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TypeError("expected a list of texts, got one text; put it into a list")
-    return texts
+        return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]

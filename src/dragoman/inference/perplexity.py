@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from dragoman.decoding.config import AVERAGE_LOG_PROB
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError
 from dragoman.evaluation import perplexity
 from dragoman.inference.backends.protocol import InferenceBackend
-from dragoman.inference.batching import batch_by_length
-from dragoman.models.special_symbols import EOS, PAD
+from dragoman.inference.batching import run_in_batches
 
 
 @final
@@ -41,17 +40,14 @@ class Perplexity:
         return self.nats / math.log(2) / self.bytes if self.bytes else math.inf
 
 
-@final
-@dataclass(frozen=True)
-class ScoringText:
-    """Text to score: its tokens, and the token expected after each of them, padding where none is scored."""
+class ScoringText(NamedTuple):
+    """Target to score, with its end symbol, after a prompt with the begin symbol."""
 
-    tokens: Sequence[int]
-    expected: Sequence[int]
+    prompt: list[int]
+    target: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringWindow:
+class ScoringWindow(NamedTuple):
     """Positions `begin` to `end` of a text; those before `scored` are context only."""
 
     begin: int
@@ -83,34 +79,32 @@ def scoring_windows(length: int, *, context: int, overlap: int = 0) -> list[Scor
 def score_texts(
     backend: InferenceBackend[Any, Any], texts: Sequence[ScoringText], *, context: int, overlap: int, batch_tokens: int
 ) -> list[Hypothesis]:
-    """Score each text as an output, with the log-probability of each expected token; the score is their mean."""
-    windows = [(row, window) for row, text in enumerate(texts) for window in _windows(text, context, overlap)]
-    log_probs: dict[tuple[int, int], Sequence[float]] = {}
-    for indices in batch_by_length([one.end - one.begin for _, one in windows], batch_tokens=batch_tokens):
-        chosen = [windows[index] for index in indices]
-        pairs = [_prompt_and_target(texts[row], one) for row, one in chosen]
-        prompts, targets = zip(*pairs, strict=True)
-        scored = backend.score(prompts, targets, penalty=AVERAGE_LOG_PROB)
-        log_probs |= {(row, one.begin): own.token_log_probs for (row, one), own in zip(chosen, scored, strict=True)}
-    found: list[list[float]] = [[] for _ in texts]
-    for row, begin in sorted(log_probs):
-        found[row] += log_probs[row, begin]
-    return [_hypothesis(text, numbers) for text, numbers in zip(texts, found, strict=True)]
+    """Score the target of each text as an output; the score is the mean log-probability."""
+    windows = [
+        (row, window)
+        for row, (prompt, target) in enumerate(texts)
+        for window in scoring_windows(len(prompt) + len(target) - 1, context=context, overlap=overlap)
+        if window.end >= len(prompt)
+    ]
+
+    def run(indices: list[int]) -> list[Hypothesis]:
+        parts = [_cut(texts[row], window) for row, window in (windows[index] for index in indices)]
+        prompts, targets = zip(*parts, strict=True)
+        return backend.score(prompts, targets, penalty=AVERAGE_LOG_PROB)
+
+    scored = run_in_batches([one.end - one.begin for _, one in windows], run, batch_tokens=batch_tokens)
+    log_probs: list[list[float]] = [[] for _ in texts]
+    for (row, _), one in zip(windows, scored, strict=True):
+        log_probs[row] += one.token_log_probs
+    totals = map(math.fsum, log_probs)
+    return [
+        Hypothesis(tuple(text.target[:-1]), total, total / len(row), tuple(row), finished=True)
+        for text, row, total in zip(texts, log_probs, totals, strict=True)
+    ]
 
 
-def _windows(text: ScoringText, context: int, overlap: int) -> list[ScoringWindow]:
-    """Return the windows in which a token is scored."""
-    windows = scoring_windows(len(text.tokens), context=context, overlap=overlap)
-    return [one for one in windows if any(token != PAD for token in text.expected[one.scored : one.end])]
-
-
-def _prompt_and_target(text: ScoringText, window: ScoringWindow) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the tokens of a window up to the first that is scored, and the tokens that are scored."""
-    begin = next(place for place in range(window.scored, window.end) if text.expected[place] != PAD)
-    return text.tokens[window.begin : begin + 1], text.expected[begin : window.end]
-
-
-def _hypothesis(text: ScoringText, log_probs: list[float]) -> Hypothesis:
-    tokens = tuple(token for token in text.expected if token not in (PAD, EOS))
-    total = math.fsum(log_probs)
-    return Hypothesis(tokens, total, total / len(log_probs), tuple(log_probs), finished=True)
+def _cut(text: ScoringText, window: ScoringWindow) -> ScoringText:
+    """Return the tokens of a window up to the first scored one as a prompt, and the scored tokens as its target."""
+    begin, shift = max(window.scored, len(text.prompt) - 1), len(text.prompt) - 1
+    tokens = text.prompt + text.target
+    return ScoringText(tokens[window.begin : begin + 1], text.target[begin - shift : window.end - shift])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import exp
 from typing import NamedTuple, final
 
@@ -18,12 +17,11 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
-from dragoman.inference.batching import batch_by_length, warn_input
+from dragoman.inference.batching import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
 from dragoman.models.heads import SpanLogits
 from dragoman.typing import Bool, Float
 
-BATCH_TOKENS = 4096
-STREAM_CHUNK = 256
+_STREAM_CHUNK = 256
 """Questions of a stream that are sorted and batched together."""
 
 
@@ -39,7 +37,7 @@ class AnswerConfig(Config):
     )
 
 
-DEFAULT_CONFIG = AnswerConfig()
+_DEFAULT_CONFIG = AnswerConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class QuestionAnswerer:
         device: torch.device | str = "cpu",
         batch_tokens: int = BATCH_TOKENS,
         windows: WindowConfig | None = None,
-        config: AnswerConfig = DEFAULT_CONFIG,
+        config: AnswerConfig = _DEFAULT_CONFIG,
     ) -> None:
         """The model, a `ModelWithHead`, is on `device`; `windows` are those of its training.
 
@@ -152,21 +150,18 @@ class QuestionAnswerer:
         ]
 
     def answer_stream(
-        self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, chunk: int = STREAM_CHUNK
+        self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, chunk: int = _STREAM_CHUNK
     ) -> Iterator[list[Answer]]:
         """Yield what `answer_batch` returns, for any number of questions in the memory of `chunk` of them."""
-        iterator, first_line = iter(pairs), 1
-        while some := list(islice(iterator, chunk)):
+        for first_line, some in number_chunks(pairs, size=chunk):
             yield from self.answer_batch(some, config, first_line=first_line)
-            first_line += len(some)
 
     def _read_windows(self, windows: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
-        lengths = [len(window.tokens) for window, _ in windows]
-        results: dict[int, _WindowResult] = {}
+        def run(rows: list[int]) -> list[_WindowResult]:
+            return self._read_batch([windows[row] for row in rows], config)
+
         with inference_mode(self.model):
-            for rows in batch_by_length(lengths, batch_tokens=self.batch_tokens):
-                results |= dict(zip(rows, self._read_batch([windows[row] for row in rows], config), strict=True))
-        return [results[row] for row in range(len(windows))]
+            return run_in_batches([len(window.tokens) for window, _ in windows], run, batch_tokens=self.batch_tokens)
 
     def _read_batch(self, batch: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
         tokens, lengths = pad_batch([window.tokens for window, _ in batch], device=self.device)
@@ -181,9 +176,10 @@ class QuestionAnswerer:
             allowed[row, begin : begin + window.num_context_tokens] = torch.tensor(context.visible(window))
         found = best_spans(starts, ends, allowed, max_length=config.max_answer_length, count=config.n_best)
         no_answer = (starts[:, 0] + ends[:, 0]).tolist()
+        shifts = [window.first_token - window.context_start for window, _ in batch]
         return [
-            _WindowResult([_to_context(span, window) for span in spans], score)
-            for spans, (window, _), score in zip(found, batch, no_answer, strict=True)
+            _WindowResult([TokenSpan(one.start + shift, one.end + shift, one.score) for one in spans], score)
+            for spans, shift, score in zip(found, shifts, no_answer, strict=True)
         ]
 
 
@@ -212,12 +208,6 @@ def best_spans(
         ]
         found.append([span for span in spans if span.score > impossible])
     return found
-
-
-def _to_context(span: TokenSpan, window: Window) -> TokenSpan:
-    """Return the span by tokens of the whole context."""
-    shift = window.first_token - window.context_start
-    return TokenSpan(span.start + shift, span.end + shift, span.score)
 
 
 def _rank(results: Sequence[_WindowResult], context: _Context, config: AnswerConfig) -> list[Answer]:

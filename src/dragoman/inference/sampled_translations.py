@@ -1,10 +1,10 @@
 """Sampled translations, as pseudo-data: more varied than the most probable ones of a search."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from dragoman.decoding.config import SamplingConfig
 from dragoman.decoding.hypothesis import OutputStart
+from dragoman.inference.batching import number_chunks
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.translator import STREAM_CHUNK, Translator
 
@@ -17,10 +17,8 @@ def sample_translations(
     A translation depends on the seed and on the number of the text only. It is empty for an empty text, for one longer
     than the model reads at once, and where the output did not end within its limit.
     """
-    iterator, first = iter(texts), 0
-    while some := list(islice(iterator, chunk)):
+    for first, some in number_chunks(texts, size=chunk, first=0):
         yield from _sample_chunk(translator, some, config, first=first)
-        first += len(some)
 
 
 def _sample_chunk(translator: Translator, texts: Sequence[str], config: SamplingConfig, *, first: int) -> list[str]:

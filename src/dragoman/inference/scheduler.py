@@ -1,4 +1,5 @@
-"""Continuous batching: requests enter the running batch while it has room, and leave when they are complete.
+"""Continuous batching: requests enter the running batch while they fit into the token budget, and leave when they are
+complete.
 
 The scheduler serves translation and generation, and has no threads. The result of a request does not depend on the others: where the
 backend refuses a batch, the scheduler searches each of its requests alone, and only those fail that fail alone.
@@ -16,9 +17,9 @@ from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.search import Search, build_search, run_search
 from dragoman.errors import DragomanError
-from dragoman.inference.backends.protocol import Ids, InferenceBackend
+from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context import SlidingContext
-from dragoman.inference.batching import batch_by_length
+from dragoman.inference.batching import run_in_batches
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""
@@ -31,7 +32,7 @@ AnyBackend = InferenceBackend[Any, Any] | SlidingContext
 class Request:
     """Source without its end symbol, or prompt, and how to decode it; compared by identity."""
 
-    ids: Ids
+    ids: TokenIds
     config: DecodingConfig | SamplingConfig
     limit: int
     """Most output tokens, end symbol not counted."""
@@ -68,7 +69,7 @@ BACKEND_ERRORS = (DragomanError, ValueError, IndexError, MemoryError)
 class _Group:
     """Requests of one decoding configuration, by sentence id of their search."""
 
-    search: Search[Any]
+    search: Search
     requests: dict[int, Request] = field(default_factory=dict)
 
 
@@ -89,7 +90,7 @@ class Scheduler:
         return sum(len(group.requests) for group in self._groups.values())
 
     def admit(self, waiting: deque[Request]) -> list[RequestResult]:
-        """Start the first waiting requests that fit, and return those that fail at once."""
+        """Start the first waiting requests that fit, and return the requests that fail at once."""
         return self.start(self.take(waiting))
 
     def take(self, waiting: deque[Request]) -> list[Request]:
@@ -102,7 +103,7 @@ class Scheduler:
         return taken
 
     def start(self, requests: Sequence[Request]) -> list[RequestResult]:
-        """Start the search of requests from `take`, and return those that fail at once."""
+        """Start the search of requests from `take`, and return the requests that fail at once."""
         failed = []
         for config in dict.fromkeys(request.config for request in requests):
             failed += self._start(config, [request for request in requests if request.config == config])
@@ -207,10 +208,11 @@ def run_requests(backend: AnyBackend, requests: Sequence[Request], *, batch_toke
         scheduler = Scheduler(backend, max_tokens=batch_tokens)
         jobs = ([request] for request in requests)
         return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1)]
-    found: dict[int, list[Hypothesis]] = {}
-    for rows in batch_by_length([request.tokens for request in requests], batch_tokens=batch_tokens):
-        found |= dict(zip(rows, search_requests(backend, [requests[row] for row in rows]), strict=True))
-    return [found[row] for row in range(len(requests))]
+
+    def run(rows: list[int]) -> list[list[Hypothesis]]:
+        return search_requests(backend, [requests[row] for row in rows])
+
+    return run_in_batches([request.tokens for request in requests], run, batch_tokens=batch_tokens)
 
 
 def run_in_order(

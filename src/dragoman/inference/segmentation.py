@@ -56,7 +56,7 @@ class Sentence(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Ids that the model reads at once, with their dependency tree where the model needs it."""
+    """TokenIds that the model reads at once, with their dependency tree where the model needs it."""
 
     ids: list[int]
     heads: Heads | None
@@ -97,12 +97,13 @@ class Segmenter:
         splitter: Callable[[str], Layout],
     ) -> Iterator[SegmentedText]:
         """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
-        layouts = list(map(splitter, texts))
-        lines = split_into_sentences(layouts, texts, source_features, first_line)
-        sentences = [sentence for line in lines for sentence in line]
+        layouts, sentences = list(map(splitter, texts)), []
+        for line, (layout, text, heads) in enumerate(zip(layouts, texts, source_features, strict=True), first_line):
+            parts = _split_heads(heads, text, layout.sentences)
+            sentences += [Sentence(*one, line) for one in zip(layout.sentences, parts, strict=True)]
         segments = self._segments(sentences, is_split=splitter is not whole_text)
-        for layout, line in zip(layouts, lines, strict=True):
-            yield SegmentedText(layout, [next(segments) for _ in line])
+        for layout in layouts:
+            yield SegmentedText(layout, [next(segments) for _ in layout.sentences])
 
     def _segments(self, sentences: Sequence[Sentence], *, is_split: bool) -> Iterator[list[Segment]]:
         """Yield the segments of each sentence: none of an empty one, several of one that is too long."""
@@ -117,7 +118,7 @@ class Segmenter:
         """Split a sentence that is too long, with a warning."""
         check_line_length(MAX_LINE_LENGTH, length, sentence.line)
         parts = split_long_text(sentence.text, lambda text: len(self._encode([text])[0]) <= self._max_length)
-        heads = split_tree(sentence.heads, sentence.text, parts)
+        heads = _split_heads(sentence.heads, sentence.text, parts)
         segments = [Segment(*one) for one in zip(self._encode(parts), heads, strict=True) if one[0]]
         beginning = f"a sentence of {length} tokens is" if is_split else f"{length} tokens are"
         name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
@@ -175,18 +176,7 @@ def split_long_text(text: str, fits: Callable[[str], bool]) -> list[str]:
     return [part for half in halves if half for part in split_long_text(half, fits)]
 
 
-def split_into_sentences(
-    layouts: Sequence[Layout], texts: Sequence[str], source_features: Sequence[Heads | None], first_line: int
-) -> list[list[Sentence]]:
-    """Return the sentences of each line, with the dependency heads of their words where given."""
-    lines = []
-    for line, (layout, text, heads) in enumerate(zip(layouts, texts, source_features, strict=True), start=first_line):
-        parts = split_tree(heads, text, layout.sentences)
-        lines.append([Sentence(*one, line) for one in zip(layout.sentences, parts, strict=True)])
-    return lines
-
-
-def split_tree(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequence[Heads | None]:
+def _split_heads(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequence[Heads | None]:
     """Split the dependency tree of a text into those of its parts; without a tree PyTorch is not imported."""
     if heads is None:
         return [None] * len(parts)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from dragoman.data.readers.conllu import Heads, find_tree_error
 from dragoman.errors import DataError, DragomanError
 
+T = TypeVar("T")
 TextFeatures = Sequence[Sequence[int]]
 """For each text, the number of the head of each word, counted from 1; 0 for a root."""
 
@@ -35,33 +37,29 @@ def check_source_features(
 
 
 def read_chunks(
-    lines: Iterable[str], source_features: Iterator[Sequence[int]] | None, *, size: int
-) -> Iterator[tuple[int, list[str], list[Sequence[int]] | None]]:
+    lines: Iterable[T], source_features: Iterable[Sequence[int]] | None, *, size: int
+) -> Iterator[tuple[int, list[T], list[Sequence[int]] | None]]:
     """Yield at most `size` lines at a time with the number of the first and, where there are any, their features.
 
     A reading error is raised after the lines before it. Raises DataError on features that are left over.
     """
     iterator, first_line = iter(lines), 1
+    features = None if source_features is None else iter(source_features)
     reading_error: DragomanError | None = None
     while reading_error is None:
-        texts: list[str] = []
+        texts: list[T] = []
         try:
             texts.extend(islice(iterator, size))
         except DragomanError as error:
             reading_error = error
         if not texts:
             break
-        yield first_line, texts, None if source_features is None else list(islice(source_features, len(texts)))
+        yield first_line, texts, None if features is None else list(islice(features, len(texts)))
         first_line += len(texts)
     if reading_error is not None:
         raise reading_error
-    check_all_used(source_features, texts=first_line - 1)
-
-
-def check_all_used(source_features: Iterator[Sequence[int]] | None, *, texts: int) -> None:
-    """Raise DataError where trees are left after all texts."""
-    if source_features is not None and next(source_features, None) is not None:
-        raise DataError(f"more trees than the {texts} texts; give one for each")
+    if features is not None and next(features, None) is not None:
+        raise DataError(f"more trees than the {first_line - 1} texts; give one for each")
 
 
 def _check_tree(heads: Heads, *, words: int, line: int) -> Heads:

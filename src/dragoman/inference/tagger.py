@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import final
 
 import torch
@@ -11,11 +10,10 @@ from torch import Tensor
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.tagged import EncodedWords, encode_words
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
-from dragoman.inference.batching import MAX_INPUT_LENGTH, batch_by_length, limit_length, warn_input
+from dragoman.inference.backends.torch_backend import predict_probabilities
+from dragoman.inference.batching import BATCH_TOKENS, MAX_INPUT_LENGTH, limit_length, number_chunks, warn_input
 
-BATCH_TOKENS = 4096
-STREAM_CHUNK = 1024
+_STREAM_CHUNK = 1024
 """Sentences of a stream that are sorted and batched together."""
 
 
@@ -80,12 +78,10 @@ class Tagger:
             results.append([Tag(word, *pair) for word, pair in zip(words, labels, strict=True)])
         return results
 
-    def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = STREAM_CHUNK) -> Iterator[list[Tag]]:
+    def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _STREAM_CHUNK) -> Iterator[list[Tag]]:
         """Yield what `tag` returns, for any number of sentences in the memory of `chunk` of them."""
-        iterator, first_line = iter(sentences), 1
-        while some := list(islice(iterator, chunk)):
+        for first_line, some in number_chunks(sentences, size=chunk):
             yield from self.tag(some, first_line=first_line)
-            first_line += len(some)
 
     def _split(self, sentence: EncodedWords) -> list[EncodedWords]:
         """Cut the sentence between words into segments as long as possible; a longer word loses its last tokens."""
@@ -105,14 +101,10 @@ class Tagger:
 
     def _tag_segments(self, segments: Sequence[EncodedWords]) -> list[list[tuple[str, float]]]:
         rows = [wrap_in_bos_eos(segment.ids, max_length=self.max_length) for segment in segments]
-        results: dict[int, list[tuple[str, float]]] = {}
-        with inference_mode(self.model):
-            for batch in batch_by_length([len(row) for row in rows], batch_tokens=self.batch_tokens):
-                logits = self.model(*pad_batch([rows[row] for row in batch], device=self.device))
-                best = logits.cpu().double().softmax(dim=-1).max(dim=-1)
-                for index, row in enumerate(batch):
-                    at = torch.tensor(segments[row].first_tokens) + 1  # after the begin symbol
-                    probabilities, labels = best.values[index, at].tolist(), best.indices[index, at].tolist()
-                    names = [self.labels.names[label] for label in labels]
-                    results[row] = list(zip(names, probabilities, strict=True))
-        return [results[row] for row in range(len(rows))]
+        results = []
+        found = predict_probabilities(self.model, rows, device=self.device, batch_tokens=self.batch_tokens)
+        for segment, probabilities in zip(segments, found, strict=True):
+            best = probabilities[torch.tensor(segment.first_tokens) + 1].max(dim=-1)  # after the begin symbol
+            names = [self.labels.names[label] for label in best.indices.tolist()]
+            results.append(list(zip(names, best.values.tolist(), strict=True)))
+        return results

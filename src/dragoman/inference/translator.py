@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, TypedDict, Unpack, final, overload
 
 from dragoman.config import merge, parse
@@ -13,8 +12,9 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, DecodingMethod, LengthPenalty, LengthPenaltyKind
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, warn
+from dragoman.inference.backends import as_backend
 from dragoman.inference.backends.protocol import InferenceBackend
-from dragoman.inference.batching import batch_by_length
+from dragoman.inference.batching import BATCH_TOKENS, require_list, run_in_batches
 from dragoman.inference.engine import Engine, RequestRunner
 from dragoman.inference.scheduler import Request
 from dragoman.inference.segmentation import (
@@ -26,12 +26,11 @@ from dragoman.inference.segmentation import (
     build_splitter,
     check_line_length,
 )
-from dragoman.inference.source_features import TextFeatures, check_all_used, check_source_features, read_chunks
+from dragoman.inference.source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.translation import Translation, TranslationResult, TranslationWarning
 from dragoman.models.special_symbols import EOS
 
-DEFAULT_CONFIG = DecodingConfig()
-BATCH_TOKENS = 4096
+_DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
 STREAM_CHUNK = 4096
@@ -70,7 +69,7 @@ class Translator:
         device: Any = "cpu",
         batch_tokens: int = BATCH_TOKENS,
         max_segment_length: int = MAX_SEGMENT_LENGTH,
-        config: DecodingConfig = DEFAULT_CONFIG,
+        config: DecodingConfig = _DEFAULT_CONFIG,
         engine: Engine | None = None,
     ) -> None:
         """`batch_tokens` bounds the source tokens of a batch, padding included.
@@ -82,7 +81,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
         self.config = config
-        self.backend = _backend_of(model, tokenizer, device)
+        self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens, engine=engine)
         self._concurrent: Translator | None = None
@@ -235,10 +234,9 @@ class Translator:
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
         config = config or self.config
-        features_left = None if source_features is None else iter(source_features)
         splitter = build_splitter(split, language)
         if not self._runner.runs_continuously:
-            for first_line, texts, some in read_chunks(lines, features_left, size=chunk):
+            for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
                 yield from self.translate_n_best(
                     texts, config, first_line=first_line, source_features=some, split=split, language=language
                 )
@@ -246,7 +244,7 @@ class Translator:
         pending: deque[SegmentedText] = deque()
 
         def jobs() -> Iterator[list[Request]]:
-            for first_line, texts, some in read_chunks(lines, features_left, size=min(chunk, ENCODE_CHUNK)):
+            for first_line, texts, some in read_chunks(lines, source_features, size=min(chunk, ENCODE_CHUNK)):
                 heads = self._check_features(texts, some, first_line)
                 for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
                     pending.append(line)
@@ -290,21 +288,21 @@ class Translator:
             )
         heads = self._check_features(sources, source_features, first_line)
         source_ids = self.tokenizer.source.encode_batch(list(sources))
-        target_ids = self.tokenizer.target.encode_batch(list(_check_list(targets)))
+        target_ids = self.tokenizer.target.encode_batch(list(require_list(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
             check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
-        results: dict[int, Hypothesis] = {}
+
+        def run(rows: list[int]) -> list[Hypothesis]:
+            return self.backend.score(
+                [source_ids[row] for row in rows],
+                [[*target_ids[row], EOS] for row in rows],
+                penalty=penalty or self.config.penalty,
+                source_features=[tree for row in rows if (tree := heads[row]) is not None],
+            )
+
         with self._runner.lock, self.backend.inference_mode():
-            for rows in batch_by_length(lengths, batch_tokens=self.batch_tokens):
-                scored = self.backend.score(
-                    [source_ids[row] for row in rows],
-                    [[*target_ids[row], EOS] for row in rows],
-                    penalty=penalty or self.config.penalty,
-                    source_features=[tree for row in rows if (tree := heads[row]) is not None],
-                )
-                results |= dict(zip(rows, scored, strict=True))
-        return [results[row] for row in range(len(lengths))]
+            return run_in_batches(lengths, run, batch_tokens=self.batch_tokens)
 
     def score_stream(
         self,
@@ -315,16 +313,9 @@ class Translator:
         source_features: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
-        iterator, first_line = iter(pairs), 1
-        features_left = None if source_features is None else iter(source_features)
-        while some := list(islice(iterator, chunk)):
+        for first_line, some, features in read_chunks(pairs, source_features, size=chunk):
             sources, targets = zip(*some, strict=True)
-            some_features = None if features_left is None else list(islice(features_left, len(some)))
-            yield from self.score(
-                sources, targets, penalty=penalty, first_line=first_line, source_features=some_features
-            )
-            first_line += len(some)
-        check_all_used(features_left, texts=first_line - 1)
+            yield from self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
 
     def _copy(self, model: Any, *, engine: Engine | None = None) -> "Translator":
         return Translator(
@@ -341,7 +332,7 @@ class Translator:
         self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
     ) -> list[Heads | None]:
         needed = self.backend.needs_source_features
-        return check_source_features(_check_list(texts), source_features, first_line, needs_source_features=needed)
+        return check_source_features(require_list(texts), source_features, first_line, needs_source_features=needed)
 
     def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
         segments = line.segments()
@@ -360,21 +351,6 @@ class Translator:
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
-
-
-def _backend_of(model: Any, tokenizer: Tokenizer, device: Any) -> InferenceBackend[Any, Any]:
-    """Return the model as a backend; PyTorch is imported for its own models only."""
-    if isinstance(model, InferenceBackend):
-        return model
-    from dragoman.inference.backends.torch_backend import TorchBackend
-
-    return TorchBackend(model, tokenizer=tokenizer, device=device)
-
-
-def _check_list(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TypeError("expected a list of texts, got one text; put it into a list")
-    return texts
 
 
 def _warn_unless_finished(translations: Sequence[Translation], number: int) -> None:

@@ -18,12 +18,13 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError
 from dragoman.inference.backends.cpu_backend import CpuBackend
+from dragoman.inference.batching import BATCH_TOKENS
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.source_features import check_source_features
 from dragoman.inference.tagger import Tagger
-from dragoman.inference.translator import BATCH_TOKENS, MAX_SEGMENT_LENGTH, Translator
+from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.beam_tree import SearchRecord, record_search
 from dragoman.interpret.classification import explain_answer, explain_label, explain_tags
 from dragoman.interpret.explanation import Explanation, explain_continuation, explain_translation

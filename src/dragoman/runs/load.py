@@ -14,7 +14,8 @@ from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.backends.ensemble import CpuEnsemble
 from dragoman.inference.backends.shortlist import ShortlistBackend
-from dragoman.inference.translator import BATCH_TOKENS, Translator
+from dragoman.inference.batching import BATCH_TOKENS
+from dragoman.inference.translator import Translator
 from dragoman.models.quantization import Arrays, ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 

@@ -14,7 +14,8 @@ from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.generator import BATCH_TOKENS, Generator
+from dragoman.inference.batching import BATCH_TOKENS
+from dragoman.inference.generator import Generator
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
 from dragoman.models.quantization import Arrays, ComputeType

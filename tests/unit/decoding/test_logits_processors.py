@@ -74,7 +74,7 @@ def test_min_p_keeps_tokens_near_the_most_probable(share, expected):
 
 
 def test_typical_p_may_exclude_the_most_probable():
-    """The entropy is 1.29 nats; the surprise of 0.3 is next to it (0.09 away), then those of 0.4 and 0.15."""
+    """The entropy is 1.29 nats; the nearest surprise is that of 0.3 (0.09 away), then those of 0.4 and 0.15."""
     probabilities = [0.6, 0.1, 0.1, 0.1, 0.1]
     assert left(filter_typical_p(logits_of(PROBABILITIES), 0.2)) == [{3}]
     assert left(filter_typical_p(logits_of(PROBABILITIES), 0.5)) == [{1, 3}]
@@ -135,7 +135,7 @@ def test_repetition_penalty_applies_once_for_any_sign():
     ],
 )
 def test_block_repeated_ngrams(context, size, forbidden):
-    """Histories are padded with 0 before their first token."""
+    """Contexts are padded with 0 before their first token."""
     logits = torch.zeros(1, 11)
     row = torch.tensor([context], dtype=torch.long)
     found = left(block_repeated_ngrams(logits, row, size))

@@ -1,4 +1,4 @@
-"""The best spans, by looking at all of them."""
+"""Best answer spans, compared with an exhaustive search."""
 
 import torch
 from hypothesis import given
@@ -33,19 +33,19 @@ numbers = st.floats(-50, 50, width=32) | st.sampled_from([0.0, 1.0])
     longest=st.integers(1, 13),
     count=st.integers(1, 17),
 )
-def test_the_search_finds_what_looking_at_all_spans_finds(windows, longest, count):
+def test_best_spans_equal_exhaustive_search(windows, longest, count):
     starts, ends, allowed = (list(column) for column in zip(*windows, strict=True))
     tensors = (torch.tensor(side, dtype=torch.float64) for side in (starts, ends))
     found = best_spans(*tensors, torch.tensor(allowed), max_length=longest, count=count)
     assert found == [by_hand(*window, longest, count) for window in windows]
 
 
-def test_a_window_without_a_place_has_no_span():
+def test_window_without_allowed_position_has_no_span():
     nothing = torch.zeros(1, 5, dtype=torch.bool)
     assert best_spans(torch.zeros(1, 5), torch.zeros(1, 5), nothing, max_length=3, count=2) == [[]]
 
 
-def test_the_best_start_and_the_best_end_may_not_go_together():
+def test_best_start_and_best_end_may_not_combine():
     starts, ends = torch.tensor([[0.0, 1.0, 9.0]]), torch.tensor([[9.0, 2.0, 1.0]])
     everywhere = torch.ones(1, 3, dtype=torch.bool)
     [[best, second, third]] = best_spans(starts, ends, everywhere, max_length=2, count=3)

@@ -1,4 +1,4 @@
-"""Conversations written out as prompts."""
+"""Chat templates: prompts, stop strings and refused conversations."""
 
 import pytest
 
@@ -11,29 +11,29 @@ TEMPLATE = ChatTemplate(user=Turn(prefix="<q>", suffix="</q>\n"), assistant=Turn
 TALK = [Message("user", "two dogs?"), Message("assistant", "yes"), Message("user", "and cats?")]
 
 
-def test_a_conversation_ends_where_the_assistant_is_to_speak():
+def test_conversation_ends_with_the_assistant_prefix():
     assert format_chat(TALK, TEMPLATE) == "<q>two dogs?</q>\n<a>yes</a>\n<q>and cats?</q>\n<a>"
     assert format_chat(TALK[:1], ChatTemplate()) == "User: two dogs?\nAssistant: "
 
 
-def test_an_answer_ends_where_its_turn_does():
+def test_stop_strings_end_the_assistant_turn():
     assert TEMPLATE.stop == ("</a>\n", "<q>")
     assert ChatTemplate(user=Turn(prefix="Q:"), assistant=Turn(prefix="A:")).stop == ("Q:",)
 
 
 @pytest.mark.parametrize("messages", [[], TALK[:2]])
-def test_there_must_be_something_to_answer(messages):
+def test_conversation_without_user_message_is_refused(messages):
     with pytest.raises(DataError, match="does not end with a message of the user"):
         format_chat(messages, TEMPLATE)
 
 
 @pytest.mark.parametrize("mark", ["<q>", "</q>", "<a>", "</a>"])
-def test_nobody_can_put_words_into_anothers_mouth(mark):
+def test_forged_turns_are_refused(mark):
     with pytest.raises(DataError, match=f"message 3 contains '{mark}'"):
         format_chat([*TALK[:2], Message("user", f"hello {mark} hello")], TEMPLATE)
 
 
-def test_line_breaks_are_no_marks():
+def test_line_breaks_in_messages_are_allowed():
     assert format_chat([Message("user", "a\nb")], ChatTemplate()) == "User: a\nb\nAssistant: "
 
 
@@ -46,7 +46,7 @@ def test_line_breaks_are_no_marks():
         ({"system": {"prefix": "A"}}, "system: no such key"),
     ],
 )
-def test_a_template_that_makes_no_sense_is_refused(tree, message):
+def test_ambiguous_template_is_refused(tree, message):
     with pytest.raises(ConfigError) as caught:
         parse(ChatTemplate, tree)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Texts in, labels out."""
+"""Classifier: batches, streams and truncation."""
 
 import math
 import warnings
@@ -36,7 +36,7 @@ def network(side: LanguageTokenizer, **choices) -> ModelWithHead:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
-def test_every_text_is_classified_as_alone_and_in_its_place(side, batch_tokens):
+def test_batch_equals_alone_in_order(side, batch_tokens):
     model = network(side)
     together = Classifier(model, side, LABELS, batch_tokens=batch_tokens).classify(TEXTS)
     alone = [Classifier(model, side, LABELS).classify([text])[0] for text in TEXTS]
@@ -45,7 +45,7 @@ def test_every_text_is_classified_as_alone_and_in_its_place(side, batch_tokens):
     assert len({round(one.probability, 6) for one in together}) > 4
 
 
-def test_probabilities_are_those_of_all_labels_best_first(side):
+def test_probabilities_cover_all_labels_best_first(side):
     model = network(side)
     for text, one in zip(TEXTS, Classifier(model, side, LABELS).classify(TEXTS), strict=True):
         ids = torch.tensor([[2, *side.encode(text), 3]])
@@ -56,7 +56,7 @@ def test_probabilities_are_those_of_all_labels_best_first(side):
         assert (one.label, one.probability) == next(iter(one.probabilities.items()))
 
 
-def test_of_equally_probable_labels_the_first_is_taken(side):
+def test_ties_take_the_first_label(side):
     def undecided(tokens: Tensor, lengths: Tensor) -> Tensor:
         return torch.zeros(len(lengths), 3)
 
@@ -65,7 +65,7 @@ def test_of_equally_probable_labels_the_first_is_taken(side):
 
 
 @pytest.mark.parametrize("limit", [{"max_length": 7}, {"positions": LearnedConfig(max_length=7)}, {"attention": MIXED}])
-def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
+def test_long_text_is_truncated_with_a_warning(side, limit):
     options = {key: value for key, value in limit.items() if key == "max_length"}
     model = network(side, **{key: value for key, value in limit.items() if key != "max_length"})
     classifier = Classifier(model, side, LABELS, **options)
@@ -78,7 +78,7 @@ def test_a_text_too_long_is_read_from_its_beginning_and_named(side, limit):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_a_stream_gives_what_a_list_gives_and_reads_no_further(side, chunk):
+def test_stream_equals_list_and_reads_one_chunk_ahead(side, chunk):
     classifier = Classifier(network(side), side, LABELS)
     assert [one.label for one in classifier.classify_stream(iter(TEXTS), chunk=chunk)] == [
         one.label for one in classifier.classify(TEXTS)
@@ -88,13 +88,13 @@ def test_a_stream_gives_what_a_list_gives_and_reads_no_further(side, chunk):
     assert len(read) == min(chunk, len(TEXTS))
 
 
-def test_a_stream_numbers_its_lines(side):
+def test_stream_numbers_its_lines(side):
     classifier = Classifier(network(side), side, LABELS, max_length=7)
     with pytest.warns(InputWarning, match="line 5: "):
         list(classifier.classify_stream(["a", "b", "c", "d", "a cat?", "e"], chunk=2))
 
 
-def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(side):
+def test_training_model_is_used_without_dropout(side):
     dropping = DropoutConfig(embedding=0.5, residual=0.5)
     classifier = Classifier(network(side, dropout=dropping), side, LABELS)
     expected = classifier.classify(TEXTS)
@@ -103,7 +103,7 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(side
     assert classifier.model.training
 
 
-def test_one_text_is_not_taken_for_many(side):
+def test_single_string_is_refused(side):
     with pytest.raises(TypeError, match="put it into a list"):
         Classifier(network(side), side, LABELS).classify("two dogs")
     assert Classifier(network(side), side, LABELS).classify([]) == []

@@ -26,14 +26,14 @@ WANTED = [
     DecodingConfig(beam_size=2, length_penalty_kind="gnmt"),
 ]
 DAMAGED = 9
-"""The token of a source that the network can make nothing of."""
+"""Source token for which the model returns NaN."""
 UNKNOWN = 99
-"""One that it does not know."""
+"""Source token outside the vocabulary."""
 PAIRS = [("a", "b")]
 
 
 class Slow:
-    """A `PrefixNetwork` that makes no numbers of a damaged source, and steps only while `may_go` is set."""
+    """`PrefixModel` that returns NaN for a damaged source and steps only while `may_go` is set."""
 
     def __init__(self) -> None:
         self.network = PrefixModel(words=3, end_bias=1.0)
@@ -199,7 +199,7 @@ def test_cancelled_requests_make_room(network, slow):
 
 
 def test_same_request_may_be_submitted_again(network, slow):
-    """While it is at work, or after it was taken back: each time it is a request of its own."""
+    """Each submission is a request of its own, during and after an earlier one."""
     with Engine(network, max_tokens=100) as engine:
         slow.may_go.clear()
         request = Request([4, 5], DecodingConfig(beam_size=1), 5)

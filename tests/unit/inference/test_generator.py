@@ -1,4 +1,4 @@
-"""Prompts in, completions out."""
+"""Generator: sampling, search, streams, chat and perplexity."""
 
 import math
 import warnings
@@ -24,7 +24,7 @@ CONTEXT = 16
 
 @pytest.fixture(scope="module", params=["characters", "bpe"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    """One keeps line breaks and has no bytes, the other spells in bytes and begins words with a space."""
+    """A tokenizer with line breaks and without bytes, and one with bytes and word-initial spaces."""
     settings = {
         "characters": CharacterConfig(whitespace="keep", byte_fallback=False),
         "bpe": BpeConfig(vocab_size=300, min_frequency=1),
@@ -58,8 +58,8 @@ def fake(tokenizer: Tokenizer, *, end_bias: float = 0.0, seed: int = 0, **option
     return Generator(TextModel(network), tokenizer, **{"context": 97} | options)
 
 
-def in_any_company(model: Generator, alone: Generator) -> None:
-    """What is drawn for a prompt is the same beside others, and beside more samples of it."""
+def assert_batch_equals_alone(model: Generator, alone: Generator) -> None:
+    """Assert that samples of a prompt depend on neither other prompts nor other samples."""
     together = model.generate_n_best(PROMPTS, CHANCE, num_samples=2, max_new_tokens=23)
     for place, found in enumerate(together):
         [single] = alone.generate_n_best([PROMPTS[place]], CHANCE, num_samples=1, max_new_tokens=23, first=place)
@@ -70,16 +70,18 @@ def in_any_company(model: Generator, alone: Generator) -> None:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 53, 4096])
-def test_what_is_drawn_for_a_prompt_does_not_depend_on_the_prompts_beside_it(tokenizer, batch_tokens):
+def test_samples_do_not_depend_on_the_batch(tokenizer, batch_tokens):
     """Also where texts are longer than the context."""
-    in_any_company(fake(tokenizer, context=CONTEXT, batch_tokens=batch_tokens), fake(tokenizer, context=CONTEXT))
+    assert_batch_equals_alone(
+        fake(tokenizer, context=CONTEXT, batch_tokens=batch_tokens), fake(tokenizer, context=CONTEXT)
+    )
 
 
-def test_nor_does_it_with_a_transformer(characters):
-    in_any_company(generator(characters, batch_tokens=53), generator(characters))
+def test_transformer_samples_do_not_depend_on_the_batch(characters):
+    assert_batch_equals_alone(generator(characters, batch_tokens=53), generator(characters))
 
 
-def test_the_same_prompt_twice_draws_two_texts_and_the_same_seed_the_same(tokenizer):
+def test_samples_depend_on_seed_and_prompt_number(tokenizer):
     model = fake(tokenizer, end_bias=-2.0)
     one, other = model.generate(["two dogs"] * 2, CHANCE, max_new_tokens=29)
     assert one.text != other.text
@@ -88,7 +90,7 @@ def test_the_same_prompt_twice_draws_two_texts_and_the_same_seed_the_same(tokeni
     assert third.text not in (one.text, other.text)
 
 
-def streamed_and_whole(model: Generator, prompt: str, chance: SamplingConfig, stop: list[str]) -> None:
+def assert_stream_equals_text(model: Generator, prompt: str, chance: SamplingConfig, stop: list[str]) -> None:
     pieces = list(model.stream_text(prompt, chance, max_new_tokens=31, stop=stop))
     [whole] = model.generate([prompt], chance, max_new_tokens=31, stop=stop)
     assert "".join(pieces) == whole.text
@@ -101,16 +103,18 @@ def streamed_and_whole(model: Generator, prompt: str, chance: SamplingConfig, st
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("stop", [[], ["a"], ["e", " t", "th"], ["猫"]])
-def test_the_pieces_of_a_stream_are_the_whole_text(tokenizer, prompt, stop):
+def test_streamed_pieces_join_to_the_text(tokenizer, prompt, stop):
     for seed in range(3):
-        streamed_and_whole(fake(tokenizer, end_bias=-2.0, context=CONTEXT), prompt, SamplingConfig(seed=seed), stop)
+        assert_stream_equals_text(
+            fake(tokenizer, end_bias=-2.0, context=CONTEXT), prompt, SamplingConfig(seed=seed), stop
+        )
 
 
-def test_the_pieces_of_a_stream_of_a_transformer_are_the_whole_text(tokenizer):
-    streamed_and_whole(generator(tokenizer), "two dogs", CHANCE, ["th"])
+def test_streamed_pieces_of_a_transformer_join_to_the_text(tokenizer):
+    assert_stream_equals_text(generator(tokenizer), "two dogs", CHANCE, ["th"])
 
 
-def test_a_stream_draws_no_further_than_it_is_read(characters):
+def test_stream_samples_only_what_is_read(characters):
     asked: list[int] = []
     network = TextModel(PrefixModel(words=len(characters.target) - 4, end_bias=-30.0))
     step = network.step
@@ -121,14 +125,14 @@ def test_a_stream_draws_no_further_than_it_is_read(characters):
     assert not torch.is_inference_mode_enabled()
 
 
-def test_prompt_and_text_are_one_text(tokenizer):
+def test_prompt_and_text_join_to_the_decoded_text(tokenizer):
     for one in generator(tokenizer).generate(PROMPTS, CHANCE, max_new_tokens=13):
         ids = [*tokenizer.source.encode(one.prompt), *one.hypothesis.tokens]
         assert one.prompt + one.text == tokenizer.target.decode(ids)
         assert list(one.tokens) == tokenizer.target.ids_to_tokens(one.hypothesis.tokens)
 
 
-def test_how_a_text_ends_is_said(characters):
+def test_finish_reason(characters):
     endless, brief = fake(characters, end_bias=-30.0), fake(characters, end_bias=3.0)
     [one] = endless.generate(["a"], CHANCE, max_new_tokens=7)
     assert (one.finish_reason, len(one.hypothesis.tokens), one.hypothesis.finished) == ("length", 7, False)
@@ -140,7 +144,7 @@ def test_how_a_text_ends_is_said(characters):
     assert len(one.text) == len(one.tokens) - 1
 
 
-def test_each_token_has_the_log_probability_that_scoring_gives_it(characters):
+def test_sampled_log_probs_equal_scores(characters):
     model = fake(characters, end_bias=1.0)
     found = [one for one in model.generate([""] * 31, CHANCE, max_new_tokens=60) if one.finish_reason == "end"]
     assert len({len(one.tokens) for one in found}) > 3
@@ -152,7 +156,7 @@ def test_each_token_has_the_log_probability_that_scoring_gives_it(characters):
         assert one.hypothesis.score == pytest.approx(other.score, abs=1e-5)
 
 
-def test_temperature_0_is_a_beam_of_one_and_more_beams_find_better(tokenizer):
+def test_temperature_0_equals_a_beam_of_one(tokenizer):
     model = generator(tokenizer, positions=64)
     coldest = model.generate(PROMPTS, SamplingConfig(temperature=0), max_new_tokens=9)
     narrow = model.generate(PROMPTS, DecodingConfig(beam_size=1, allow_unk=False), max_new_tokens=9)
@@ -165,8 +169,8 @@ def test_temperature_0_is_a_beam_of_one_and_more_beams_find_better(tokenizer):
     assert sum(row[0].hypothesis.score for row in wide) > sum(row[0].hypothesis.score for row in narrow)
 
 
-def test_a_search_leaves_room_for_its_tokens(tokenizer):
-    """A prompt that is too long is searched as its end would be, and stop strings cut what was found."""
+def test_search_truncates_prompts_for_new_tokens(tokenizer):
+    """A long prompt equals its end, and stop strings cut the hypotheses."""
     model = generator(tokenizer)
     settings = DecodingConfig(beam_size=3)
     *_, long = PROMPTS
@@ -185,7 +189,7 @@ def test_a_search_leaves_room_for_its_tokens(tokenizer):
     assert cut.finish_reason == "stop"
 
 
-def test_several_prompts_at_a_time_are_numbered_as_all_together(tokenizer):
+def test_stream_numbers_prompts_across_chunks(tokenizer):
     model = fake(tokenizer)
     every = model.generate_n_best(PROMPTS, CHANCE, num_samples=2, max_new_tokens=5)
     read = []
@@ -196,14 +200,14 @@ def test_several_prompts_at_a_time_are_numbered_as_all_together(tokenizer):
     assert [[one.text for one in row] for row in [first, *streamed]] == [[one.text for one in row] for row in every]
 
 
-def test_nothing_to_do_is_done():
+def test_no_prompts_give_no_completions():
     tokenizer = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig())
     assert fake(tokenizer).generate([]) == []
     assert fake(tokenizer).score([]) == []
 
 
-def test_pairs_are_answered_after_their_prompt(characters):
-    """The network sees the prompt, the begin symbol and the answer, and repetition looks at the answer alone."""
+def test_pairs_continue_after_their_prompt(characters):
+    """The model reads prompt, begin symbol and answer; repetition filters see the answer only."""
     model = fake(characters, pairs=True, end_bias=1.0)
     [one] = model.generate(["the cat"], CHANCE, max_new_tokens=31)
     source = characters.source.encode("the cat")
@@ -222,7 +226,7 @@ def test_pairs_are_answered_after_their_prompt(characters):
     assert set(one.hypothesis.tokens) == set(range(4, len(characters.target)))
 
 
-def test_a_prompt_of_pairs_that_is_not_seen_whole_is_named(characters):
+def test_truncated_prompt_of_a_pair_is_reported(characters):
     model = generator(characters, pairs=True)
     long = r"prompt 2: 19 tokens, of which the model sees the last"
     with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # three quarters of the context are looked at again
@@ -235,7 +239,7 @@ def test_a_prompt_of_pairs_that_is_not_seen_whole_is_named(characters):
         generator(characters).generate(["the cat the cat the"], max_new_tokens=3)
 
 
-def test_a_conversation_is_answered_up_to_the_end_of_the_turn(characters):
+def test_chat_stops_at_the_end_of_the_turn(characters):
     template = ChatTemplate(user=Turn(prefix="Q: ", suffix="\n"), assistant=Turn(prefix="A: ", suffix="\n"))
     talk = [Message("user", "two cats"), Message("assistant", "a cat"), Message("user", "dogs")]
     written = "Q: two cats\nA: a cat\nQ: dogs\nA: "
@@ -254,7 +258,7 @@ def test_a_conversation_is_answered_up_to_the_end_of_the_turn(characters):
 
 
 def nats(model: Generator, tokens: list[int], *, context: int, kept_back: int = 0) -> list[float]:
-    """What predicting a document costs by the definition: each token after those before it in its window."""
+    """Return the negative log-probability of a document by definition, window by window."""
     ids = [SYMBOLS.bos, *tokens, SYMBOLS.eos]
     costs, begin = [], 0
     while len(costs) < len(ids) - 1:
@@ -266,7 +270,7 @@ def nats(model: Generator, tokens: list[int], *, context: int, kept_back: int = 
 
 @pytest.mark.parametrize("overlap", [0, 3, 6])
 @pytest.mark.parametrize("batch_tokens", [1, 4096])
-def test_perplexity_is_by_windows_what_its_definition_says(tokenizer, overlap, batch_tokens):
+def test_perplexity_by_windows_equals_the_definition(tokenizer, overlap, batch_tokens):
     network = PrefixModel(words=len(tokenizer.target) - 4)
     model = Generator(TextModel(network, max_length=7), tokenizer, context=7, batch_tokens=batch_tokens)
     texts = ["two dogs and a cat", "", "a", "the sea 猫"]
@@ -286,7 +290,7 @@ def test_perplexity_is_by_windows_what_its_definition_says(tokenizer, overlap, b
         assert one.score == pytest.approx(one.log_prob / one.length)
 
 
-def test_perplexity_of_a_uniform_network_is_its_vocabulary(characters):
+def test_perplexity_of_a_uniform_model_is_its_vocabulary(characters):
     class Uniform(PrefixModel):
         def logits(self, source, prefix):
             return [0.0] * self.vocabulary
@@ -295,7 +299,7 @@ def test_perplexity_of_a_uniform_network_is_its_vocabulary(characters):
     assert model.perplexity(TEXTS).perplexity == pytest.approx(len(characters.target))
 
 
-def test_the_prompts_of_pairs_cost_nothing(characters):
+def test_prompts_of_pairs_are_not_scored(characters):
     model = fake(characters, pairs=True, context=11)
     found = model.perplexity(["a cat", ""], prompts=["the sea and the cats", "dogs"])
     assert found.tokens == 5 + 1 + 0 + 1
@@ -306,7 +310,7 @@ def test_the_prompts_of_pairs_cost_nothing(characters):
     assert short.token_log_probs[0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(characters):
+def test_training_model_is_used_without_dropout(characters):
     config = DecoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=2, positions=LearnedConfig(max_length=16))
     network = random_causal(config, vocabulary=len(characters.target))
     model = Generator(network, characters, context=16)
@@ -344,12 +348,12 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(char
         (CHANCE, {"stop": [""]}, "stop = '': the tokenizer of this model never generates it"),
     ],
 )
-def test_what_makes_no_sense_is_refused(characters, settings, options, message):
+def test_options_without_effect_are_refused(characters, settings, options, message):
     with pytest.raises(ConfigError, match=message):
         generator(characters).generate_n_best(["a"], settings, **options)
 
 
-def test_a_stop_string_that_can_never_be_written_is_refused(characters):
+def test_impossible_stop_strings_are_refused(characters):
     assert generator(characters).generate(["a"], stop=["\n\n"], max_new_tokens=2)
     collapsed = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(casing="lower"))
     for stop in ("\n\n", "A", "a  b"):
@@ -359,7 +363,7 @@ def test_a_stop_string_that_can_never_be_written_is_refused(characters):
             generator(collapsed).stream_text("a", stop=[stop])
 
 
-def test_calls_that_cannot_be_meant_are_refused(characters):
+def test_invalid_calls_are_refused(characters):
     model = generator(characters)
     with pytest.raises(TypeError, match="put it into a list"):
         model.generate("two dogs")

@@ -1,4 +1,4 @@
-"""Questions and contexts in, answers out."""
+"""Question answerer: windows, thresholds and streams."""
 
 import math
 
@@ -42,7 +42,7 @@ def network(side: LanguageTokenizer, **choices) -> ModelWithHead:
 
 
 class Table(nn.Module):
-    """Scores that hang on the token alone: of the given ones, and of no answer."""
+    """Model whose scores depend on the token only."""
 
     def __init__(self, vocabulary: int, starts: dict[int, float], ends: dict[int, float]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Table(nn.Module):
 def pointing(
     side: LanguageTokenizer, start: str, end: str, *, nothing: float = 0.0, windows: WindowConfig = LAYOUT
 ) -> QuestionAnswerer:
-    """Looks for a word to begin with and a word to end with; BEGIN has the score of no answer."""
+    """Model that prefers one first and one last word; BOS has the score of no answer."""
     begin = 2
     starts = {side.encode(start)[0]: 7.0, begin: nothing}
     ends = {side.encode(end)[-1]: 7.0, begin: nothing}
@@ -67,7 +67,7 @@ def pointing(
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 53, 4096])
-def test_every_question_is_answered_as_alone_and_in_its_place(side, batch_tokens):
+def test_batch_equals_alone_in_order(side, batch_tokens):
     model = network(side)
     together = QuestionAnswerer(model, side, windows=LAYOUT, batch_tokens=batch_tokens).answer_batch(ASKED, BEST)
     alone = [QuestionAnswerer(model, side, windows=LAYOUT).answer_batch([pair], BEST)[0] for pair in ASKED]
@@ -82,7 +82,7 @@ def test_every_question_is_answered_as_alone_and_in_its_place(side, batch_tokens
         assert len({(one.start, one.end) for one in some}) == len(some)
 
 
-def test_the_answer_is_cut_from_the_text_as_it_was_written(side):
+def test_answer_is_a_span_of_the_original_text(side):
     answer = pointing(side, "cat", "asleep", windows=WIDE).answer("who?", CONTEXT)
     assert answer.text == "cat, asleep"
     assert CONTEXT[answer.start : answer.end] == "cat, asleep"
@@ -90,15 +90,15 @@ def test_the_answer_is_cut_from_the_text_as_it_was_written(side):
     assert long.text == "snow.\n A"
 
 
-def test_the_window_that_is_surest_wins(side):
-    """Spread over several windows the same words are found, wherever they are in the context."""
+def test_most_probable_window_wins(side):
+    """The same words are found wherever they are in several windows."""
     filler = "and a fish. " * 11
     for context in (f"cat {filler}", f"{filler} cat {filler}", f"{filler} cat"):
         answer = pointing(side, "cat", "cat").answer("who?", context)
         assert (answer.text, answer.start) == ("cat", context.index("cat"))
 
 
-def test_two_windows_find_a_span_once(side):
+def test_span_in_two_windows_counts_once(side):
     context = "and a cat, and a fish. " * 4
     answers = pointing(side, "cat", "cat").answer_batch([("who?", context)], BEST)[0]
     assert [one.text for one in answers[:4]] == ["cat"] * 4
@@ -108,8 +108,8 @@ def test_two_windows_find_a_span_once(side):
 @pytest.mark.parametrize(
     ("nothing", "threshold", "answered"), [(9, None, True), (9, 0.0, False), (9, 5.0, True), (5, 0.0, True)]
 )
-def test_no_answer_is_given_where_it_is_so_much_more_probable(side, nothing, threshold, answered):
-    """No answer is better than the best by 2 · (nothing - 7)."""
+def test_no_answer_depends_on_the_threshold(side, nothing, threshold, answered):
+    """No answer exceeds the best answer by 2 · (nothing - 7)."""
     answerer = pointing(side, "cat", "cat", nothing=nothing)
     answer = answerer.answer("who?", "a cat", AnswerConfig(no_answer_threshold=threshold))
     assert answer.no_answer is not answered
@@ -117,14 +117,14 @@ def test_no_answer_is_given_where_it_is_so_much_more_probable(side, nothing, thr
     assert answer.probability == pytest.approx(math.exp(answer.score))
 
 
-def test_the_settings_of_the_run_hold_unless_others_are_given(side):
+def test_call_configuration_replaces_the_default(side):
     table = pointing(side, "cat", "cat", nothing=9.0).model
     answerer = QuestionAnswerer(table, side, windows=LAYOUT, config=AnswerConfig(no_answer_threshold=0.0))
     assert answerer.answer("who?", "a cat").no_answer
     assert not answerer.answer("who?", "a cat", AnswerConfig()).no_answer
 
 
-def test_beside_no_answer_the_best_spans_are_given(side):
+def test_no_answer_is_followed_by_the_best_spans(side):
     answerer = pointing(side, "cat", "cat", nothing=9.0)
     first, second, *_ = answerer.answer_batch([("who?", "a cat")], AnswerConfig(n_best=3, no_answer_threshold=0.0))[0]
     assert first.no_answer
@@ -132,14 +132,14 @@ def test_beside_no_answer_the_best_spans_are_given(side):
 
 
 @pytest.mark.parametrize("context", ["", " \n\t"])
-def test_a_blank_context_has_no_answer(side, context):
+def test_blank_context_has_no_answer(side, context):
     answer = pointing(side, "cat", "cat").answer("who?", context)
     assert answer.no_answer
     assert answer.text == ""
     assert answer.probability == pytest.approx(1.0)
 
 
-def test_an_answer_never_begins_or_ends_with_white_space():
+def test_answers_never_begin_or_end_with_white_space():
     side = Tokenizer.train(lambda: [("a b c", "d")], CharacterConfig(byte_fallback=False)).source
     space = {side.encode("a b")[1]: 9.0}
     answerer = QuestionAnswerer(Table(len(side), space, space), side, windows=LAYOUT)
@@ -147,7 +147,7 @@ def test_an_answer_never_begins_or_ends_with_white_space():
         assert one.text == one.text.strip() != ""
 
 
-def test_an_answer_has_so_many_tokens_at_most(side):
+def test_max_answer_length_bounds_answers(side):
     answerer = pointing(side, "cat", "sea", windows=WIDE)
     context = "cat asleep by the sea"
     tokens = len(side.encode(context))
@@ -155,18 +155,18 @@ def test_an_answer_has_so_many_tokens_at_most(side):
     assert answerer.answer("who?", context, AnswerConfig(max_answer_length=tokens - 1)).text != context
 
 
-def test_a_question_too_long_is_named(side):
+def test_long_question_is_truncated_with_a_warning(side):
     with pytest.warns(InputWarning, match=r"line 2: the question has \d+ tokens, more than the limit of 7"):
         pointing(side, "cat", "cat").answer_batch([("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")])
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 100])
-def test_a_stream_gives_what_a_list_gives(side, chunk):
+def test_stream_equals_list(side, chunk):
     answerer = QuestionAnswerer(network(side), side, windows=LAYOUT)
     streamed = [some[0].text for some in answerer.answer_stream(iter(ASKED), BEST, chunk=chunk)]
     assert streamed == [some[0].text for some in answerer.answer_batch(ASKED, BEST)]
 
 
-def test_a_network_that_knows_fewer_places_is_refused(side):
+def test_windows_beyond_the_positions_are_refused(side):
     with pytest.raises(ConfigError, match=r"windows\.max_length = 23: the model has 19 positions only; lower it"):
         QuestionAnswerer(network(side, positions=LearnedConfig(max_length=19)), side, windows=LAYOUT)

@@ -1,4 +1,4 @@
-"""Translations drawn by chance: the number of a text and the seed say all, and likelier ones come more often."""
+"""Sampled translations: they depend on the seed and the number of the text only."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ def translator(*, batch_tokens: int = 4096) -> Translator:
     size = len(tokenizer.source)
     model = random_transformer(CONFIG, source_vocabulary=size, target_vocabulary=size, seed=5)
     with torch.no_grad():
-        model.unembedding.bias[[0, 1, 2]] -= 30  # what stands for no word is never written
+        model.unembedding.bias[[0, 1, 2]] -= 30  # special symbols are never sampled
         model.unembedding.bias[3] += 3.5  # so that outputs end soon
     return Translator(model, tokenizer, batch_tokens=batch_tokens)
 
@@ -33,16 +33,16 @@ def drawn(texts: list[str], *, seed: int = 1, chunk: int = 100, batch_tokens: in
 
 
 @pytest.mark.parametrize(("chunk", "batch_tokens"), [(1, 4096), (3, 4096), (100, 7)])
-def test_company_does_not_matter(chunk, batch_tokens):
+def test_samples_do_not_depend_on_the_batch(chunk, batch_tokens):
     assert drawn(TEXTS, chunk=chunk, batch_tokens=batch_tokens) == drawn(TEXTS)
 
 
-def test_another_seed_draws_others_and_an_empty_text_nothing():
+def test_samples_depend_on_the_seed():
     assert drawn(TEXTS, seed=2) != drawn(TEXTS)
     assert drawn(TEXTS)[1] == ""
 
 
-def test_outputs_end_where_the_run_s_configuration_says():
+def test_outputs_end_at_the_configured_limit():
     short = translator()
     short.config = short.decoding_config(max_length_ratio=0.0, max_length_offset=1)
     found = list(sample_translations(short, ["two dogs"] * 200, SamplingConfig(seed=1), chunk=100))
@@ -50,7 +50,7 @@ def test_outputs_end_where_the_run_s_configuration_says():
     assert max(len(text.split()) for text in drawn(["two dogs"] * 200)) > 1
 
 
-def test_the_same_text_is_drawn_anew_each_time_as_often_as_is_likely():
+def test_frequencies_follow_the_probabilities():
     found = Counter(drawn(["two dogs"] * 1000))
     assert len(found) > 20
     for text, count in found.most_common(4):

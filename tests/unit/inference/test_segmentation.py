@@ -1,4 +1,4 @@
-"""Cutting texts that are too long."""
+"""Splitting of texts that are too long."""
 
 import pytest
 from hypothesis import given
@@ -18,12 +18,12 @@ from dragoman.inference.segmentation import split_long_text
         ("我们走。他们来了。", 5, ["我们走。", "他们来了。"]),
     ],
 )
-def test_texts_are_cut_at_the_best_place_near_the_middle(text, longest, expected):
+def test_long_texts_are_split_near_the_middle(text, longest, expected):
     assert split_long_text(text, lambda piece: len(piece) <= longest) == expected
 
 
 @given(st.text(), st.integers(1, 7))
-def test_nothing_but_white_space_is_left_out(text, longest):
+def test_splitting_drops_white_space_only(text, longest):
     pieces = split_long_text(text, lambda piece: len(piece) <= longest)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     assert all(len(piece) <= longest for piece in pieces)

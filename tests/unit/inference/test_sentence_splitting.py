@@ -1,4 +1,4 @@
-"""Texts cut into sentences, and put together again."""
+"""Splitting of texts into sentences, and joining their translations."""
 
 import sys
 from inspect import unwrap
@@ -24,7 +24,7 @@ def taken_apart(text: str, language: str | None = None) -> Layout:
 
 
 @given(TEXTS, CODES)
-def test_sentences_and_gaps_are_the_text(text: str, language: str | None) -> None:
+def test_sentences_and_gaps_join_to_the_text(text: str, language: str | None) -> None:
     layout = taken_apart(text, language)
     pieces = chain.from_iterable(zip_longest(layout.gaps, layout.sentences, fillvalue=""))
     assert "".join(pieces) == text
@@ -35,20 +35,20 @@ def test_sentences_and_gaps_are_the_text(text: str, language: str | None) -> Non
 
 
 @given(TEXTS)
-def test_a_text_that_is_not_to_be_cut_is_one_sentence(text: str) -> None:
+def test_text_without_splitting_is_one_sentence(text: str) -> None:
     layout = build_splitter(None, None)(text)
     assert layout.sentences == (text,)
     assert layout.fill([text]) == text
 
 
-def test_the_language_decides_what_an_abbreviation_is() -> None:
+def test_abbreviations_depend_on_the_language() -> None:
     text = "Am 3. Mai kam er. Sie auch."
     assert taken_apart(text, "de").sentences == ("Am 3. Mai kam er.", "Sie auch.")
     assert taken_apart(text).sentences == ("Am 3.", "Mai kam er.", "Sie auch.")
     assert taken_apart("He met Dr. Smith. She did not.").sentences == ("He met Dr. Smith.", "She did not.")
 
 
-def test_paragraphs_and_indentation_stay() -> None:
+def test_paragraphs_and_indentation_are_kept() -> None:
     text = "  One. Two.\n\n\tThree!   Four?\n"
     layout = taken_apart(text)
     assert layout.sentences == ("One.", "Two.", "Three!", "Four?")
@@ -65,11 +65,11 @@ def test_paragraphs_and_indentation_stay() -> None:
         ("I like cats. Dogs, too.", ["我喜欢猫。", "我也喜欢狗。"], "我喜欢猫。 我也喜欢狗。"),
     ],
 )
-def test_a_script_without_spaces_gets_and_lends_them_where_it_must(source, translations, expected):
+def test_spaces_depend_on_both_scripts(source, translations, expected):
     assert taken_apart(source).fill(translations) == expected
 
 
-def test_what_cannot_be_done_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="language = de has no effect without split"):
         build_splitter(None, "de")
     with pytest.raises(ConfigError, match="split = words is unknown"):

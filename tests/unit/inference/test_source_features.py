@@ -1,4 +1,4 @@
-"""Texts with trees in, translations out."""
+"""Translation with dependency trees."""
 
 import warnings
 from itertools import accumulate, pairwise
@@ -47,7 +47,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(autouse=True)
 def silently():
-    """What random networks write often reaches its limit, which these tests are not about."""
+    """Ignore warnings of random models, whose outputs often reach their limit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         yield
@@ -78,7 +78,7 @@ def scores(found) -> list[float]:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
-def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
+def test_batch_equals_alone_with_trees(tokenizer, batch_tokens):
     together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT, source_features=TREES)
     alone = [
         translator(tokenizer).translate_n_best([text], SHORT, source_features=[tree])[0]
@@ -92,7 +92,7 @@ def test_every_text_is_translated_by_its_tree_as_alone(tokenizer, batch_tokens):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
+def test_stream_equals_list(tokenizer, chunk):
     model = translator(tokenizer)
     streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, source_features=iter(TREES)))
     assert scores(streamed) == pytest.approx(
@@ -103,7 +103,7 @@ def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
     ]
 
 
-def test_scores_are_those_of_the_trees(tokenizer):
+def test_scores_depend_on_the_trees(tokenizer):
     model = translator(tokenizer, batch_tokens=29)
     sources, heads, targets = TEXTS[:5], TREES[:5], ["zwei", "Katze", "", "Hunde", "am Meer"]
     found = [one.log_prob for one in model.score(sources, targets, source_features=heads)]
@@ -115,8 +115,8 @@ def test_scores_are_those_of_the_trees(tokenizer):
     assert [abs(one - other) > 1e-4 for one, other in zip(found, flat, strict=True)] == [True, True, False, False, True]
 
 
-def test_the_score_of_a_translation_is_the_score_given(tokenizer):
-    """Of those whose text has the very ids that were found."""
+def test_forced_score_equals_returned_score(tokenizer):
+    """Outputs whose text encodes to other ids are left out."""
     model = translator(tokenizer)
     found = [row[0] for row in model.translate_n_best(TEXTS, SHORT, source_features=TREES)]
     again = model.score(TEXTS, [one.text for one in found], source_features=TREES)
@@ -129,7 +129,7 @@ def test_the_score_of_a_translation_is_the_score_given(tokenizer):
         assert other == pytest.approx(one, abs=1e-4)
 
 
-def test_the_pieces_of_a_long_text_have_the_trees_of_their_words(tokenizer):
+def test_segments_of_a_long_text_have_their_own_trees(tokenizer):
     text, heads = "two dogs play. a cat sits. dogs sleep.", (2, 3, 0, 5, 6, 2, 8, 6)
     small = translator(tokenizer, max_segment_length=14)
     wanted = DecodingConfig(beam_size=2, max_length=7)
@@ -152,7 +152,7 @@ def cut(small: Translator, text: str) -> list[str]:
     return split_long_text(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 14)
 
 
-def test_without_trees_one_message_says_what_is_missing(tokenizer):
+def test_missing_trees_are_refused(tokenizer):
     model = translator(tokenizer)
     for ask in (
         lambda: model.translate(["a cat"]),
@@ -175,12 +175,12 @@ def test_without_trees_one_message_says_what_is_missing(tokenizer):
         ([""], [(0,)], "line 11: a tree of 1 words, but the text has 0"),
     ],
 )
-def test_trees_of_other_texts_are_refused(tokenizer, texts, trees, message):
+def test_invalid_trees_are_refused(tokenizer, texts, trees, message):
     with pytest.raises(DataError, match=message):
         translator(tokenizer).translate_n_best(texts, first_line=11, source_features=trees)
 
 
-def test_trees_beyond_a_stream_are_refused(tokenizer):
+def test_surplus_trees_of_a_stream_are_refused(tokenizer):
     model = translator(tokenizer)
     with pytest.raises(DataError, match="more trees than the 1 texts"):
         list(model.stream_n_best(["a"], SHORT, source_features=[(0,), (0,)]))
@@ -190,14 +190,14 @@ def test_trees_beyond_a_stream_are_refused(tokenizer):
         list(model.stream_n_best(["a", "b"], SHORT, source_features=[(0,)]))
 
 
-def test_trees_have_no_effect_on_other_networks():
+def test_trees_without_effect_are_refused():
     tokenizer = Tokenizer.train(lambda: [("a cat", "eine Katze")], CharacterConfig(shared=False))
     plain = Translator(PrefixModel(words=len(tokenizer.target) - 4), tokenizer)
     with pytest.raises(DataError, match="source features have no effect on this model"):
         plain.translate(["a"], source_features=[(0,)])
 
 
-def test_the_sentences_of_a_document_have_the_trees_of_their_words(tokenizer):
+def test_sentences_of_a_document_have_their_own_trees(tokenizer):
     text, heads = "two dogs play.\n  A cat sits.", (2, 3, 0, 5, 6, 2)
     model = translator(tokenizer)
     [[found]] = model.translate_n_best([text], DecodingConfig(beam_size=2), source_features=[heads], split="sentences")

@@ -1,4 +1,4 @@
-"""Sentences in, a label for every word out."""
+"""Tagger: batches, segments and streams."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def network(side: LanguageTokenizer) -> ModelWithHead:
 
 
 class FirstLetter(nn.Module):
-    """The label is the token itself, by its id; so that what is read shows what was given."""
+    """Model whose most probable label is the id of the token."""
 
     def __init__(self, labels: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class FirstLetter(nn.Module):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
-def test_every_sentence_is_labelled_as_alone_and_in_its_place(side, batch_tokens):
+def test_batch_equals_alone_in_order(side, batch_tokens):
     model = network(side)
     together = Tagger(model, side, LABELS, batch_tokens=batch_tokens).tag(SENTENCES)
     alone = [Tagger(model, side, LABELS).tag([words])[0] for words in SENTENCES]
@@ -54,7 +54,7 @@ def test_every_sentence_is_labelled_as_alone_and_in_its_place(side, batch_tokens
     assert flat == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_label_is_that_of_the_first_token(side):
+def test_label_comes_from_the_first_token_of_a_word(side):
     model = network(side)
     words = SENTENCES[0]
     aligned = encode_words(side, words)
@@ -67,7 +67,7 @@ def test_the_label_is_that_of_the_first_token(side):
 
 
 @pytest.mark.parametrize("longest", [3, 7, 8, 11, 17])
-def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
+def test_long_sentence_is_tagged_in_segments(side, longest):
     labels = Labels(tuple(f"{index:04}" for index in range(len(side))))
     tagger = Tagger(FirstLetter(len(side)), side, labels, max_length=longest)
     words = ["two", "dogs", "play", "by", "the", "sea", "sitsandplays", "a"]
@@ -78,7 +78,7 @@ def test_a_long_sentence_is_labelled_in_pieces_word_by_word(side, longest):
     assert [int(tag.label) for tag in tags] == expected
 
 
-def test_a_word_that_is_too_long_by_itself_is_told(side):
+def test_long_word_is_truncated_with_a_warning(side):
     tagger = Tagger(
         FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), max_length=7
     )
@@ -88,12 +88,12 @@ def test_a_word_that_is_too_long_by_itself_is_told(side):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_a_stream_gives_what_a_list_gives(side, chunk):
+def test_stream_equals_list(side, chunk):
     tagger = Tagger(network(side), side, LABELS)
     streamed = [[tag.label for tag in tags] for tags in tagger.tag_stream(iter(SENTENCES), chunk=chunk)]
     assert streamed == [[tag.label for tag in tags] for tags in tagger.tag(SENTENCES)]
 
 
-def test_a_text_is_not_taken_for_words(side):
+def test_single_string_is_refused(side):
     with pytest.raises(TypeError, match="split it into words"):
         Tagger(network(side), side, LABELS).tag(["two dogs"])

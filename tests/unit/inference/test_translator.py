@@ -1,4 +1,4 @@
-"""Texts in, translations out."""
+"""Translator: batches, streams, segments, options and scores."""
 
 import asyncio
 import threading
@@ -65,14 +65,14 @@ def texts_of(results: list[TranslationResult]) -> list[str]:
 
 @pytest.fixture
 def silently():
-    """What random networks write often reaches its limit, which these tests are not about."""
+    """Ignore warnings of random models, whose outputs often reach their limit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         yield
 
 
 @pytest.mark.usefixtures("silently")
-def test_what_is_not_said_of_the_search_is_the_translator_s_own(tokenizer):
+def test_options_default_to_the_configuration(tokenizer):
     own, plain = translator(tokenizer, config=SHORT), translator(tokenizer)
     assert own.translate_n_best(TEXTS) == plain.translate_n_best(TEXTS, SHORT)
     assert list(own.stream_n_best(TEXTS)) == plain.translate_n_best(TEXTS, SHORT)
@@ -85,7 +85,7 @@ def test_what_is_not_said_of_the_search_is_the_translator_s_own(tokenizer):
         assert shared.config == SHORT
 
 
-def test_what_is_said_of_the_search_takes_the_place_of_the_translator_s_own(tokenizer):
+def test_options_replace_the_configuration(tokenizer):
     own = translator(tokenizer, config=SHORT)
     assert own.decoding_config(beam_size=None) == SHORT
     assert own.decoding_config(beam_size=4) == SHORT.model_copy(update={"beam_size": 4})
@@ -98,7 +98,7 @@ def test_what_is_said_of_the_search_takes_the_place_of_the_translator_s_own(toke
 
 @pytest.mark.usefixtures("silently")
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
-def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tokens):
+def test_batch_equals_alone_in_order(tokenizer, batch_tokens):
     together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT)
     alone = [translator(tokenizer).translate_n_best([text], SHORT)[0] for text in TEXTS]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
@@ -106,7 +106,7 @@ def test_every_text_is_translated_as_alone_and_in_its_place(tokenizer, batch_tok
 
 
 @pytest.mark.usefixtures("silently")
-def test_empty_and_blank_texts_stay_empty_and_no_network_is_asked(tokenizer):
+def test_empty_texts_do_not_reach_the_model(tokenizer):
     quiet = Translator(PrefixModel(words=0, end_bias=float("nan")), tokenizer)
     assert texts_of(quiet.translate(["", "  ", "\t"], beam_size=2)) == ["", "", ""]
     assert quiet.translate_n_best([""])[0][0].hypothesis.finished
@@ -114,13 +114,13 @@ def test_empty_and_blank_texts_stay_empty_and_no_network_is_asked(tokenizer):
 
 
 @pytest.mark.usefixtures("silently")
-def test_texts_and_tokens_are_those_of_the_ids(tokenizer):
+def test_texts_and_tokens_match_the_ids(tokenizer):
     for [best, *_] in translator(tokenizer).translate_n_best(TEXTS, SHORT):
         assert best.text == tokenizer.target.decode(best.hypothesis.tokens)
         assert list(best.tokens) == tokenizer.target.ids_to_tokens(best.hypothesis.tokens)
 
 
-def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
+def test_cut_off_output_is_reported_by_line(tokenizer):
     endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
@@ -129,8 +129,8 @@ def test_an_output_that_reaches_its_limit_is_named_by_its_line(tokenizer):
     assert not best.hypothesis.finished
 
 
-def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembered(tokenizer):
-    """There may be one for each line of a file of any size."""
+def test_warnings_point_to_the_caller_every_time(tokenizer):
+    """A file may have a warning for each line."""
     endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     config = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     globals().pop("__warningregistry__", None)
@@ -143,20 +143,20 @@ def test_warnings_name_no_line_of_ours_are_given_each_time_and_are_not_remembere
     assert not [key for key in globals().get("__warningregistry__", {}) if key != "version"]
 
 
-def test_a_minimum_length_beyond_what_the_network_knows_is_refused(tokenizer):
+def test_min_length_beyond_the_positions_is_refused(tokenizer):
     few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
     with pytest.raises(ConfigError, match="min_length = 12: an output of this model has at most 11 tokens"):
         few.translate(["a cat"], min_length=12)
 
 
-def test_it_is_known_which_texts_are_read_whole(tokenizer):
+def test_fits_model(tokenizer):
     few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
     assert [few.fits_model(text) for text in ("a cat", "two dogs and a cat sit by the sea")] == [True, False]
 
 
 @pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(max_length=12)}, {"attention": MIXED}])
-def test_a_text_that_is_too_long_is_translated_in_pieces_and_named(tokenizer, choices):
-    """Either because it is asked for, or because the network's positions or a pattern of its encoder know no more."""
+def test_long_text_is_translated_in_segments(tokenizer, choices):
+    """The limit comes from an option or from the positions of the model."""
     longest = 512 if choices else 11
     pieces = ["two dogs", "play by", "the sea."]
     wanted = DecodingConfig(beam_size=2, max_length=11)
@@ -182,13 +182,13 @@ def _cut(small: Translator, text: str) -> list[str]:
     return split_long_text(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 11)
 
 
-def test_a_line_too_long_to_be_meant_is_refused(tokenizer):
+def test_excessive_line_is_refused(tokenizer):
     with pytest.raises(DataError, match=r"line 7: \d+ tokens, more than the 65536 that a line may have"):
         translator(tokenizer).translate_n_best(["cat " * 20_000], first_line=7)
 
 
 @pytest.mark.usefixtures("silently")
-def test_an_unseen_script_is_translated(tokenizer):
+def test_unseen_script_is_translated(tokenizer):
     words = Tokenizer.train(lambda: [("a cat", "eine Katze")], WordConfig(shared=False))
     for some in (tokenizer, words):
         [found] = translator(some).translate(["猫が好き"], max_length=7)
@@ -197,13 +197,13 @@ def test_an_unseen_script_is_translated(tokenizer):
 
 @pytest.mark.usefixtures("silently")
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_a_stream_gives_what_a_list_gives(tokenizer, chunk):
+def test_stream_equals_list(tokenizer, chunk):
     model = translator(tokenizer)
     streamed = [[one.text for one in row] for row in model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk)]
     assert streamed == [[one.text for one in row] for row in model.translate_n_best(TEXTS, SHORT)]
 
 
-def test_a_stream_reads_no_further_than_its_chunk(tokenizer):
+def test_stream_reads_one_chunk_ahead(tokenizer):
     read = []
     lines = (read.append(text) or "" for text in TEXTS)
     next(translator(tokenizer).stream_n_best(lines, chunk=3))
@@ -211,7 +211,7 @@ def test_a_stream_reads_no_further_than_its_chunk(tokenizer):
 
 
 @pytest.mark.usefixtures("silently")
-def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(tokenizer):
+def test_training_model_is_used_without_dropout(tokenizer):
     model = translator(tokenizer)
     expected = texts_of(model.translate(TEXTS[:2]))
     model.model.train()
@@ -220,8 +220,8 @@ def test_a_network_in_training_is_used_without_dropout_and_goes_on_training(toke
 
 
 @pytest.mark.usefixtures("silently")
-def test_the_score_of_a_translation_is_the_score_given():
-    """With words an output has one segmentation only, so that its text is as good as its ids."""
+def test_forced_score_equals_returned_score():
+    """With words, a text has one segmentation only."""
     pairs = [("two dogs and a cat", "zwei Hunde und eine Katze")]
     words = Tokenizer.train(lambda: pairs, WordConfig(shared=False, min_frequency=1))
     model = Translator(PrefixModel(words=len(words.target) - 4, end_bias=2.0), words)
@@ -234,7 +234,7 @@ def test_the_score_of_a_translation_is_the_score_given():
     assert [one.score for one in scored] == pytest.approx([one.hypothesis.score for _, one in found], abs=1e-5)
 
 
-def test_scores_are_those_of_the_ids_and_in_order(tokenizer):
+def test_scores_match_the_ids_in_order(tokenizer):
     model = translator(tokenizer, batch_tokens=29)
     sources, targets = ["a cat", "two dogs play.", ""], ["eine Katze", "", "Hunde"]
     found = model.score(sources, targets)
@@ -248,7 +248,7 @@ def test_scores_are_those_of_the_ids_and_in_order(tokenizer):
     assert [one.log_prob for one in streamed] == pytest.approx([one.log_prob for one in found], abs=1e-4)
 
 
-def test_what_cannot_be_scored_is_refused(tokenizer):
+def test_invalid_scoring_inputs_are_refused(tokenizer):
     with pytest.raises(DataError, match="2 sources but 1 targets"):
         translator(tokenizer).score(["a", "b"], ["c"])
     with pytest.raises(DataError, match="line 2: 22 tokens, more than the 12"):
@@ -257,7 +257,7 @@ def test_what_cannot_be_scored_is_refused(tokenizer):
         )
 
 
-def test_calls_that_cannot_be_meant_are_refused(tokenizer):
+def test_invalid_calls_are_refused(tokenizer):
     with pytest.raises(TypeError, match="put it into a list"):
         translator(tokenizer).translate_n_best("two dogs")
     with pytest.raises(ConfigError, match="beam_size = 0"):
@@ -265,7 +265,7 @@ def test_calls_that_cannot_be_meant_are_refused(tokenizer):
 
 
 @pytest.mark.parametrize("batch_tokens", [29, 1000])
-def test_threads_that_share_a_translator_find_what_each_finds_alone(tokenizer, silently, batch_tokens):
+def test_threads_sharing_a_translator_equal_single_calls(tokenizer, silently, batch_tokens):
     mine = translator(tokenizer, batch_tokens=batch_tokens)
     expected = {text: mine.translate_n_best([text], SHORT)[0] for text in TEXTS}
     found = {}
@@ -293,7 +293,7 @@ PARTS = ["Two dogs play.", "A cat sits by the sea!", "Dogs, dogs, dogs?", "A cat
 
 
 @pytest.mark.usefixtures("silently")
-def test_a_document_is_translated_sentence_by_sentence_and_laid_out_as_it_was(tokenizer):
+def test_split_document_keeps_its_layout(tokenizer):
     model = translator(tokenizer)
     [row] = model.translate_n_best([DOCUMENT], SHORT, split="sentences")
     parts = model.translate_n_best(PARTS, SHORT)
@@ -310,14 +310,14 @@ def test_a_document_is_translated_sentence_by_sentence_and_laid_out_as_it_was(to
 
 
 @pytest.mark.usefixtures("silently")
-def test_split_texts_keep_their_places_and_white_space(tokenizer):
+def test_split_texts_keep_order_and_white_space(tokenizer):
     model = translator(tokenizer)
     texts = ["", " \t", *PARTS, "two dogs play"]
     found = [row[0].text for row in model.stream_n_best(texts, SHORT, chunk=2, split="sentences", language="de")]
     assert found == ["", " \t", *(row[0].text for row in model.translate_n_best([*PARTS, texts[-1]], SHORT))]
 
 
-def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(tokenizer):
+def test_long_sentence_is_translated_in_segments(tokenizer):
     small = translator(tokenizer, max_segment_length=11)
     wanted = DecodingConfig(beam_size=2, max_length=11)
     with pytest.warns(TranslationWarning) as caught:
@@ -335,7 +335,7 @@ def test_a_sentence_that_is_too_long_is_translated_in_pieces_and_its_line_named(
         small.translate_n_best(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
 
 
-def test_lines_of_any_length_are_translated_when_they_are_sentences(tokenizer):
+def test_split_lines_may_have_any_length(tokenizer):
     quick = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
     document = "a cat sits by the sea. " * 3000
     [[found]] = quick.translate_n_best([document], DecodingConfig(beam_size=1), split="sentences")

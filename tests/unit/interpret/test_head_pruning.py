@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.decoding import score_stepwise, score_targets
+from dragoman.decoding import score_targets
 from dragoman.errors import ConfigError
 from dragoman.interpret import record
 from dragoman.interpret.heads import apply_gates, open_gates, pruned_config, pruned_weights, select_heads
@@ -19,6 +19,7 @@ from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, SCORES, attentions, is_valid_combination
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
+from tests.stepwise_scoring import score_stepwise
 
 SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 7, "dropout": NO_DROPOUT}
 SOURCE, LENGTHS = rectangle([[5, 6, 7, 8, 9], [7, 7, 5]])

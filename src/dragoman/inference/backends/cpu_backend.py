@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.logits_processors import SamplingStep, sample_next
 from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.models.protocols import TopK, non_finite_logits_error
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import BOS, EOS, PAD
@@ -91,7 +91,7 @@ class CpuBackend:
         return nullcontext()
 
     def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> Any:
         if source_features:
             raise DataError(
@@ -139,8 +139,8 @@ class CpuBackend:
 
     def score(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
@@ -149,31 +149,19 @@ class CpuBackend:
             return score_by_steps(self, self.encode([ids[:1] for ids in sources]), sources, targets, penalty)
         return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
 
-    def log_probs(self, source: Ids, output: Ids) -> Float[np.ndarray, "steps vocabulary"]:
+    def log_probs(self, source: TokenIds, output: TokenIds) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
         logits = np.concatenate(list(stepwise_logits(self, self.encode([source]), [[BOS, *output]])))
         return logits - log_normalizers(logits)[..., None]
 
 
-@runtime_checkable
-class LogitsBackend(Protocol):
-    """Model with all logits of a step as numpy arrays."""
-
-    def start(self, memory: Any, *, beam_size: int) -> Any:
-        """Return the state before the first step."""
-        ...
-
-    def step(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: Any, state: Any
-    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], Any]:
-        """Return all logits and the next state."""
-        ...
-
-
 def score_by_steps(
-    model: LogitsBackend, memory: Any, prefixes: Sequence[Ids], targets: Sequence[Ids], penalty: LengthPenalty
+    model: Any, memory: Any, prefixes: Sequence[TokenIds], targets: Sequence[TokenIds], penalty: LengthPenalty
 ) -> list[Hypothesis]:
-    """Score targets after their prefixes, step by step from the first token of the prefixes on."""
+    """Score targets after their prefixes, step by step from the first token of the prefixes on.
+
+    The model has `start` and `step`, as `CpuBackend`.
+    """
     pairs = list(zip(prefixes, targets, strict=True))
     expected = pad_ids([[*prefix[1:], *target] for prefix, target in pairs])
     columns = []
@@ -188,7 +176,7 @@ def score_by_steps(
 
 
 def stepwise_logits(
-    model: LogitsBackend, memory: Any, inputs: Sequence[Ids]
+    model: Any, memory: Any, inputs: Sequence[TokenIds]
 ) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
     """Yield the logits after each input token, step by step."""
     state = model.start(memory, beam_size=1)
@@ -198,7 +186,7 @@ def stepwise_logits(
         yield logits[:, 0]
 
 
-def pad_ids(rows: Sequence[Ids]) -> Int[np.ndarray, "batch places"]:
+def pad_ids(rows: Sequence[TokenIds]) -> Int[np.ndarray, "batch places"]:
     """Return ids padded at the end."""
     padded = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int32)
     for empty, row in zip(padded, rows, strict=True):

@@ -16,7 +16,7 @@ from dragoman.decoding.logits_processors import SamplingStep, sample_next
 from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers, top_k_sorted
 from dragoman.decoding.row_batch import RowBatch
 from dragoman.inference.backends.cpu_backend import score_by_steps
-from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.models.protocols import EnsembleParts, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS
 from dragoman.typing import Float, Int
@@ -51,7 +51,7 @@ class CpuEnsemble:
         return nullcontext()
 
     def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> CpuEnsembleMemory:
         members = EnsembleParts(tuple(model.encode(sources, source_features) for model in self.models))
         return CpuEnsembleMemory(members, None if shortlists is None else tuple(shortlists))
@@ -95,8 +95,8 @@ class CpuEnsemble:
 
     def score(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),

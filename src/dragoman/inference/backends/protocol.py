@@ -13,7 +13,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.models.protocols import Backend, M, S
 from dragoman.typing import Int
 
-Ids = Sequence[int]
+TokenIds = Sequence[int]
 Shortlists = Sequence[Int[np.ndarray, "_"]]
 """The tokens allowed for each source."""
 
@@ -33,17 +33,17 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
 
     @property
     def max_length(self) -> int | None:
-        """Longest sequence its positions allow, begin and end symbols included; None without a limit."""
+        """Longest sequence that the positions allow, begin and end symbols included; None without a limit."""
         ...
 
     @property
     def needs_source_features(self) -> bool:
-        """Whether it requires the dependency heads of each source."""
+        """True if the model requires the dependency heads of each source."""
         ...
 
     @property
     def continuous_batching(self) -> bool:
-        """Whether sentences may enter a running batch without a copy of the batch."""
+        """True if sentences may enter a running batch without a copy of the batch."""
         ...
 
     def inference_mode(self) -> AbstractContextManager[None]:
@@ -51,7 +51,7 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         ...
 
     def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> M:
         """Encode sources, given without end symbols, each with the dependency heads of its words, or none with any.
 
@@ -61,8 +61,8 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
 
     def score(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),

@@ -12,7 +12,7 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_and_sampling import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.logits_processors import SamplingStep
-from dragoman.inference.backends.protocol import Ids, InferenceBackend, Shortlists
+from dragoman.inference.backends.protocol import InferenceBackend, Shortlists, TokenIds
 from dragoman.models.protocols import TopK
 from dragoman.typing import Int
 
@@ -36,7 +36,7 @@ class ShortlistBackend:
         return self.backend.inference_mode()
 
     def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> Any:
         assert shortlists is None, "the wrapper provides the shortlists"
         return self.backend.encode(sources, source_features, [self.shortlist.tokens_for(source) for source in sources])
@@ -62,8 +62,8 @@ class ShortlistBackend:
 
     def score(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),

@@ -16,7 +16,7 @@ import numpy as np
 from dragoman.decoding.greedy_and_sampling import NextTokens
 from dragoman.decoding.logits_processors import SamplingStep
 from dragoman.decoding.row_batch import RowBatch
-from dragoman.inference.backends.protocol import Ids, InferenceBackend
+from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.typing import Int
 
 
@@ -59,7 +59,7 @@ class SlidingContext:
     def inference_mode(self) -> AbstractContextManager[None]:
         return self.backend.inference_mode()
 
-    def encode(self, prompts: Sequence[Ids], source_features: Sequence[Any] = ()) -> SlidingMemory:
+    def encode(self, prompts: Sequence[TokenIds], source_features: Sequence[Any] = ()) -> SlidingMemory:
         """Read prompts of at least one token; of too long ones the last `kept` tokens."""
         assert not source_features, "prompts have no source features"
         shown = tuple(tuple(ids if len(ids) <= self.context else ids[-self.kept :]) for ids in prompts)

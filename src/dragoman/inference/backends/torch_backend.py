@@ -24,7 +24,8 @@ from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.logits_processors import SamplingStep, sample_next
 from dragoman.decoding.scoring import score_outputs, score_tokens
 from dragoman.decoding.torch_operations import TorchOperations, top_k_tokens
-from dragoman.inference.backends.protocol import Ids, Shortlists
+from dragoman.inference.backends.protocol import Shortlists, TokenIds
+from dragoman.inference.batching import run_in_batches
 from dragoman.models.protocols import TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
 from dragoman.typing import Bool, Int, SourceFeatures
@@ -51,6 +52,22 @@ def pad_batch(
     ids = [torch.tensor(row, dtype=torch.long) for row in rows]
     padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
     return padded.to(device), torch.tensor([len(row) for row in rows], device=device)
+
+
+def predict_probabilities(
+    model: Any, rows: Sequence[Sequence[int]], *, device: torch.device, batch_tokens: int
+) -> list[Tensor]:
+    """Return the probabilities of the labels for each row of ids, in double precision on the CPU.
+
+    The model is a `ModelWithHead`; with labels for each token, a row has positions and padding.
+    """
+
+    def run(batch: list[int]) -> Tensor:
+        logits: Tensor = model(*pad_batch([rows[row] for row in batch], device=device))
+        return logits.cpu().double().softmax(dim=-1)
+
+    with inference_mode(model):
+        return run_in_batches([len(row) for row in rows], run, batch_tokens=batch_tokens)
 
 
 @final
@@ -134,7 +151,7 @@ class TorchBackend:
         return inference_mode(self._model)
 
     def encode(
-        self, sources: Sequence[Ids], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
+        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
     ) -> DeviceMemory:
         features = source_arguments(self._model, self.build_features(sources, source_features))
         memory = self._model.encode(*self._pad(sources), **features)
@@ -168,8 +185,8 @@ class TorchBackend:
 
     def score(
         self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
+        sources: Sequence[TokenIds],
+        targets: Sequence[TokenIds],
         *,
         penalty: LengthPenalty,
         source_features: Sequence[Heads] = (),
@@ -182,7 +199,7 @@ class TorchBackend:
             self._model, *self._pad(sources), outputs=outputs, penalty=penalty, source_features=features
         )
 
-    def build_features(self, sources: Sequence[Ids], heads: Sequence[Heads]) -> SourceFeatures | None:
+    def build_features(self, sources: Sequence[TokenIds], heads: Sequence[Heads]) -> SourceFeatures | None:
         """Return the features of sources, given without end symbols, from the dependency heads of their words."""
         return build_source_features(sources, heads, self._word_starts).to(self.device) if heads else None
 
@@ -194,7 +211,7 @@ class TorchBackend:
         return logits, DeviceState(after, self.device)
 
     def _score_continuations(
-        self, prompts: Sequence[Ids], targets: Sequence[Ids], penalty: LengthPenalty
+        self, prompts: Sequence[TokenIds], targets: Sequence[TokenIds], penalty: LengthPenalty
     ) -> list[Hypothesis]:
         pairs = list(zip(prompts, targets, strict=True))
         tokens, _ = pad_batch([[*prompt, *target[:-1]] for prompt, target in pairs], device=self.device)
@@ -215,7 +232,7 @@ class TorchBackend:
             row[torch.from_numpy(tokens).long()] = True
         return allowed.to(self.device)
 
-    def _pad(self, sources: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+    def _pad(self, sources: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
         """Return the padded sources, with end symbols for an encoder, and their lengths."""
         rows = sources if self._decoder_only else [[*ids, EOS] for ids in sources]
         return pad_batch(rows, device=self.device)

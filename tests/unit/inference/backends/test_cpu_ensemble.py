@@ -1,4 +1,4 @@
-"""The arithmetic of networks that the core asks together: the mean of distributions, and the best of a row."""
+"""Arithmetic of CPU ensembles: mean probabilities, shortlists and exact top-k."""
 
 import math
 
@@ -13,12 +13,12 @@ from dragoman.errors import RunError
 from dragoman.inference.backends.ensemble import CpuEnsemble, mean_probability
 
 FEW = st.integers(-2, 2).map(np.float32)
-"""So few values that many are equal."""
+"""Few distinct values, so that ties are common."""
 rows = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(2, 9))
 
 
 @given(rows.flatmap(lambda shape: st.tuples(arrays(np.float32, shape, elements=FEW), st.integers(1, shape[-1]))))
-def test_the_largest_are_found_and_the_first_of_equals(drawn):
+def test_top_k_sorted_keeps_the_first_of_ties(drawn):
     numbers, count = drawn
     found, places = top_k_sorted(numbers, count)
     for row, best, theirs in zip(
@@ -33,7 +33,7 @@ logits = st.floats(-200, 200, width=32)
 
 
 @given(rows.flatmap(lambda shape: st.lists(arrays(np.float32, shape, elements=logits), min_size=1, max_size=3)))
-def test_the_mean_of_distributions_however_far_apart_logits_are(several):
+def test_mean_probability_is_stable(several):
     exact = [one.astype(np.longdouble) for one in several]
     probabilities = [np.exp(one - one.max(-1, keepdims=True)) for one in exact]
     mean = sum(one / one.sum(-1, keepdims=True) for one in probabilities) / len(several)
@@ -41,7 +41,7 @@ def test_the_mean_of_distributions_however_far_apart_logits_are(several):
 
 
 class Stub:
-    """A network that answers with the same logits whatever it is asked."""
+    """Model with constant logits."""
 
     max_length = None
 
@@ -70,16 +70,16 @@ def asked(*networks: Stub, shortlists=None, **options):
 ONE, OTHER = Stub(*map(math.log, (0.7, 0.2, 0.1))), Stub(*map(math.log, (0.1, 0.6, 0.3)))
 
 
-def test_a_symbol_is_as_probable_as_both_find_it_in_the_mean():
+def test_token_probability_is_the_mean():
     assert asked(ONE, OTHER, k=5) == pytest.approx({0: 0.4, 1: 0.4, 2: 0.2})
     assert asked(ONE, OTHER, k=1, suppress_tokens=[0]) == pytest.approx({1: 0.4})
 
 
-def test_shortlists_share_the_probability_among_them():
+def test_shortlist_probabilities_are_renormalized():
     found = asked(ONE, OTHER, k=2, shortlists=[np.array([1, 2])])
     assert found == pytest.approx({1: 2 / 3, 2: 1 / 3})
 
 
-def test_what_is_no_number_is_refused():
+def test_non_finite_logits_are_refused():
     with pytest.raises(RunError, match="not finite numbers"):
         asked(ONE, Stub(0.0, math.inf, 0.0), k=1)

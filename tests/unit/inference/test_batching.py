@@ -1,4 +1,4 @@
-"""Batches of like length."""
+"""Batches of similar length."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from dragoman.inference.batching import batch_by_length
 
 
 @given(st.lists(st.integers(1, 40)), st.integers(1, 97))
-def test_every_row_is_in_one_batch_within_the_budget(lengths, budget):
+def test_each_row_is_in_one_batch_within_the_budget(lengths, budget):
     batches = batch_by_length(lengths, batch_tokens=budget)
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
@@ -15,6 +15,6 @@ def test_every_row_is_in_one_batch_within_the_budget(lengths, budget):
 
 
 @given(st.lists(st.integers(1, 40)))
-def test_the_longest_come_first_and_equals_in_their_order(lengths):
+def test_longest_rows_come_first_and_ties_keep_order(lengths):
     rows = [row for batch in batch_by_length(lengths, batch_tokens=53) for row in batch]
     assert [(lengths[row], -row) for row in rows] == sorted(((n, -row) for row, n in enumerate(lengths)), reverse=True)

@@ -120,7 +120,7 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
 
 
 def test_uniform_numbers_equal_philox():
-    """So a seed draws the same on every machine and with every version."""
+    """A seed gives the same samples on every machine and with every version."""
     # The known answer of the authors' own library for zeros.
     zeros = [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
     assert philox([0] * 4, [0] * 2) == zeros
@@ -145,7 +145,7 @@ def test_impossible_row_has_log_prob_minus_infinity():
 
 
 def test_filters_apply_in_order():
-    """A greater temperature lets more into the nucleus; top-k comes before it, the penalty before all."""
+    """The penalty applies first, then the temperature, top-k and top-p."""
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     context = torch.tensor([[1]])
     by_hand = logits * torch.tensor([[1.0, 10.0, 1.0, 1.0]]) / 2
@@ -220,7 +220,7 @@ def test_non_finite_logits_raise_an_error():
 
 
 def test_outputs_follow_given_tokens():
-    """What the network is given first are these, and they are no part of the output."""
+    """The given tokens come first and are not part of the output."""
     network = PrefixModel(end_bias=2.0)
     starts = [OutputStart(A, key=(0, 0)), OutputStart(B, key=(1, 0))]
     for one, first in zip(drawn(network, rows=2, starts=starts), (A, B), strict=True):

@@ -1,4 +1,4 @@
-"""Text as it comes to be, and where it ends."""
+"""Text stream: certain pieces and stop strings."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ SIDES = {
 def pieces_of(
     side: LanguageTokenizer, ids: list[int], stop: list[str], *, after: list[int] | None = None
 ) -> tuple[list[str], TextStream]:
-    """What is taken after each token until the text is over."""
+    """Return the piece after each token, up to the end of the text."""
     writer = TextStream(side.streaming_decoder(after=after or []), stop)
     pieces = []
     for token in ids:
@@ -36,7 +36,7 @@ def pieces_of(
 
 @pytest.mark.parametrize("name", SIDES)
 @given(data=st.data())
-def test_the_pieces_are_the_text_up_to_the_first_stop_string(name, data):
+def test_pieces_join_to_the_text_before_the_stop_string(name, data):
     side = SIDES[name]
     ids = data.draw(st.lists(st.integers(0, len(side) - 1), max_size=31))
     whole = side.decode(ids)
@@ -53,8 +53,8 @@ def test_the_pieces_are_the_text_up_to_the_first_stop_string(name, data):
 
 @pytest.mark.parametrize("name", SIDES)
 @given(data=st.data())
-def test_no_piece_is_taken_back_whatever_comes(name, data):
-    """After every token, what was given out begins every text that may still come to be."""
+def test_pieces_never_change_later(name, data):
+    """After each token, the returned pieces are a prefix of every possible final text."""
     side = SIDES[name]
     token = st.integers(0, len(side) - 1)
     ids, others = data.draw(st.lists(token, max_size=13)), data.draw(st.lists(token, max_size=13))
@@ -65,7 +65,7 @@ def test_no_piece_is_taken_back_whatever_comes(name, data):
     assert other.text.startswith(given_out)
 
 
-def test_a_character_in_bytes_comes_out_whole():
+def test_multibyte_character_is_returned_whole():
     side = SIDES["characters"]
     ids = side.encode("猫é")
     assert len(ids) == 2
@@ -75,7 +75,7 @@ def test_a_character_in_bytes_comes_out_whole():
     assert [piece for piece in pieces if piece] == ["猫", "é", "犬", "猫"]
 
 
-def test_a_word_begins_with_the_space_before_it():
+def test_word_begins_with_its_space():
     side = SIDES["bpe"]
     prompt, more = side.encode("two dogs"), side.encode("and a cat")
     pieces, writer = pieces_of(side, more, [], after=prompt)
@@ -84,7 +84,7 @@ def test_a_word_begins_with_the_space_before_it():
     assert not any(piece.endswith(" ") for piece in pieces)
 
 
-def test_the_beginning_of_a_stop_string_is_held_back_until_it_is_none():
+def test_possible_stop_string_is_held_back():
     side = SIDES["characters, white space kept"]
     pieces, writer = pieces_of(side, side.encode("a dog dots a"), ["dogs", "dots"])
     assert pieces == ["a", " ", "", "", "", "dog ", "", "", "", "", ""]
@@ -92,7 +92,7 @@ def test_the_beginning_of_a_stop_string_is_held_back_until_it_is_none():
     assert writer.stopped
 
 
-def test_what_was_held_back_comes_at_the_end():
+def test_held_back_text_is_returned_at_the_end():
     side = SIDES["characters, white space kept"]
     pieces, writer = pieces_of(side, side.encode("a do"), ["dogs"])
     assert pieces == ["a", " ", "", "", "do"]
@@ -110,5 +110,5 @@ def test_what_was_held_back_comes_at_the_end():
         ("abab", ["ab"], 0),
     ],
 )
-def test_the_stop_string_that_is_complete_first_counts(text, stop, expected):
+def test_first_complete_stop_string_counts(text, stop, expected):
     assert find_first_stop(text, stop) == expected

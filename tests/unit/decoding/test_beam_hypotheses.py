@@ -1,4 +1,4 @@
-"""Candidates of one search step."""
+"""Hypotheses of a beam search: order of candidates, ties, suppressed tokens and exact top-k."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Any number of requests in the memory of some: as found alone, in their order, and what is wrong in its place."""
+"""Streams of requests: results in order, bounded reading, and errors in their place."""
 
 import warnings
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def tokenizer():
 
 @pytest.fixture
 def freely(monkeypatch):
-    """Sentences may join the batch of a PyTorch network too, as those of the compiled core do."""
+    """Enable continuous batching with the PyTorch backend."""
     monkeypatch.setattr(TorchBackend, "continuous_batching", True)
 
 
@@ -35,7 +35,7 @@ asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
-def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allowed(tokenizer, asked, room, ahead):
+def test_jobs_equal_alone_in_order_and_bound_reading(tokenizer, asked, room, ahead):
     network = TorchBackend(Slow())
     jobs = [[Request(*one) for one in job] for job in asked]
     read, given_out = [], []
@@ -56,7 +56,7 @@ def test_jobs_are_answered_as_alone_in_their_order_and_read_no_further_than_allo
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 50])
-def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
+def test_errors_are_raised_in_their_place(tokenizer, ahead):
     network = TorchBackend(Slow())
     sources = [(4, 5), (6,), (4, DAMAGED), (7, 7), (5,)]
     jobs = [[Request(ids, DecodingConfig(beam_size=2), 7)] for ids in sources]
@@ -75,8 +75,8 @@ def test_what_is_wrong_is_said_in_its_place(tokenizer, ahead):
     assert len(given_out) == 3
 
 
-def test_the_longest_go_first_where_all_are_known(tokenizer):
-    """With room for one at a time, what was found comes out at once where the longest is the first of the jobs."""
+def test_longest_requests_go_first_once_all_are_read(tokenizer):
+    """With a budget of one request, the first result comes at once if the first job is the longest."""
     network = TorchBackend(Slow())
     entered: list[tuple[int, ...]] = []
     encode = network.encode
@@ -103,7 +103,7 @@ def texts_of(found: Iterator[list[Translation]]) -> list[str]:
 
 @pytest.mark.usefixtures("freely")
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
+def test_continuous_stream_equals_list(tokenizer, chunk):
     lines = ["two dogs", "", "a cat", "", "", "dogs and a cat", "and two cats and a dog " * 3, "a"]
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, max_segment_length=29)
     with warnings.catch_warnings(record=True) as told:
@@ -117,7 +117,7 @@ def test_a_stream_that_never_stops_gives_what_a_list_gives(tokenizer, chunk):
 
 
 @pytest.mark.usefixtures("freely")
-def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
+def test_stream_of_empty_lines_is_read_lazily(tokenizer):
     read = []
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     lines = (read.append(number) or "" for number in range(10_000))
@@ -129,7 +129,7 @@ def test_a_stream_of_empty_lines_is_read_as_it_is_given_out(tokenizer):
 
 @pytest.mark.usefixtures("freely")
 @pytest.mark.parametrize("chunk", [1, 100])
-def test_a_line_that_is_refused_stops_a_stream_behind_those_before_it(tokenizer, chunk):
+def test_refused_line_stops_a_stream_after_earlier_lines(tokenizer, chunk):
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     given_out = []
     with pytest.raises(DataError, match="line 3: 79999 tokens"):

@@ -1,4 +1,4 @@
-"""A long text in windows."""
+"""Windows of a long text and the scored positions in them."""
 
 import pytest
 from hypothesis import given
