@@ -103,8 +103,8 @@ class SingleOutputSearch(Generic[M, R]):
         assert active is not None, "there is an active sentence"
         outputs = [self._outputs[sentence_id] for sentence_id in active.ids.tolist()]
         tokens, log_probs, state = self._choose(active, outputs)
-        complete = ((active.limits <= active.lengths) | (tokens == EOS)) | (log_probs == NEG_INF)
-        cut = complete & ((tokens != EOS) | (log_probs == NEG_INF))
+        cut = ((active.limits <= active.lengths) & (tokens != EOS)) | (log_probs == NEG_INF)
+        complete = cut | (tokens == EOS)
         columns = zip(outputs, tokens.tolist(), log_probs.tolist(), cut.tolist(), strict=True)
         for row, (output, token, log_prob, is_cut) in enumerate(columns):
             if not is_cut:

@@ -168,7 +168,7 @@ class Translator:
         source_features: Iterable[Sequence[int]] | None = None,
         split: Split | None = None,
         language: str | None = None,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> Iterator[TranslationResult]:
         """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`."""
         config = self.decoding_config(base=config, **options)
