@@ -1,6 +1,6 @@
 """Factory of Transformers: builds each part of a model from its configuration."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from torch import nn
 
@@ -90,13 +90,19 @@ def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> Decoder
 
 def build_encoder_only(config: EncoderOnlyConfig, *, vocabulary: int) -> EncoderOnlyTransformer:
     """Build a model with new weights from the ambient generator; `vocabulary` includes the mask symbol."""
-    tokens = nn.Embedding(vocabulary, config.d_model)
+    tokens, d_model = nn.Embedding(vocabulary, config.d_model), config.d_model
     shared = _shared_bias(config, causal=False)
+    embedding = _embedding(config, tokens, segments=config.num_segments)
+    blocks = [_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.num_layers)]
+    norm, head = _final_norm(config), None
+    if config.mlm_transform:
+        linear = nn.Linear(d_model, d_model, bias=config.bias)
+        head = MaskedLMTransform(linear=linear, activation=config.activation, norm=build_norm(config.norm, d_model))
     model = EncoderOnlyTransformer(
-        embedding=_embedding(config, tokens, segments=config.num_segments),
-        blocks=[_encoder_block(config, config.attention, shared, layer=layer) for layer in range(config.num_layers)],
-        norm=_final_norm(config),
-        head=_mlm_transform(config),
+        embedding=embedding,
+        blocks=blocks,
+        norm=norm,
+        head=head,
         unembedding=Unembedding(weight=tokens.weight, bias=config.bias),
     )
     initialize_weights(model, model.unembedding.weight)
@@ -130,8 +136,10 @@ def build_attention(
     rotary, position_bias, tree = None, shared, None
     if isinstance(attention, SelfAttentionConfig):
         rotary = RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None
-        position_bias = _own_bias(config, score) if shared is None else shared
-        tree = _tree_bias(config, score) if is_source else None
+        if isinstance(config.positions, ShawConfig):
+            position_bias = ShawPositions(**_relative(config, score), adds_values=config.positions.values)
+        elif isinstance(config.positions, TreeConfig) and config.positions.relative and is_source:
+            tree = TreeBias(**_relative(config, score))
     return MultiHeadAttention(
         d_model=config.d_model,
         num_heads=config.num_heads,
@@ -234,38 +242,14 @@ def _shared_bias(config: TransformerConfig, *, causal: bool) -> PositionBias | N
             return None
 
 
-def _own_bias(config: TransformerConfig, score: Score) -> PositionBias | None:
-    """Build the relative positions of one layer, or None."""
-    if not isinstance(config.positions, ShawConfig):
-        return None
+def _relative(config: TransformerConfig, score: Score) -> dict[str, Any]:
+    """Return the sizes of relative positions and the scale of their score."""
+    assert isinstance(config.positions, ShawConfig | TreeConfig)
     assert score.scale is not None, "validation rejects other scores"
-    return ShawPositions(
-        max_distance=config.positions.max_distance,
-        head_size=config.d_model // config.num_heads,
-        scale=score.scale,
-        adds_values=config.positions.values,
-    )
-
-
-def _tree_bias(config: TransformerConfig, score: Score) -> TreeBias | None:
-    if not isinstance(config.positions, TreeConfig) or not config.positions.relative:
-        return None
-    assert score.scale is not None, "validation rejects other scores"
-    return TreeBias(
-        max_distance=config.positions.max_distance, head_size=config.d_model // config.num_heads, scale=score.scale
-    )
+    head_size = config.d_model // config.num_heads
+    return {"max_distance": config.positions.max_distance, "head_size": head_size, "scale": score.scale}
 
 
 def _final_norm(config: TransformerConfig) -> nn.Module:
     """Build the norm after the last block; post-norm blocks already end in a norm."""
     return build_norm(config.norm, config.d_model) if config.norm_position == "pre" else nn.Identity()
-
-
-def _mlm_transform(config: EncoderOnlyConfig) -> MaskedLMTransform | None:
-    if not config.mlm_transform:
-        return None
-    return MaskedLMTransform(
-        linear=nn.Linear(config.d_model, config.d_model, bias=config.bias),
-        activation=config.activation,
-        norm=build_norm(config.norm, config.d_model),
-    )
