@@ -101,9 +101,9 @@ def test_inspect_reads_trees(texts, tmp_path, capsys):
     assert first["source_text"] == "two dogs play ."
     for rows in second["weights"]["encoder"][0][0]:
         assert sum(rows) == pytest.approx(1.0, abs=1e-5)
-    way = [second["beam"]["steps"][step][at] for step, at in enumerate(second["beam"]["winner"])]
-    assert sum(one["log_prob"] for one in way) == pytest.approx(
-        sum(step["log_prob"] for step in second["steps"][: len(way)]), abs=1e-3
+    best = [second["beam"]["steps"][step][at] for step, at in enumerate(second["beam"]["best_path"])]
+    assert sum(one["log_prob"] for one in best) == pytest.approx(
+        sum(step["log_prob"] for step in second["predictions"][: len(best)]), abs=1e-3
     )
     capsys.readouterr()
     assert run("inspect", "run", *given, "--json", tmp_path / "none.json") == 2

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dragoman.cli import streams
 from dragoman.cli.loading import load_as
-from dragoman.cli.options import LOADING, JsonFlag, SourceFeatures, config_options, given, refuse, shared_options
+from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config_options, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
@@ -60,7 +60,7 @@ def evaluate(
     reference: Reference,
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
-    source_features: SourceFeatures = None,
+    source_features: SourceFeaturesOption = None,
     loading: dict[str, Any],
     decoding: dict[str, Any],
     perturb: Perturb = None,

@@ -11,7 +11,7 @@ import typer
 
 from dragoman.atomic import require_writable, unique_names, write_error, write_text
 from dragoman.cli import streams
-from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeatures, config_options
+from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
 from dragoman.data.readers.conllu import read_heads
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.runs.inspect import InspectedRun
 
 Models = Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")]
-Texts = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")]
+TextsOption = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")]
 Targets = Annotated[
     list[str] | None,
     typer.Option(help="Translation, continuation, label or answer to explain, one per text. Default: the model's."),
@@ -37,10 +37,10 @@ FigureDir = Annotated[Path | None, typer.Option("--png", help="Folder for the fi
 def inspect(
     models: Models,
     *,
-    text: Texts,
+    text: TextsOption,
     target: Targets = None,
     question: Questions = None,
-    source_features: SourceFeatures = None,
+    source_features: SourceFeaturesOption = None,
     decoding: dict[str, int],
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 40,
     out: HtmlFile = None,

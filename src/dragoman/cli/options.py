@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
@@ -27,7 +27,7 @@ OutputFile = Annotated[str, typer.Option("--output", "-o", help="Output file (at
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest device.")]
-SourceFeatures = Annotated[
+SourceFeaturesOption = Annotated[
     Path | None,
     typer.Option(help="CoNLL-U file with the dependency trees of the source, for a run with tree positions."),
 ]
@@ -101,21 +101,23 @@ def config_options(
     The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
     it. `default` is shown as the default value; None shows the default of the field.
     """
-    return _options([_parameter(name, _config_option(config, name, default)) for name in fields], into=into)
+    return _options({name: _config_option(config, name, default) for name in fields}, into=into)
 
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
-    return _options([_parameter(name, _SHARED[name]) for name in names], into=into)
+    return _options({name: _SHARED[name] for name in names}, into=into)
 
 
-def _options(added: Sequence[inspect.Parameter], *, into: str) -> Decorator:
+def _options(annotations: Mapping[str, Any], *, into: str) -> Decorator:
     """Replace the parameter `into` of a verb by these, and pass their values in one dictionary."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in annotations.items()]
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(verb)
         def with_values(*arguments: Any, **options: Any) -> None:
-            values = given(**{one.name: options.pop(one.name) for one in added})
+            values = given(**{name: options.pop(name) for name in annotations})
             verb(*arguments, **options, **{into: values})
 
         signature = inspect.signature(verb, eval_str=True)
@@ -125,10 +127,6 @@ def _options(added: Sequence[inspect.Parameter], *, into: str) -> Decorator:
         return with_values
 
     return decorate
-
-
-def _parameter(name: str, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _config_option(config: type[Config], name: str, default: str | None) -> Any:

@@ -19,11 +19,11 @@ from dragoman.cli.options import (
     shared_options,
 )
 from dragoman.cli.signals import on_signals
+from dragoman.cli.training_display import TerminalReporter, show_result
 from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
-    from dragoman.runs.model_card import TrainingResult
     from dragoman.training.launch import WorkerRank
 
 
@@ -59,7 +59,6 @@ def train(
     elif output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
     else:
-        from dragoman.cli.training_display import TerminalReporter
         from dragoman.runs.train import train
 
         result = train(
@@ -73,7 +72,7 @@ def train(
             tensorboard=tensorboard,
             reporter=TerminalReporter(),
         )
-        _show_result(result)
+        show_result(result)
 
 
 def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
@@ -82,21 +81,10 @@ def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
     from dragoman.training.launch import start_workers_early
 
     with start_workers_early(RunFolder(path).expected_workers()) as early:
-        from dragoman.cli.training_display import TerminalReporter
         from dragoman.runs.train import resume
 
         result = resume(path, device=device, tensorboard=tensorboard, reporter=TerminalReporter(), early=early)
-    _show_result(result)
-
-
-def _show_result(result: TrainingResult) -> None:
-    """Print the scores and the command that uses the run."""
-    from dragoman.cli.training_display import show_result
-    from dragoman.runs.folder import RunFolder
-    from dragoman.tasks.factory import build_task
-
-    task = build_task(RunFolder(result.path).read_config())
-    show_result(result, command=task.description.command.replace("RUN", str(result.path)))
+    show_result(result)
 
 
 def _train_as_worker(worker: WorkerRank) -> None:

@@ -67,17 +67,20 @@ def show_cleaning(report: CleaningReport) -> None:
         console.print(table)
 
 
-def show_result(result: TrainingResult, *, command: str) -> None:
+def show_result(result: TrainingResult) -> None:
     """Print the scores, and the command that uses the run."""
+    from dragoman.runs.folder import RunFolder
+    from dragoman.tasks.factory import build_task
+
     rows = [
         (name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
         for name, scores in result.scores.items()
         for score in scores
     ]
     console.print(build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
-    show_line(
-        f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:\n  {command}"
-    )
+    command = build_task(RunFolder(result.path).read_config()).description.command
+    show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
+    show_line(f"  {command.replace('RUN', str(result.path))}")
 
 
 def format_seconds(seconds: float) -> str:
@@ -120,10 +123,10 @@ class TrainingDisplay:
                 self._log(event)
             case ValidationEvent():
                 star = " *" if event.improved else ""
-                self._say(f"epoch {event.epoch}, step {event.step:,}: {_scores(event.scores)}{star}")
+                show_line(f"epoch {event.epoch}, step {event.step:,}: {_scores(event.scores)}{star}")
             case RollbackEvent():
                 self._since = (event.step, time.monotonic())
-                self._say(
+                show_line(
                     f"step {event.failed_step:,}: the loss is not finite ({event.examples}); back to step "
                     f"{event.step:,} with {event.learning_rate_scale:g} of the learning rate"
                 )
@@ -131,9 +134,9 @@ class TrainingDisplay:
                 self._show_work("selecting the weights")
             case SelectionEvent():
                 if len(event.candidates) > 1:
-                    self._say("candidates for the weights, scored on the validation set:")
+                    show_line("candidates for the weights, scored on the validation set:")
                     for name, scores in event.candidates.items():
-                        self._say(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
+                        show_line(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
                 self._show_work("scoring")
             case SaveEvent():
                 pass
@@ -143,7 +146,7 @@ class TrainingDisplay:
     def _start(self, event: StartEvent) -> None:
         self._total, self._since = event.total_steps, (event.step, time.monotonic())
         beginning = f"continuing after step {event.step:,}" if event.step else "starting"
-        self._say(f"{beginning}: {event.num_parameters:,} parameters, {event.total_steps:,} steps")
+        show_line(f"{beginning}: {event.num_parameters:,} parameters, {event.total_steps:,} steps")
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
     def _log(self, event: LogEvent) -> None:
@@ -154,16 +157,13 @@ class TrainingDisplay:
         facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
         self._bar.update(self._task, completed=event.step, facts=facts, description=f"epoch {event.epoch + 1}")
         if not console.is_terminal:
-            self._say(f"step {event.step:,}/{self._total:,}: {facts}")
+            show_line(f"step {event.step:,}/{self._total:,}: {facts}")
 
     def _show_work(self, work: str) -> None:
         """Show the current work after the last step."""
         self._bar.update(self._task, description=work, facts="")
         if not console.is_terminal:
-            self._say(f"{work} …")
-
-    def _say(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, soft_wrap=True)
+            show_line(f"{work} …")
 
 
 def _scores(scores: Mapping[str, Any]) -> str:
