@@ -133,7 +133,7 @@ def data(folder: Path, *, times: float = 0.5) -> DataConfig:
     tree = {
         "train": corpus(folder, "people", people),
         "extra_corpora": [{"corpus": corpus(folder, "made", made), "weight": times}],
-        "valid": corpus(folder, "valid", ["something else altogether", "and more of it"]),
+        "valid": corpus(folder, "valid", ["something else entirely", "and more of it"]),
     }
     return parse(DataConfig, tree)
 

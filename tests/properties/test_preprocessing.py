@@ -90,10 +90,10 @@ def test_blocks_equal_one_block(first, second, valid, size: int, duplicates: boo
         write(folder, "part.0", first)
         write(folder, "part.1", second)
         write(folder, "valid", valid)
-        write(folder, "beside", second[:7] + first[:5])
+        write(folder, "extra", second[:7] + first[:5])
         tree = {
             "train": corpus(folder, "part.*"),
-            "extra_corpora": [{"corpus": corpus(folder, "beside")}],
+            "extra_corpora": [{"corpus": corpus(folder, "extra")}],
             "valid": corpus(folder, "valid"),
             "test": corpus(folder, "valid"),
             "cleaning": {"remove_duplicates": duplicates, "remove_leaks": leaks, "max_length_ratio": 3},

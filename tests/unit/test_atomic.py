@@ -1,4 +1,4 @@
-"""Files and folders are there whole or not at all."""
+"""Atomic writes of files and folders."""
 
 import errno
 import os
@@ -26,8 +26,8 @@ def names(folder) -> list[str]:
 
 
 def fill_and_fail(folder):
-    with new_folder(folder) as beside:
-        (beside / "a").write_bytes(b"2")
+    with new_folder(folder) as partial:
+        (partial / "a").write_bytes(b"2")
         raise KeyError
 
 
@@ -37,46 +37,46 @@ def write_and_fail(path):
         raise KeyError
 
 
-def test_a_file_is_replaced(tmp_path):
+def test_file_is_replaced(tmp_path):
     write_atomically(tmp_path / "a.json", b"one")
     write_atomically(tmp_path / "a.json", "zwö")
     assert (tmp_path / "a.json").read_bytes() == "zwö".encode()
     assert names(tmp_path) == ["a.json"]
 
 
-def test_a_full_disk_leaves_what_was_there_and_says_so(tmp_path, monkeypatch):
+def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path, folder = tmp_path / "a.json", tmp_path / "store"
     write_atomically(path, b"old")
-    with new_folder(folder) as beside:
-        (beside / "a").write_bytes(b"old")
+    with new_folder(folder) as partial:
+        (partial / "a").write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=r"a\.json: cannot be written \(No space left on device\); free some space"):
         write_atomically(path, b"new")
-    with pytest.raises(RunError, match=r"store: cannot be written .*free some space"), new_folder(folder) as beside:
-        (beside / "a").write_bytes(b"new")
+    with pytest.raises(RunError, match=r"store: cannot be written .*free some space"), new_folder(folder) as partial:
+        (partial / "a").write_bytes(b"new")
     assert path.read_bytes() == (folder / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a.json", "store"]
 
 
-def test_a_folder_takes_its_place_only_when_it_is_whole(tmp_path):
+def test_folder_appears_when_complete(tmp_path):
     folder = tmp_path / "store"
-    with new_folder(folder) as beside:
-        (beside / "a").write_bytes(b"1")
+    with new_folder(folder) as partial:
+        (partial / "a").write_bytes(b"1")
         assert not folder.exists()
     with pytest.raises(KeyError):
         fill_and_fail(folder)
     assert (folder / "a").read_bytes() == b"1"
-    with new_folder(folder) as beside:
-        (beside / "b").write_bytes(b"3")
-        (beside / "inside").mkdir()
+    with new_folder(folder) as partial:
+        (partial / "b").write_bytes(b"3")
+        (partial / "inside").mkdir()
     assert names(folder) == ["b", "inside"]
     assert names(tmp_path) == ["store"]
 
 
-def test_a_text_file_takes_its_place_only_when_it_is_whole(tmp_path):
+def test_text_file_appears_when_complete(tmp_path):
     path = tmp_path / "out.de"
     with new_text_file(path) as file:
         file.write("grün\n")
@@ -87,26 +87,26 @@ def test_a_text_file_takes_its_place_only_when_it_is_whole(tmp_path):
     assert names(tmp_path) == ["out.de"]
 
 
-def test_a_device_is_written_to_as_it_is():
+def test_device_is_written_directly():
     with new_text_file(Path(os.devnull)) as file:
         assert file.write("text") == 4
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_unwritable_path_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(RunError, match=r"x: cannot be written \(.+\); check the path"):
         write_atomically(tmp_path / "file" / "x", b"1")
 
 
 @pytest.mark.parametrize("place", ["file/x", "no-such-folder/x", "folder"])
-def test_it_is_named_before_there_is_anything_to_write(tmp_path, place):
+def test_unwritable_path_is_refused_before_the_work(tmp_path, place):
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     with pytest.raises(RunError, match=r"cannot be written \(.+\); check the path"):
         require_writable(tmp_path / place)
 
 
-def test_asking_leaves_nothing_behind_and_what_is_there_as_it_was(tmp_path):
+def test_writability_check_leaves_no_trace(tmp_path):
     (tmp_path / "old").write_bytes(b"1")
     for name in ("old", "new"):
         require_writable(tmp_path / name)
@@ -114,7 +114,7 @@ def test_asking_leaves_nothing_behind_and_what_is_there_as_it_was(tmp_path):
     assert (tmp_path / "old").read_bytes() == b"1"
 
 
-def test_one_after_the_other_where_many_want_the_same(tmp_path):
+def test_file_lock_excludes_others(tmp_path):
     inside, most = [], []
 
     def work(number: int) -> None:
@@ -129,7 +129,7 @@ def test_one_after_the_other_where_many_want_the_same(tmp_path):
     assert most == [1] * 11
 
 
-def test_one_makes_what_many_want(tmp_path):
+def test_one_process_builds_for_all(tmp_path):
     made = []
 
     def opened() -> str:
@@ -159,11 +159,11 @@ def test_one_makes_what_many_want(tmp_path):
         (["run", "run"], ["run 1", "run 2"]),
     ],
 )
-def test_paths_are_named_by_what_tells_them_apart(paths, expected):
+def test_unique_names_distinguish_paths(paths, expected):
     assert unique_names([Path(path) for path in paths]) == expected
 
 
-def test_what_is_asked_for_is_written_through_links_and_into_pipes(tmp_path):
+def test_text_is_written_through_links_and_pipes(tmp_path):
     (tmp_path / "file").write_text("before", encoding="utf-8")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     os.mkfifo(tmp_path / "pipe")

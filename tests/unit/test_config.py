@@ -1,3 +1,5 @@
+"""Configuration: validation, errors, overrides and YAML."""
+
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,7 +59,7 @@ def complaints(tree: dict, where: str = "") -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_a_tree_becomes_frozen_types():
+def test_tree_becomes_frozen_types():
     whole = parse(
         Whole,
         {
@@ -98,7 +100,7 @@ def test_a_tree_becomes_frozen_types():
         ),
     ],
 )
-def test_an_unknown_key_is_answered_with_the_nearest(tree, expected):
+def test_unknown_key_suggests_the_nearest(tree, expected):
     assert complaints(tree) == [expected]
 
 
@@ -112,7 +114,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tree, expected):
         (["cosine"], "training.schedule = ['cosine']: expected a mapping, such as {kind: constant}"),
     ],
 )
-def test_a_kind_that_does_not_fit_is_answered_with_the_known_ones(tree, expected):
+def test_unknown_kind_lists_the_known(tree, expected):
     assert complaints({"training": {"schedule": tree}}) == [expected]
 
 
@@ -141,11 +143,11 @@ def test_a_kind_that_does_not_fit_is_answered_with_the_known_ones(tree, expected
         ({"name": None}, "name = None: input should be a valid string"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_key(tree, expected):
+def test_wrong_value_is_named_with_its_key(tree, expected):
     assert complaints(tree) == [expected]
 
 
-def test_a_kind_that_is_not_named_is_that_of_the_default():
+def test_missing_kind_is_that_of_the_default():
     whole = parse(Whole, {"name": "x", "training": {"schedule": {"rate": 3}}})
     assert whole.training.schedule == Constant(rate=3)
     assert complaints({"training": {"schedule": {"zz": 3}}}) == [
@@ -153,30 +155,30 @@ def test_a_kind_that_is_not_named_is_that_of_the_default():
     ]
 
 
-def test_without_a_default_the_kind_is_required():
+def test_kind_without_default_is_required():
     expected = "kind: is required and not given; choose one of constant, cosine"
     assert complaints({"training": {"second": {"rate": 3}}}) == [f"training.second.{expected}"]
     assert complaints({"training": {"phases": [{}]}}) == [f"training.phases.0.{expected}"]
 
 
-def test_every_fault_has_one_line_and_the_place_before_it():
+def test_each_error_has_a_line_with_its_location():
     tree = {"sed": 1, "layers": [{"heads": "x"}, {"size": -1}], "training": {"schedule": {"kind": "none"}}}
     lines = complaints(tree, where="runs/x/config.yaml")
     assert len(lines) == 4
     assert all(line.startswith("runs/x/config.yaml: ") for line in lines)
 
 
-def test_a_missing_key_is_named():
+def test_missing_key_is_named():
     with pytest.raises(ConfigError, match=r"^name: is required and not given$"):
         parse(Whole, {})
 
 
-def test_a_fault_of_the_whole_has_no_key():
+def test_error_of_the_root_has_no_key():
     with pytest.raises(ConfigError, match=r"^heads = 3 does not divide size = 8; choose a divisor$"):
         parse(Layer, {"heads": 3})
 
 
-def test_a_list_whose_members_are_at_fault_is_not_called_too_short():
+def test_invalid_members_do_not_make_a_list_too_short():
     class Scores(Config):
         thresholds: tuple[int, ...] = Field((1,), min_length=1)
 
@@ -186,7 +188,7 @@ def test_a_list_whose_members_are_at_fault_is_not_called_too_short():
         parse(Scores, {"thresholds": []})
 
 
-def test_a_fault_of_several_keys_names_its_group_once():
+def test_error_of_several_keys_names_its_group_once():
     class Model(Config):
         layer: Layer = Layer()
 
@@ -203,11 +205,11 @@ def test_a_fault_of_several_keys_names_its_group_once():
         parse(Run, {"model": {"layer": {"size": 7, "heads": 1}}})
 
 
-def test_a_key_that_is_no_word_is_refused():
+def test_key_that_is_no_word_is_refused():
     assert "the key True is not a word" in complaints({"training": {True: 3}})[0]
 
 
-def test_merging_lays_keys_over_and_keeps_the_rest():
+def test_merge_overrides_and_keeps_keys():
     base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
     assert merge(base, {"a": {"c": {"d": 3, "f": 4}}, "e": [5]}) == {"a": {"b": 1, "c": {"d": 3, "f": 4}}, "e": [5]}
     assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": [1, 2]}
@@ -223,12 +225,12 @@ def test_merging_lays_keys_over_and_keeps_the_rest():
         ("x", "x"),
     ],
 )
-def test_a_mapping_of_another_kind_replaces(over, expected):
+def test_mapping_of_another_kind_replaces(over, expected):
     base = {"schedule": {"kind": "cosine", "steps": 3, "rate": 1}}
     assert merge(base, {"schedule": over}) == {"schedule": expected}
 
 
-def test_naming_the_kind_of_a_group_without_one_loses_no_key():
+def test_naming_a_kind_keeps_the_keys():
     assert merge({"s": {"steps": 3}}, {"s": {"kind": "cosine"}}) == {"s": {"steps": 3, "kind": "cosine"}}
 
 
@@ -268,14 +270,14 @@ def test_assignments_override_keys(assignments, expected):
     ],
     ids=ascii,
 )
-def test_an_assignment_that_cannot_be_read_is_refused(assignment):
+def test_invalid_assignment_is_refused(assignment):
     with pytest.raises(ConfigError) as caught:
         override({}, [assignment])
     assert str(caught.value).startswith(f"--set {assignment}: ")
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_yaml_is_read_with_line_ends_marks_and_comments(tmp_path):
+def test_yaml_with_line_ends_marks_and_comments_is_read(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_bytes("\ufeffname: zwölf # twelve\r\nseed: 3\r\n".encode())
     assert read_yaml(path) == {"name": "zwölf", "seed": 3}
@@ -300,7 +302,7 @@ def test_yaml_is_read_with_line_ends_marks_and_comments(tmp_path):
         (b"a: \x00\n", r"a\.yaml: not valid YAML"),
     ],
 )
-def test_yaml_that_cannot_be_read_is_one_message(tmp_path, content, message):
+def test_invalid_yaml_is_refused(tmp_path, content, message):
     path = tmp_path / "a.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=message) as caught:
@@ -308,14 +310,14 @@ def test_yaml_that_cannot_be_read_is_one_message(tmp_path, content, message):
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_yaml_that_is_not_there_is_named(tmp_path):
+def test_missing_yaml_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"b\.yaml: cannot be read \(No such file or directory\); check the path"):
         read_yaml(tmp_path / "b.yaml")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_yaml(tmp_path)
 
 
-def test_yaml_is_written_in_the_order_declared_with_defaults():
+def test_yaml_has_declaration_order_and_defaults():
     text = to_yaml(Whole(name="zwölf", training=Training(out=Path("runs/x"))))
     assert text.splitlines()[:4] == ["name: zwölf", "training:", "  schedule:", "    kind: constant"]
     assert "  out: runs/x" in text
@@ -340,13 +342,13 @@ configurations = st.builds(
 
 
 @given(configurations)
-def test_what_is_written_is_read_back_the_same(tmp_path_factory, configuration):
+def test_written_yaml_is_read_back(tmp_path_factory, configuration):
     path = tmp_path_factory.getbasetemp() / "config.yaml"
     path.write_text(to_yaml(configuration), encoding="utf-8", newline="")
     assert parse(Whole, read_yaml(path)) == configuration
 
 
-def test_the_members_of_an_annotation_are_found():
+def test_members_of_an_annotation_are_found():
     assert alternatives(Schedule | None) == [Constant, Cosine]
     assert alternatives(list[int]) == [list[int]]
     assert kinds_of(Schedule) == ["constant", "cosine"]

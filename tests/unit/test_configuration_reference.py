@@ -35,7 +35,7 @@ class Flat(Config):
 
 
 class Inner(Config):
-    """What lies inside."""
+    """Nested settings."""
 
     schedule: Annotated[Warm | Flat, Field(discriminator="kind")] = Warm()
     clip: float | None = Field(None, gt=0, le=7, description="bound, a | b")
@@ -61,7 +61,7 @@ The whole.
 
 ## inner
 
-What lies inside.
+Nested settings.
 
 | key | value | default | meaning |
 | --- | --- | --- | --- |
@@ -101,7 +101,7 @@ def test_groups_shared_by_tasks_appear_once(generate):
     page = generate.page({"first": Outer, "second": Other}, {"small": ("first",)})
     assert "| `small` | `first` |" in page
     assert page.index("# task: first") < page.index("## inner.schedule") < page.index("# task: second")
-    assert page.count("## inner.schedule") == 3  # and one a kind
+    assert page.count("## inner.schedule") == 3  # one section per kind in addition
     assert page.rstrip().endswith("## inner\n\nSee task first.")
 
 

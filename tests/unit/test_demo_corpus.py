@@ -1,4 +1,4 @@
-"""The corpus made from the CLDR: a function from source to target, rich, split without leaks, the same for a seed."""
+"""Synthetic corpus from the CLDR: contents, families, splits and seeds."""
 
 import datetime
 import hashlib
@@ -95,11 +95,11 @@ def french() -> list[Phrase]:
 
 
 @pytest.mark.parametrize(("write", "value", "english", "french"), SPECIMENS)
-def test_specimens_read_as_the_cldr_has_them(write, value, english, french):
+def test_samples_match_the_cldr(write, value, english, french):
     assert (_plain(write(ENGLISH, value)), _plain(write(FRENCH, value))) == (english, french)
 
 
-def test_the_spaces_of_the_cldr_are_kept():
+def test_spaces_of_the_cldr_are_kept():
     assert writers.amount("standard")(FRENCH, (Decimal("1234.5"), "EUR")) == "1\u202f234,50\xa0€"
 
 
@@ -107,7 +107,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_hours_of_twelve_become_hours_of_24_as_the_standard_library_has_them(french):
+def test_hours_match_the_standard_library(french):
     clocks = [phrase for phrase in french if re.fullmatch(r"[\d:]+\s[AP]M", phrase.source)]
     assert len(clocks) > 500
     for phrase in clocks:
@@ -120,7 +120,7 @@ FRENCH_DAYS = "lundi mardi mercredi jeudi vendredi samedi dimanche"
 FRENCH_MONTHS = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
 
 
-def test_full_dates_are_those_of_the_calendar(french):
+def test_full_dates_match_the_calendar(french):
     days = [phrase for phrase in french if re.fullmatch(r"\w+day, \w+ \d+, \d{4}", phrase.source)]
     assert len(days) > 100
     for phrase in days:
@@ -139,7 +139,7 @@ def test_numbers_keep_every_digit(french):
         assert phrase.target == phrase.source.replace(",", "\u202f").replace(".", ",")
 
 
-def test_years_of_two_digits_are_left_out_where_the_target_has_four(french):
+def test_lossy_two_digit_years_are_left_out(french):
     short = re.compile(r"\b\d{1,2}/\d{1,2}/\d{2}\b")
     assert not [phrase for phrase in french if short.search(phrase.source)]
     german = [phrase for phrase in phrases(5_000, target_locale="de") if short.search(phrase.source)]
@@ -147,43 +147,43 @@ def test_years_of_two_digits_are_left_out_where_the_target_has_four(french):
     assert all(re.search(r"\b\d\d\.\d\d\.\d\d\b", phrase.target) for phrase in german)
 
 
-def test_all_families_are_there_in_their_shares(french):
+def test_families_have_their_shares(french):
     counts = Counter(phrase.family for phrase in french)
     assert set(counts) == set(FAMILIES)
     for family, share in FAMILIES.items():
         assert counts[family] / len(french) == pytest.approx(share / sum(FAMILIES.values()), rel=0.25)
 
 
-def test_a_phrase_is_seldom_its_own_translation(french):
+def test_few_phrases_equal_their_translation(french):
     assert sum(phrase.source == phrase.target for phrase in french) < 0.02 * len(french)
 
 
-def test_no_source_comes_twice(french):
+def test_sources_are_unique(french):
     sources = [" ".join(unicodedata.normalize("NFKC", phrase.source).split()) for phrase in french]
     assert len(set(sources)) == len(sources)
 
 
-def test_a_source_drawn_with_two_targets_is_left_out_altogether(monkeypatch):
+def test_source_with_two_targets_is_left_out(monkeypatch):
     drawn = [("a", "1"), ("b", "2"), ("a", "3"), ("b", "2"), ("c\xa0c", "4"), ("c c", "5"), ("a", "1"), ("d", "6")]
     monkeypatch.setattr(corpus, "_drawn", lambda *_: (Phrase(*pair, "list") for pair in drawn))
     assert [(phrase.source, phrase.target) for phrase in phrases(4)] == [("b", "2"), ("d", "6")]
 
 
-def test_a_form_that_forgets_what_its_target_says_is_left_out():
+def test_lossy_form_is_left_out():
     numbers = Values(draw=lambda random: 0, probes=(1, 2, 101))
     forgetful = Form("date", numbers, _either(lambda value: value % 100, lambda value: value), 1)
     faithful = Form("date", numbers, _either(lambda value: value, lambda value: value % 100), 1)
     assert [reading.form for reading in consistent([forgetful, faithful], ENGLISH, FRENCH)] == [faithful]
 
 
-def test_of_two_forms_that_are_mostly_confused_the_first_is_kept():
+def test_first_of_two_ambiguous_forms_is_kept():
     numbers = Values(draw=lambda random: 0, probes=(1, 2, 3))
     first = Form("date", numbers, _either(str, str), 1)
     second = Form("date", numbers, _either(str, lambda value: -value), 1)
     assert [reading.form for reading in consistent([first, second], ENGLISH, FRENCH)] == [first]
 
 
-def test_a_value_that_two_forms_would_tell_differently_is_passed_over():
+def test_ambiguous_value_is_skipped():
     numbers = Values(draw=lambda random: 0, probes=(1, 2, 3, 4, 5))
     long = Form("date", numbers, _either(str, lambda value: f"{value} long"), 1)
     short = Form("date", numbers, _either(lambda value: "5" if value == 5 else f"{value}s", lambda value: value), 1)
@@ -192,7 +192,7 @@ def test_a_value_that_two_forms_would_tell_differently_is_passed_over():
     assert [reading.pair(4) for reading in readings] == [("4", "4 long"), ("4s", "4")]
 
 
-def test_forms_of_other_values_that_look_alike_give_way():
+def test_forms_of_other_values_are_left_out():
     metres = Form("unit", Values(draw=lambda random: 5, probes=(5,)), _either("{}m".format, "{} m".format), 1)
     minutes = Form("unit", Values(draw=lambda random: 5, probes=(5,)), _either("{}m".format, "{} min".format), 1)
     assert [reading.form for reading in consistent([metres, minutes], ENGLISH, FRENCH)] == [metres]
@@ -202,7 +202,7 @@ def _either(english, french):
     return lambda locale, value: str(english(value) if locale == ENGLISH else french(value))
 
 
-def test_month_names_that_are_one_word_in_may_are_not_told_in_two_ways():
+def test_ambiguous_month_names_are_skipped():
     dates = re.compile(r"(\w+) \d+, \d{4}")
     months = {found[1] for phrase in phrases(20_000, target_locale="es") if (found := dates.fullmatch(phrase.source))}
     assert {"Mar", "March", "Jun", "June"} <= months
@@ -210,13 +210,13 @@ def test_month_names_that_are_one_word_in_may_are_not_told_in_two_ways():
     assert any(phrase.source.startswith("May ") for phrase in phrases(20_000, target_locale="fr"))
 
 
-def test_the_seed_decides():
+def test_phrases_depend_on_the_seed():
     assert list(phrases(500, seed=7)) == list(phrases(500, seed=7))
     assert not set(phrases(500, seed=7)) >= set(phrases(500, seed=8))
     assert split(train=300, valid=50, test=50, seed=7) == split(train=300, valid=50, test=50, seed=7)
 
 
-def test_the_seed_decides_whatever_the_hash_seed():
+def test_phrases_do_not_depend_on_the_hash_seed():
     program = (
         "import hashlib; from dragoman_demo import phrases;"
         "print(hashlib.sha256(repr(list(phrases(2000, target_locale='de', seed=5))).encode()).hexdigest())"
@@ -230,7 +230,7 @@ def test_the_seed_decides_whatever_the_hash_seed():
         assert run.stdout.strip() == expected
 
 
-def test_the_parts_of_a_split_share_no_source():
+def test_splits_share_no_source():
     parts = split(train=5_000, valid=211, test=307)
     assert (len(parts.valid), len(parts.test)) == (211, 307)
     assert 4_990 <= len(parts.train) <= 5_000
@@ -263,25 +263,25 @@ def test_arabic_durations_name_each_part_once():
     assert pair.startswith("15")
 
 
-def test_names_of_locales_may_be_written_with_hyphens():
+def test_locale_names_may_have_hyphens():
     assert list(phrases(20, target_locale="pt-BR")) == list(phrases(20, target_locale="pt_BR"))
 
 
 @pytest.mark.parametrize(
     ("name", "nearest"), [("french", "fr"), ("frr_XX", "fr"), ("xx", ""), ("pt_BRR", "pt_BR"), ("", "")]
 )
-def test_an_unknown_locale_is_answered_with_the_nearest(name, nearest):
+def test_unknown_locale_suggests_the_nearest(name, nearest):
     with pytest.raises(DataError, match=f"^{name}: no locale that Babel knows; the nearest is {nearest}"):
         phrases(1, target_locale=name)
 
 
-def test_without_babel_the_extra_is_named(monkeypatch):
+def test_missing_babel_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "babel", None)
     with pytest.raises(MissingExtraError, match=r"dragoman\[demo\]"):
         phrases(1)
 
 
-def test_the_package_is_imported_without_babel():
+def test_package_is_imported_without_babel():
     program = "import sys; sys.modules['babel'] = None; import dragoman_demo"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -294,7 +294,7 @@ PARTS = Split(
 )
 
 
-def test_a_written_corpus_reads_back(tmp_path: Path):
+def test_written_corpus_is_read_back(tmp_path: Path):
     files = write_corpus(tmp_path / "new" / "corpus", PARTS, target_locale="pt-BR")
     assert files.test.target.name == "test.pt_BR"
     for part, phrases_of_part in ((files.train, PARTS.train), (files.valid, PARTS.valid), (files.test, PARTS.test)):
@@ -303,7 +303,7 @@ def test_a_written_corpus_reads_back(tmp_path: Path):
     assert files.families.read_text().splitlines() == ["time", "date"]
 
 
-def test_a_generated_corpus_has_a_phrase_a_line(tmp_path: Path):
+def test_generated_corpus_has_one_phrase_per_line(tmp_path: Path):
     parts = split(train=400, valid=20, test=20)
     files = write_corpus(tmp_path, parts)
     assert [(example.source, example.target) for example in islice(read_corpus(files.train), 1000)] == [
@@ -311,7 +311,7 @@ def test_a_generated_corpus_has_a_phrase_a_line(tmp_path: Path):
     ]
 
 
-def test_files_of_other_content_are_not_overwritten(tmp_path: Path):
+def test_files_with_other_content_are_not_overwritten(tmp_path: Path):
     write_corpus(tmp_path, PARTS)
     write_corpus(tmp_path, PARTS)
     (tmp_path / "test.fr").write_text("mine\n")
@@ -321,11 +321,11 @@ def test_files_of_other_content_are_not_overwritten(tmp_path: Path):
     assert (tmp_path / "train.en").read_text() == "a\nb\n"
 
 
-def test_source_and_target_must_differ(tmp_path: Path):
+def test_equal_locales_are_refused(tmp_path: Path):
     with pytest.raises(DataError, match="choose another target"):
         write_corpus(tmp_path, PARTS, target_locale="en")
     assert not list(tmp_path.iterdir())
 
 
-def test_what_the_package_offers_is_there():
+def test_exported_names_exist():
     assert all(hasattr(dragoman_demo, name) for name in dragoman_demo.__all__)

@@ -1,4 +1,4 @@
-"""Each rule of cleaning, its count and its specimens."""
+"""Cleaning rules, their counts and samples."""
 
 import json
 
@@ -47,7 +47,7 @@ def cleaned(
         ("duplicate", NOTHING.model_copy(update={"remove_duplicates": True}), ("The dog  plays.", "Der Hund spielt. ")),
     ],
 )
-def test_a_rule_removes_what_it_names_and_nothing_else(rule, settings, bad):
+def test_each_rule_removes_its_pairs_only(rule, settings, bad):
     lines, report = cleaned([GOOD, bad, ("12", "12")], settings)
     assert lines == [1, 3]
     assert {name: finding.count for name, finding in report.rules.items() if finding.count} == {rule: 1}
@@ -55,7 +55,7 @@ def test_a_rule_removes_what_it_names_and_nothing_else(rule, settings, bad):
     assert specimen.line == 2
 
 
-def test_limits_are_reached_before_they_are_passed():
+def test_limits_are_inclusive():
     settings = NOTHING.model_copy(update={"max_words": 3, "max_characters": 16, "max_length_ratio": 2.0})
     assert cleaned([("a b c", "x" * 16), ("x" * 3, "x" * 16), ("", "")], settings)[0] == [1, 2]
 
@@ -65,7 +65,7 @@ def test_without_rules_only_empty_pairs_are_removed():
     assert cleaned([GOOD, GOOD, ("dog", "dog"), ("dog", long), ("", "x")], NOTHING)[0] == [1, 2, 3, 4]
 
 
-def test_a_line_of_100_000_words_is_removed_and_shown_short():
+def test_overlong_line_is_removed_and_shown_short():
     lines, report = cleaned([GOOD, (" ".join(["word"] * 100_000), "Wort")], CleaningConfig())
     assert lines == [1]
     [specimen] = report.rules["too long"].samples
@@ -73,12 +73,12 @@ def test_a_line_of_100_000_words_is_removed_and_shown_short():
     assert specimen.source.endswith("…")
 
 
-def test_other_translations_of_a_source_are_no_duplicates():
+def test_other_translations_are_no_duplicates():
     assert cleaned([GOOD, (GOOD[0], "Der Hund tobt."), GOOD], CleaningConfig())[0] == [1, 2]
 
 
 @pytest.mark.parametrize("removes", [True, False])
-def test_a_leak_is_reported_whether_it_is_removed_or_not(removes):
+def test_leak_is_reported_even_if_kept(removes):
     held_out = {leak_key(example) for example in examples(("the DOG  plays.", "anything"))}
     lines, report = cleaned(
         [GOOD, ("A cat.", "Eine Katze."), GOOD], CleaningConfig(remove_leaks=removes, remove_duplicates=False), held_out
@@ -88,7 +88,7 @@ def test_a_leak_is_reported_whether_it_is_removed_or_not(removes):
     assert report.table_rows()[0][:3] == ("leak", "removed" if removes else "kept", "2")
 
 
-def test_three_specimens_of_each_rule_are_kept():
+def test_three_samples_of_each_rule_are_kept():
     _, report = cleaned([("", f"text {n}") for n in range(7)], CleaningConfig())
     assert report.rules["empty"].count == 7
     assert [specimen.line for specimen in report.rules["empty"].samples] == [1, 2, 3]
@@ -97,12 +97,12 @@ def test_three_specimens_of_each_rule_are_kept():
     assert specimens.splitlines() == ["line 1:  | text 0", "line 2:  | text 1", "line 3:  | text 2"]
 
 
-def test_a_report_survives_json():
+def test_report_survives_json():
     _, report = cleaned([GOOD, GOOD, ("", "x")], CleaningConfig())
     assert CleaningReport.from_json(json.loads(json.dumps(report.to_json()))) == report
 
 
-def test_validation_text_only_loses_empty_pairs():
+def test_validation_text_loses_only_empty_pairs():
     report = CleaningReport()
     pairs = examples(GOOD, GOOD, ("dog", "dog"), ("x", ""), ("x", "y " * 1000))
     assert [one.line for one in remove_empty(pairs, report=report)] == [1, 2, 3, 5]
@@ -121,7 +121,7 @@ def test_too_few_examples_are_refused():
         require_examples(report, where="a.en")
 
 
-def test_the_rules_find_next_to_nothing_in_a_clean_corpus(shared_data):
+def test_clean_corpus_passes_the_rules(shared_data):
     folder = shared_data / "multi30k"
     report = CleaningReport()
     corpus = ParallelFiles(source=folder / "val.en.gz", target=folder / "val.de.gz")

@@ -1,4 +1,4 @@
-"""Translations of tokens, learnt from pairs."""
+"""Lexical translation probabilities of IBM Model 1."""
 
 from collections import defaultdict
 
@@ -21,7 +21,7 @@ PAIRS = st.lists(
 
 
 def by_the_book(pairs) -> dict[tuple[int, int], float]:
-    """Model 1 as it is told in words, with dictionaries."""
+    """Train Model 1 by its definition, with dictionaries."""
     table = {(s, t): 1.0 for source, target in pairs for s in [*source, SOURCES] for t in target}
     for _ in range(ITERATIONS):
         counts = defaultdict(float)
@@ -38,7 +38,7 @@ def by_the_book(pairs) -> dict[tuple[int, int], float]:
 
 
 @given(PAIRS)
-def test_probabilities_are_those_of_the_definition(pairs):
+def test_probabilities_equal_plain_model_1(pairs):
     found = train_lexicon(pairs, source_size=SOURCES, target_size=TARGETS)
     columns = zip(found.source.tolist(), found.target.tolist(), found.probability.tolist(), strict=True)
     table = {(s, t): p for s, t, p in columns}
@@ -49,14 +49,14 @@ def test_probabilities_are_those_of_the_definition(pairs):
         assert best[1][best[0] == source].tolist() == [t for _, t in theirs[:2]]
 
 
-def test_words_that_keep_each_other_company_are_told_apart():
+def test_cooccurring_words_are_disambiguated():
     pairs = [([0, 1], [0, 1]), ([0, 2], [0, 2]), ([1, 2], [2, 1]), ([0], [0])] * 3
     source, target = train_lexicon(pairs, source_size=3, target_size=3).top_k(1)
     np.testing.assert_array_equal(source, target)
 
 
 @pytest.mark.parametrize(("count", "kept"), [(0, 0), (5, 5), (10, 10), (11, 6), (20, 10), (37, 10), (41, 6)])
-def test_a_sample_is_even(count, kept):
+def test_sample_is_even(count, kept):
     found = sample_evenly(((str(number), "") for number in range(count)), most=10)
     numbers = [int(number) for number, _ in found]
     assert len(numbers) == kept

@@ -1,4 +1,4 @@
-"""Hidden words: how many, which, and the same again."""
+"""Masked tokens: number, choice and reproducibility."""
 
 import json
 
@@ -18,7 +18,7 @@ PLAIN = MaskingConfig()
 SETTINGS = {"vocab_size": VOCABULARY, "context_length": 25, "masking": PLAIN, "budget": 500}
 
 
-def test_a_text_stands_between_begin_and_end():
+def test_text_has_bos_and_eos():
     draws = np.zeros((3, 2, 5))
     draws[0] = [[0, 0.9, 0.1, 0.5, 0], [0, 0.5, 0, 0, 0]]
     draws[1] = [[0, 0, 0, 0, 0], [0, 0.85, 0, 0, 0]]
@@ -32,14 +32,14 @@ def test_a_text_stands_between_begin_and_end():
     assert batch.target_count == 2
 
 
-def test_of_every_text_a_share_is_chosen_and_one_word_at_least():
+def test_share_of_each_text_is_chosen():
     for batch in masked_lm_in_order(ragged(TEXTS), **SETTINGS):
         ids = batch.lengths - 2
         expected = [max(1, round(0.15 * length)) for length in ids.tolist()]
         assert batch.loss_mask.sum(dim=1).tolist() == expected
 
 
-def test_the_chosen_are_hidden_replaced_or_kept_by_their_shares():
+def test_chosen_tokens_are_masked_replaced_or_kept():
     texts = ragged([[4 + n % 100 for n in range(2000)]] * 20)
     [batch] = masked_lm_in_order(texts, vocab_size=VOCABULARY, context_length=2002, masking=PLAIN, budget=10**6)
     chosen = batch.tokens[batch.loss_mask]
@@ -59,13 +59,13 @@ def test_the_chosen_are_hidden_replaced_or_kept_by_their_shares():
 
 
 @pytest.mark.parametrize(("masked", "random", "seen"), [(1, 0, {MASK}), (0, 0, {7}), (0, 1, set(range(4, 104)))])
-def test_shares_may_be_all_or_nothing(masked, random, seen):
+def test_shares_may_be_zero_or_one(masked, random, seen):
     settings = SETTINGS | {"masking": MaskingConfig(mask_share=masked, random_share=random)}
     batches = masked_lm_in_order(ragged([[7] * 20] * 999), **settings)
     assert {index for batch in batches for index in batch.tokens[batch.loss_mask].tolist()} == seen
 
 
-def test_texts_are_cut_into_like_pieces():
+def test_long_texts_are_split_evenly():
     texts = ragged([list(range(4, 12)), [], [50], list(range(60, 71))])
     pieces = split_long_texts(texts, max_length=5)
     assert [pieces.texts.row(n).tolist() for n in range(len(pieces.texts))] == [
@@ -79,7 +79,7 @@ def test_texts_are_cut_into_like_pieces():
     assert pieces.origins.tolist() == [0, 0, 2, 3, 3, 3]
 
 
-def test_an_epoch_has_every_text_once_and_the_next_hides_other_words():
+def test_epochs_hold_every_text_with_different_masks():
     stream = masked_lm_stream(ragged(TEXTS), seed=1, **SETTINGS)
     epochs = [one_epoch(stream) for _ in range(2)]
     hidden = []
@@ -91,7 +91,7 @@ def test_an_epoch_has_every_text_once_and_the_next_hides_other_words():
     assert sum(hidden[0][row] == hidden[1][row] for row in range(211)) < 70  # those of few words may be alike
 
 
-def test_rows_are_those_of_the_texts_that_were_given():
+def test_rows_refer_to_the_given_texts():
     settings = SETTINGS | {"context_length": 6}
     batches = list(masked_lm_in_order(ragged(TEXTS), **settings))
     count = [0] * len(TEXTS)
@@ -104,7 +104,7 @@ def test_rows_are_those_of_the_texts_that_were_given():
     assert count == [len(text) for text in TEXTS]
 
 
-def test_a_stream_goes_on_where_another_stood():
+def test_stream_resumes_at_a_position():
     def numbers(stream, count: int) -> list:
         return [[batch.rows.tolist(), batch.tokens.tolist()] for batch in (next(stream) for _ in range(count))]
 
@@ -117,12 +117,12 @@ def test_a_stream_goes_on_where_another_stood():
     assert numbers(masked_lm_stream(ragged(TEXTS), seed=2, **SETTINGS), 1) != whole[:1]
 
 
-def test_batches_of_an_epoch_have_draws_of_their_own():
+def test_batches_have_independent_draws():
     stream = masked_lm_stream(ragged([[9] * 20] * 40), seed=1, **(SETTINGS | {"budget": 22, "context_length": 22}))
     assert len({tuple(next(stream).tokens[0].tolist()) for _ in range(40)}) > 35
 
 
-def test_validation_is_the_same_whatever_the_batches():
+def test_validation_does_not_depend_on_batches():
     def by_row(budget: int) -> dict[int, list[int]]:
         batches = masked_lm_in_order(ragged(TEXTS), **(SETTINGS | {"budget": budget}))
         rows = [pair for batch in batches for pair in zip(batch.rows, batch.tokens.tolist(), strict=True)]
@@ -131,7 +131,7 @@ def test_validation_is_the_same_whatever_the_batches():
     assert by_row(25) == by_row(500) == by_row(100_000)
 
 
-def test_settings_that_cannot_be_obeyed_are_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ConfigError, match=r"mask_share = 0\.8 and random_share = 0\.3 are more than 1 together"):
         parse(MaskingConfig, {"random_share": 0.3})
     with pytest.raises(
@@ -140,6 +140,6 @@ def test_settings_that_cannot_be_obeyed_are_refused():
         masked_lm_stream(ragged(TEXTS), seed=1, **(SETTINGS | {"budget": 24}))
 
 
-def test_a_corpus_without_words_is_refused():
+def test_corpus_without_words_is_refused():
     with pytest.raises(DataError, match="no example to make batches of"):
         masked_lm_stream(ragged([[], []]), seed=1, **SETTINGS)

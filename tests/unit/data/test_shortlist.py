@@ -1,4 +1,4 @@
-"""Candidates for the translations of texts."""
+"""Lexical shortlists."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def words_for(shortlist: Shortlist, tokenizer: Tokenizer, text: str) -> set[str]
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_words_and_their_translations(shared):
+def test_shortlist_holds_translations(shared):
     tokenizer = Tokenizer.train(lambda: PAIRS, WordConfig(shared=shared))
     shortlist, pairs = build_shortlist(PAIRS, tokenizer, ShortlistConfig(frequent=1, per_token=1))
     assert pairs == len(PAIRS)
@@ -37,13 +37,13 @@ def test_words_and_their_translations(shared):
     assert not shortlist.matches_vocabs(source=len(tokenizer.source) + 1, target=len(tokenizer.target))
 
 
-def test_bytes_can_always_be_written():
+def test_bytes_are_always_candidates():
     tokenizer = Tokenizer.train(lambda: PAIRS, BpeConfig(shared=True, vocab_size=300, byte_fallback=True))
     shortlist, _ = build_shortlist(PAIRS, tokenizer, ShortlistConfig(frequent=0, per_token=1))
     assert {*tokenizer.target.encode("猫")} <= {*shortlist.tokens_for(tokenizer.source.encode("a cat")).tolist()}
 
 
-def test_it_is_kept_and_what_is_none_is_refused(tmp_path):
+def test_shortlist_survives_a_file(tmp_path):
     tokenizer = Tokenizer.train(lambda: PAIRS, WordConfig())
     shortlist, _ = build_shortlist(PAIRS, tokenizer, ShortlistConfig())
     path = tmp_path / "shortlist.safetensors"

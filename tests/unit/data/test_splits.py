@@ -1,4 +1,4 @@
-"""Train, validation and test part of a corpus in memory."""
+"""Training, validation and test sets of a corpus in memory."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def texts(part) -> list[str]:
     return [one.text for one in part]
 
 
-def test_parts_that_are_given_are_taken(tmp_path):
+def test_given_sets_are_used(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(11)])
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x", "y"])
     parts = read(Corpora(train=train, valid=valid, test=test))
@@ -39,8 +39,8 @@ def test_parts_that_are_given_are_taken(tmp_path):
     assert [Path(name).name for name in parts.fingerprints] == ["train", "valid", "test"]
 
 
-def test_a_part_is_held_out_where_none_is_given(tmp_path):
-    train = corpus(tmp_path, "train", [f"t{n % 89}" for n in range(101)])  # some texts stand there twice
+def test_part_is_held_out_without_valid(tmp_path):
+    train = corpus(tmp_path, "train", [f"t{n % 89}" for n in range(101)])  # some texts occur twice
     parts = read(Corpora(train=train))
     assert parts.test is None
     assert len(set(texts(parts.valid))) == 4  # 5 % of 89 texts
@@ -51,14 +51,14 @@ def test_a_part_is_held_out_where_none_is_given(tmp_path):
     assert len(set(texts(read(Corpora(train=train, valid_size=17)).valid))) == 17
 
 
-def test_what_is_held_out_does_not_depend_on_case_or_order(tmp_path):
+def test_held_out_part_ignores_case_and_order(tmp_path):
     forth = corpus(tmp_path, "forth", [f"Text {n}" for n in range(53)])
     back = corpus(tmp_path, "back", [f"text {n}" for n in reversed(range(53))])
     held_out = [{text.lower() for text in texts(read(Corpora(train=one)).valid)} for one in (forth, back)]
     assert held_out[0] == held_out[1]
 
 
-def test_leaks_are_removed_or_told(tmp_path):
+def test_leaks_are_removed_or_reported(tmp_path):
     train = corpus(tmp_path, "train", [*(f"t{n}" for n in range(11)), "v", "x  y"])
     valid, test = corpus(tmp_path, "valid", ["v"]), corpus(tmp_path, "test", ["x y"])
     removed, kept = (read(Corpora(train=train, valid=valid, test=test, remove_leaks=leaks)) for leaks in (True, False))
@@ -68,7 +68,7 @@ def test_leaks_are_removed_or_told(tmp_path):
     assert kept.notes[0].endswith(": 2, kept, so that scores on it mean less")
 
 
-def test_what_is_tested_is_not_held_out_to_choose_by(tmp_path):
+def test_text_is_not_held_out(tmp_path):
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(40)])
     test = corpus(tmp_path, "test", [f"t{n}" for n in range(20)])
     parts = read(Corpora(train=train, test=test, valid_size=7))
@@ -81,7 +81,7 @@ def test_what_is_tested_is_not_held_out_to_choose_by(tmp_path):
     assert len(kept.train) + len(kept.valid) == 40
 
 
-def test_what_was_mended_is_told(tmp_path):
+def test_repairs_are_noted(tmp_path):
     path = tmp_path / "train"
     path.write_bytes(b"".join(b"0 t%d\r\n\r\n" % n for n in range(31)))
     parts = read(Corpora(train=LabeledLines(path=path)))
@@ -98,14 +98,14 @@ def test_what_was_mended_is_told(tmp_path):
         (["empty", None, None], None, "empty: 0 of 0 examples are left"),
     ],
 )
-def test_what_leaves_nothing_is_refused(tmp_path, names, held_out, message):
+def test_empty_sets_are_refused(tmp_path, names, held_out, message):
     files = {"train": [f"t{n}" for n in range(11)], "empty": []}
     train, valid, test = (None if name is None else corpus(tmp_path, name, files[name]) for name in names)
     with pytest.raises(DataError, match=message):
         read(Corpora(train=train, valid=valid, test=test, valid_size=held_out))
 
 
-def test_the_reader_is_given_one_book_of_repairs(tmp_path):
+def test_reader_gets_one_warnings_object(tmp_path):
     seen: list[ReadWarnings] = []
 
     def reading(one: LabeledLines, repairs: ReadWarnings) -> list[LabeledText]:

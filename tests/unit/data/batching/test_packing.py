@@ -1,4 +1,4 @@
-"""Windows of running text: what a batch holds, which tokens are expected, and when."""
+"""Windows of packed text: contents, predictions and errors."""
 
 import json
 import tracemalloc
@@ -24,7 +24,7 @@ def take(stream: EpochStream[TextBatch], count: int) -> list[list[int]]:
     return [next(stream).rows.tolist() for _ in range(count)]
 
 
-def test_a_batch_holds_windows_of_the_packed_text():
+def test_batch_holds_windows_of_packed_text():
     [batch] = windows_in_order(ragged(TEXTS[:3]), context_length=5, budget=20)
     assert batch.tokens.tolist() == [
         [BOS, 11, 12, 13, EOS],
@@ -46,7 +46,7 @@ def test_a_batch_holds_windows_of_the_packed_text():
     assert len(batch) == 2
 
 
-def test_the_last_window_is_padded():
+def test_last_window_is_padded():
     *_, batch = windows_in_order(ragged([[11, 12, 13, 14]]), context_length=3, budget=6)
     assert batch.tokens.tolist() == [[BOS, 11, 12], [13, 14, PAD]]
     assert batch.labels.tolist() == [[11, 12, 13], [14, EOS, PAD]]
@@ -56,7 +56,7 @@ def test_the_last_window_is_padded():
     assert not batch.has_multiple_documents
 
 
-def test_windows_of_one_document_are_stretches_of_it():
+def test_windows_of_one_document_are_contiguous():
     text = packed(LONG)
     for batch in windows_in_order(ragged(LONG), context_length=64, budget=12 * 64):
         for row, start in enumerate(batch.rows.tolist()):
@@ -67,7 +67,7 @@ def test_windows_of_one_document_are_stretches_of_it():
         assert not batch.has_multiple_documents
 
 
-def test_a_batch_is_what_an_update_needs_and_moves_as_a_whole():
+def test_batch_counts_targets_and_moves():
     batch = next(window_stream(ragged(TEXTS), context_length=7, budget=28, seed=1))
     assert isinstance(batch, TrainingBatch)
     moved = batch.to(torch.device("meta"))
@@ -78,13 +78,13 @@ def test_a_batch_is_what_an_update_needs_and_moves_as_a_whole():
     assert {tensor.dtype for tensor in (batch.tokens, batch.labels, batch.document_ids)} == {torch.int64}
 
 
-def test_a_batch_has_as_many_windows_as_the_budget_holds():
+def test_batch_fills_the_budget():
     batches = list(windows_in_order(ragged(LONG), context_length=50, budget=199))
     assert [len(batch) for batch in batches] == [3] * 7
     assert sum(batch.target_count for batch in batches) == 1001
 
 
-def test_every_epoch_cuts_elsewhere_and_shuffles_anew():
+def test_epochs_differ_in_cuts_and_order():
     stream = window_stream(ragged(LONG), context_length=50, budget=200, seed=1)
     epochs = [[batch.rows.tolist() for batch in one_epoch(stream)] for _ in range(7)]
     offsets = set()
@@ -99,7 +99,7 @@ def test_every_epoch_cuts_elsewhere_and_shuffles_anew():
     assert epochs[0] != take(window_stream(ragged(LONG), context_length=50, budget=200, seed=2), 6)
 
 
-def test_a_stream_goes_on_where_another_stood():
+def test_stream_resumes_at_a_position():
     whole = take(window_stream(ragged(LONG), context_length=50, budget=200, seed=1), 30)
     for taken in (0, 1, 5, 6, 7, 12):
         stream = window_stream(ragged(LONG), context_length=50, budget=200, seed=1)
@@ -110,25 +110,25 @@ def test_a_stream_goes_on_where_another_stood():
         assert take(other, 8) == whole[taken : taken + 8]
 
 
-def test_a_text_shorter_than_a_window_is_one_window():
+def test_short_text_is_one_window():
     batch = next(window_stream(ragged([[11]]), context_length=8, budget=8, seed=1))
     assert sorted(place for place, _, _ in predictions(batch)) in ([0, 1], [0], [1])
     [batch] = windows_in_order(ragged([[11]]), context_length=8, budget=8)
     assert predictions(batch) == [(0, BOS, 11), (1, 11, EOS)]
 
 
-def test_rows_say_where_windows_begin():
+def test_rows_hold_window_starts():
     text = PackedText(ragged(TEXTS[:4]))
     assert len(text) == len(packed(TEXTS[:4]))
     assert text.documents_at(np.array([0, 4, 5, 6, 7, 10, 11, 19])).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_window_that_may_hold_nothing_to_predict_is_refused():
+def test_context_below_two_tokens_is_refused():
     with pytest.raises(ValueError, match="context_length = 1: a window of less than 2 tokens"):
         window_stream(ragged(TEXTS), context_length=1, budget=8, seed=1)
 
 
-def test_a_budget_below_one_window_is_refused():
+def test_budget_below_one_window_is_refused():
     with pytest.raises(
         ConfigError, match=r"training\.batch_tokens = 99 holds no window of data\.context_length = 100 tokens"
     ):
@@ -136,12 +136,12 @@ def test_a_budget_below_one_window_is_refused():
 
 
 @pytest.mark.parametrize("texts", [[], [[], []]])
-def test_a_text_without_tokens_is_refused(texts):
+def test_text_without_tokens_is_refused(texts):
     with pytest.raises(DataError, match="no text to make windows of"):
         window_stream(ragged(texts), context_length=8, budget=8, seed=1)
 
 
-def test_windows_are_read_from_the_disk_as_they_are_asked_for(tmp_path):
+def test_windows_are_read_from_disk(tmp_path):
     chunks = ([TokenizedPassage(range(1000), n, is_first=n % 10 == 0)] for n in range(5000))
     texts = DocumentStore.build(tmp_path / "documents", chunks, vocab_size=1000).texts
     assert isinstance(texts, RaggedArray)

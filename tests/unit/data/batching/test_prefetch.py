@@ -1,4 +1,4 @@
-"""Batches made ahead are those of the stream behind: in order, with their places, and with its errors."""
+"""Prefetching: same batches, positions and errors as the stream behind it."""
 
 import threading
 
@@ -34,8 +34,8 @@ def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int
     st.sampled_from([0, 1, 2, 5]),
     st.sampled_from([None, 0, 1, 2]),
 )
-def test_ahead_is_the_stream(steps: list[int | None], count: int, epochs: int | None) -> None:
-    """Whatever is asked for: the next batch, or to go to the beginning of an epoch."""
+def test_prefetching_equals_the_stream(steps: list[int | None], count: int, epochs: int | None) -> None:
+    """Requests are the next batch or the start of an epoch."""
     plain, ahead = stream(), PrefetchingStream(stream(), count=count, epochs=epochs)
     for step in steps:
         if step is None:
@@ -48,7 +48,7 @@ def test_ahead_is_the_stream(steps: list[int | None], count: int, epochs: int | 
     assert ahead.batches_per_epoch() == plain.batches_per_epoch()
 
 
-def test_batches_are_made_while_nobody_asks():
+def test_batches_are_built_in_the_background():
     made = threading.Event()
 
     def epoch(number: int) -> Epoch[int]:
@@ -60,7 +60,7 @@ def test_batches_are_made_while_nobody_asks():
     assert ahead.position == {"epoch": 0, "batch": 1}
 
 
-def test_no_batch_of_an_epoch_after_the_last_is_made():
+def test_prefetching_stops_after_the_last_epoch():
     entered: list[int] = []
 
     def epoch(number: int) -> Epoch[int]:
@@ -74,13 +74,13 @@ def test_no_batch_of_an_epoch_after_the_last_is_made():
     assert entered == [0, 1, 2]  # the last by going there
 
 
-def test_an_error_is_raised_where_its_batch_is_asked_for():
+def test_error_is_raised_with_its_batch():
     ahead = PrefetchingStream(stream(broken_at=(0, 2)), count=2)
     assert [next(ahead), next(ahead)] == [(0, 0), (0, 1)]
     with pytest.raises(DataError, match="a broken batch"):
         next(ahead)
 
 
-def test_a_position_that_there_is_not_is_refused():
+def test_unknown_position_is_refused():
     with pytest.raises(DataError, match="none with index 3"):
         PrefetchingStream(stream()).seek({"epoch": 0, "batch": 3})

@@ -1,4 +1,4 @@
-"""Prompts and continuations: only the continuation is learnt."""
+"""Batches of prompts and continuations, of which only the continuation is predicted."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def store(tmp_path) -> TokenStore:
     return TokenStore.build(tmp_path / "tokens", PAIRS, vocab_size=200)
 
 
-def test_a_row_is_prompt_begin_continuation(tmp_path):
+def test_row_is_prompt_bos_continuation(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5, 6], [7, 8, 9]), ([11], [12]), ([], [13]), ([14], [])])
     batch = collate_prompts(store, np.array([1, 0, 2, 3]))
     assert batch.tokens.tolist() == [
@@ -43,7 +43,7 @@ def test_a_row_is_prompt_begin_continuation(tmp_path):
     assert not batch.has_multiple_documents
 
 
-def test_an_epoch_has_every_pair_once_within_the_budget(store):
+def test_epoch_has_every_pair_once_within_the_budget(store):
     stream = prompt_stream(store, budget=60, seed=1)
     first, second = (one_epoch(stream) for _ in range(2))
     for epoch in (first, second):
@@ -52,7 +52,7 @@ def test_an_epoch_has_every_pair_once_within_the_budget(store):
     assert [batch.rows.tolist() for batch in first] != [batch.rows.tolist() for batch in second]
 
 
-def test_hardly_anything_is_padding(store):
+def test_padding_is_rare(store):
     batches = list(prompts_in_order(store, budget=120))
     assert sorted(row for batch in batches for row in batch.rows.tolist()) == list(range(101))
     tokens = sum(int(batch.lengths.sum()) for batch in batches)
@@ -68,7 +68,7 @@ def test_each_epoch_may_have_its_own_store(tmp_path):
     assert [int(next(stream).tokens[0, 0]) for _ in range(9)] == [5, 5, 5, 6, 6, 6, 7, 7, 7]
 
 
-def test_a_pair_over_the_budget_is_named(store):
+def test_pair_over_the_budget_is_refused(store):
     longest = max(len(source) + len(target) + 1 for source, target in PAIRS)
     with pytest.raises(DataError, match=rf"example \d+: its {longest} tokens exceed the budget"):
         prompt_stream(store, budget=longest - 1, seed=1)

@@ -1,4 +1,4 @@
-"""Batches: the budget, every example once, the position, the padding."""
+"""Token batches: budget, coverage, positions and padding."""
 
 import json
 
@@ -33,7 +33,7 @@ def take(stream: EpochStream[Batch], count: int) -> list[list[int]]:
     return [next(stream).rows.tolist() for _ in range(count)]
 
 
-def test_a_batch_holds_the_symbols_where_they_belong(tmp_path):
+def test_batch_places_special_tokens(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5, 6, 7], [8]), ([9], [10, 11]), ([], [])])
     batch = collate(store, np.array([1, 0, 2]))
     assert batch.source.tolist() == [[9, EOS, PAD, PAD], [5, 6, 7, EOS], [EOS, PAD, PAD, PAD]]
@@ -47,7 +47,7 @@ def test_a_batch_holds_the_symbols_where_they_belong(tmp_path):
     assert {tensor.dtype for tensor in tensors} == {torch.int64}
 
 
-def test_moving_a_batch_keeps_it(store):
+def test_batch_moves_to_a_device(store):
     batch = collate(store, np.arange(5))
     moved = batch.to(torch.device("meta"))
     assert moved.source.device.type == moved.labels.device.type == "meta"
@@ -55,7 +55,7 @@ def test_moving_a_batch_keeps_it(store):
     assert moved.rows.tolist() == batch.rows.tolist()
 
 
-def test_an_epoch_has_every_example_once_and_the_next_another_order(store):
+def test_epochs_hold_every_example_in_different_orders(store):
     stream = pair_stream(store, budget=60, seed=1)
     first = take(stream, stream.batches_per_epoch())
     second = take(stream, stream.batches_per_epoch())
@@ -65,13 +65,13 @@ def test_an_epoch_has_every_example_once_and_the_next_another_order(store):
     assert sorted(map(sorted, first)) != sorted(map(sorted, second))  # not only the order of the batches
 
 
-def test_the_order_follows_the_seed(store):
+def test_order_depends_on_the_seed(store):
     orders = [take(pair_stream(store, budget=60, seed=seed), 10) for seed in (1, 1, 2)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
 
 
-def test_a_stream_goes_on_where_another_stood(store):
+def test_stream_resumes_at_a_position(store):
     stream = pair_stream(store, budget=60, seed=1)
     per_epoch = stream.batches_per_epoch()
     whole = take(pair_stream(store, budget=60, seed=1), 3 * per_epoch)
@@ -86,7 +86,7 @@ def test_a_stream_goes_on_where_another_stood(store):
         assert take(other, per_epoch) == whole[taken : taken + per_epoch]
 
 
-def test_a_position_of_other_data_is_refused(store):
+def test_position_of_other_data_is_refused(store):
     stream = pair_stream(store, budget=60, seed=1)
     with pytest.raises(DataError, match="none with index 1000: the data, the tokenizer or the budget changed"):
         stream.seek({"epoch": 0, "batch": 1000})
@@ -109,7 +109,7 @@ def test_each_epoch_may_have_its_own_store(tmp_path):
     assert int(next(stream).source[0, 0]) == 8
 
 
-def test_an_example_over_the_budget_is_named(store):
+def test_example_over_the_budget_is_refused(store):
     with pytest.raises(
         DataError, match=r"example \d+: its 13 tokens, end symbol included, exceed the budget of 12 tokens"
     ):
@@ -117,12 +117,12 @@ def test_an_example_over_the_budget_is_named(store):
     assert pair_stream(store, budget=13, seed=1).batches_per_epoch() > 0
 
 
-def test_a_store_without_examples_is_refused(tmp_path):
+def test_empty_store_is_refused(tmp_path):
     with pytest.raises(DataError, match="no example to make batches of"):
         pair_stream(TokenStore.build(tmp_path / "tokens", []), budget=60, seed=1)
 
 
-def test_validation_batches_are_in_order_of_length_and_say_where_rows_belong(store):
+def test_validation_batches_are_sorted_by_length(store):
     batches = list(batches_in_order(store, budget=60))
     lengths = [length for batch in batches for length in batch.target_lengths.tolist()]
     assert lengths == sorted(lengths)
@@ -133,12 +133,12 @@ def test_validation_batches_are_in_order_of_length_and_say_where_rows_belong(sto
             assert source[: len(ids) + 1] == [*ids, EOS]
 
 
-def test_in_order_a_long_example_is_alone():
+def test_long_example_is_alone_in_validation():
     batches = plan_batches_in_order(np.array([5, 500, 5]), np.array([5, 5, 5]), budget=20)
     assert [rows.tolist() for rows in batches] == [[0, 2], [1]]
 
 
-def test_fill_counts_padding():
+def test_padding_efficiency_counts_tokens():
     source, target = np.array([1, 3, 0]), np.array([2, 2, 1])
     found = padding_efficiency([np.array([0, 1]), np.array([2])], source, target)
     assert found.source == pytest.approx((2 + 4 + 1) / (2 * 4 + 1))
@@ -165,7 +165,7 @@ def multi30k(shared_data, tmp_path_factory) -> TokenStore:
 
 
 @pytest.mark.parametrize(("budget", "least_source"), [(1024, 0.95), (4096, 0.9), (16_384, 0.7)])
-def test_hardly_anything_is_padding_on_multi30k(multi30k, budget, least_source):
+def test_padding_is_rare_on_multi30k(multi30k, budget, least_source):
     lengths = multi30k.source_lengths, multi30k.target_lengths
     filled = padding_efficiency(plan_batches(*lengths, budget=budget, seed=1, epoch=0), *lengths)
     assert filled.target >= 0.95

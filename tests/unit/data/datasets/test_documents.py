@@ -1,4 +1,4 @@
-"""The store of documents: what goes in comes out, and damage is found."""
+"""Store of tokenized documents: round trip and damage."""
 
 import tracemalloc
 
@@ -26,7 +26,7 @@ def rows(store: DocumentStore) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(65536, np.uint16), (65537, np.int32), (None, np.int32)])
-def test_documents_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
+def test_documents_use_the_smallest_type(tmp_path, vocabulary, dtype):
     DocumentStore.build(tmp_path / "documents", iter(CHUNKS), vocab_size=vocabulary, facts={"corpus": "a"})
     store = DocumentStore(tmp_path / "documents")
     assert rows(store) == DOCUMENTS
@@ -36,11 +36,11 @@ def test_documents_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
     assert store.header["corpus"] == "a"
 
 
-def test_an_empty_store_is_a_store(tmp_path):
+def test_empty_store_can_be_opened(tmp_path):
     assert len(DocumentStore.build(tmp_path / "documents", [])) == 0
 
 
-def test_how_documents_are_cut_into_passages_leaves_no_trace(tmp_path):
+def test_passages_do_not_change_the_store(tmp_path):
     whole = [[TokenizedPassage(ids, line, is_first=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
     first, second = (
         DocumentStore.build(tmp_path / str(number), chunks) for number, chunks in enumerate([CHUNKS, whole])
@@ -51,7 +51,7 @@ def test_how_documents_are_cut_into_passages_leaves_no_trace(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["texts.values", "texts.lengths", "origins.values"])
-def test_a_file_that_is_cut_off_is_found(tmp_path, name):
+def test_truncated_file_is_refused(tmp_path, name):
     folder = tmp_path / "documents"
     DocumentStore.build(folder, CHUNKS)
     (folder / name).write_bytes((folder / name).read_bytes()[:-1])
@@ -59,7 +59,7 @@ def test_a_file_that_is_cut_off_is_found(tmp_path, name):
         DocumentStore(folder)
 
 
-def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
+def test_inconsistent_lengths_are_refused(tmp_path):
     folder = tmp_path / "documents"
     DocumentStore.build(folder, CHUNKS)
     (folder / "texts.lengths").write_bytes(np.array([3, 4, 0, 2]).tobytes())

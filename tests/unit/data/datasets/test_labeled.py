@@ -1,4 +1,4 @@
-"""Labelled texts as ids and batches."""
+"""Labeled texts as ids and batches."""
 
 import json
 
@@ -29,7 +29,7 @@ def side() -> LanguageTokenizer:
     return Tokenizer.train(lambda: [(text, text) for text in TEXTS], WordConfig()).source
 
 
-def test_labels_are_learnt_sorted():
+def test_labels_are_sorted():
     labels = Labels.collect(["b", "a", "b", "c"])
     assert labels == Labels(("a", "b", "c"))
     assert len(labels) == 3
@@ -42,7 +42,7 @@ def test_fewer_than_two_labels_are_refused(given, message):
         Labels.collect(given)
 
 
-def test_labels_are_kept_in_a_file(tmp_path):
+def test_labels_survive_a_file(tmp_path):
     path = tmp_path / "labels.json"
     Labels(("a", "größer")).save(path)
     assert Labels.load(path) == Labels(("a", "größer"))
@@ -71,12 +71,12 @@ def test_other_files_are_refused(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("longest", "expected"), [(5, [2, 7, 8, 9, 3]), (4, [2, 7, 8, 3]), (3, [2, 7, 3]), (99, [2, 7, 8, 9, 3])]
 )
-def test_what_is_too_long_loses_its_end_and_no_symbol(longest, expected):
+def test_truncation_keeps_special_tokens(longest, expected):
     assert (BOS, EOS) == (2, 3)
     assert wrap_in_bos_eos([7, 8, 9], max_length=longest) == expected
 
 
-def test_a_batch_holds_texts_between_symbols(side):
+def test_batch_wraps_texts_in_bos_and_eos(side):
     ids = LabeledDataset.build(EXAMPLES[:3], side.encode_batch, LABELS, max_length=4)
     one, two = side.encode("one two")
     batch = ids.collate(np.array([2, 0]))
@@ -90,14 +90,14 @@ def test_a_batch_holds_texts_between_symbols(side):
     assert batch.to(torch.device("meta")).labels.device.type == "meta"
 
 
-def test_texts_of_labels_never_learnt_are_left_out_and_counted(side):
+def test_unknown_labels_are_left_out_and_counted(side):
     ids = LabeledDataset.build(
         [*EXAMPLES[:2], LabeledText("one", "z", 9), EXAMPLES[3]], side.encode_batch, LABELS, max_length=99
     )
     assert (len(ids), ids.num_unknown, ids.lines) == (3, 1, (1, 2, 4))
 
 
-def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
+def test_stream_shuffles_within_the_budget_and_resumes(side):
     ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
     stream = example_stream(ids, budget=19, seed=1)
     epoch = [next(stream) for _ in range(stream.batches_per_epoch())]
@@ -114,8 +114,8 @@ def test_a_stream_shuffles_within_the_budget_and_goes_on_where_it_stood(side):
     assert [batch.rows.tolist() for batch in epoch] != [next(stream).rows.tolist() for _ in epoch]
 
 
-def test_a_stream_may_take_its_texts_anew_each_epoch(side):
-    """As BPE dropout does: what an epoch holds follows from its number alone, wherever the stream comes from."""
+def test_each_epoch_may_have_its_own_texts(side):
+    """As with BPE dropout, the texts of an epoch depend on its number alone."""
 
     def spelt(epoch: int) -> LabeledDataset:
         def encode(texts):
@@ -137,7 +137,7 @@ def test_a_stream_may_take_its_texts_anew_each_epoch(side):
     assert [next(other).tokens.tolist() for _ in epochs[1][1:]] == epochs[1][1:]
 
 
-def test_all_texts_come_once_by_length(side):
+def test_validation_yields_every_text_by_length(side):
     ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
     batches = list(examples_in_order(ids, budget=19))
     lengths = [length for batch in batches for length in batch.lengths.tolist()]
@@ -146,7 +146,7 @@ def test_all_texts_come_once_by_length(side):
     assert [len(batch) for batch in examples_in_order(ids, budget=1)] == [1] * 25
 
 
-def test_what_no_batch_can_be_made_of_is_refused(side):
+def test_overlong_and_missing_examples_are_refused(side):
     ids = LabeledDataset.build(EXAMPLES, side.encode_batch, LABELS, max_length=99)
     with pytest.raises(DataError, match=r"example 3: its 6 tokens exceed the budget of 5 tokens per batch"):
         example_stream(ids, budget=5, seed=1)
@@ -154,7 +154,7 @@ def test_what_no_batch_can_be_made_of_is_refused(side):
         example_stream(LabeledDataset.build([], side.encode_batch, LABELS, max_length=99), budget=5, seed=1)
 
 
-def test_the_settings_lead_to_the_files(tmp_path):
+def test_configuration_names_the_files(tmp_path):
     (tmp_path / "train").write_text("".join(f"A:x text {n}\n" for n in range(29)), encoding="utf-8")
     train = {"path": str(tmp_path / "train"), "kind": "lines", "label_separator": ":"}
     parts = read_labeled_splits(parse(LabeledDataConfig, {"train": train, "valid_size": 5}), seed=1)

@@ -1,4 +1,4 @@
-"""Stores on disk: what goes in comes out, and damage is found."""
+"""Stores of pairs: round trip and damage."""
 
 import json
 import tracemalloc
@@ -14,7 +14,7 @@ TEXTS = [Example("dog", "Hund", 1), Example("", "日本 \u2028", 3), Example("a 
 IDS = [([5, 7, 11], [4]), ([], [65535, 300]), ([9], [])]
 
 
-def test_texts_come_back(tmp_path):
+def test_texts_survive_a_store(tmp_path):
     TextStore.build(tmp_path / "texts", TEXTS)
     store = TextStore(tmp_path / "texts")
     assert len(store) == 3
@@ -25,7 +25,7 @@ def test_texts_come_back(tmp_path):
 
 
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(65536, np.uint16), (65537, np.int32), (None, np.int32)])
-def test_ids_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
+def test_ids_use_the_smallest_type(tmp_path, vocabulary, dtype):
     TokenStore.build(tmp_path / "tokens", iter(IDS), vocab_size=vocabulary)
     store = TokenStore(tmp_path / "tokens")
     assert [(source.tolist(), target.tolist()) for source, target in map(store.pair, range(len(store)))] == IDS
@@ -34,7 +34,7 @@ def test_ids_come_back_in_the_smallest_type(tmp_path, vocabulary, dtype):
     assert store.pair(0)[0].dtype == dtype
 
 
-def test_more_than_a_chunk_comes_back(tmp_path):
+def test_several_chunks_survive_a_store(tmp_path):
     pairs = [([n % 101] * (n % 3), [n % 97] * (n % 5)) for n in range(2 * CHUNK + 11)]
     store = TokenStore.build(tmp_path / "tokens", iter(pairs), vocab_size=101)
     assert len(store) == len(pairs)
@@ -42,7 +42,7 @@ def test_more_than_a_chunk_comes_back(tmp_path):
         assert tuple(side.tolist() for side in store.pair(index)) == pairs[index]
 
 
-def test_a_sample_is_drawn_in_order_and_all_where_it_is_small(tmp_path):
+def test_sample_is_ordered_and_bounded(tmp_path):
     store = TextStore.build(tmp_path / "texts", [Example(f"{n}", f"{2 * n}", n) for n in range(101)])
     assert list(store.sample(101, seed=1)()) == list(store)
     drawn = store.sample(23, seed=1)
@@ -53,7 +53,7 @@ def test_a_sample_is_drawn_in_order_and_all_where_it_is_small(tmp_path):
     assert [int(source) for source, _ in store.sample(23, seed=2)()] != rows
 
 
-def test_what_is_taken_again_after_pages_are_given_back_is_the_same(tmp_path, monkeypatch):
+def test_reading_after_released_pages_is_unchanged(tmp_path, monkeypatch):
     monkeypatch.setattr("dragoman.data.datasets.memory_map._MAX_TAKEN", 7)
     pairs = [([n % 101] * (n % 5), [n % 97] * (n % 7)) for n in range(1000)]
     store = TokenStore.build(tmp_path / "tokens", pairs)
@@ -63,12 +63,12 @@ def test_what_is_taken_again_after_pages_are_given_back_is_the_same(tmp_path, mo
         assert into.tolist() == [pairs[row][1] + [-1] * (7 - len(pairs[row][1])) for row in rows.tolist()]
 
 
-def test_an_empty_store_is_a_store(tmp_path):
+def test_empty_store_can_be_opened(tmp_path):
     assert len(TokenStore.build(tmp_path / "tokens", [])) == 0
     assert list(TextStore.build(tmp_path / "texts", [])) == []
 
 
-def test_the_fingerprint_is_that_of_the_content(tmp_path):
+def test_fingerprint_depends_on_the_content(tmp_path):
     def fingerprint(name: str, pairs) -> str:
         return TokenStore.build(tmp_path / name, pairs).fingerprint
 
@@ -80,7 +80,7 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path):
 @pytest.mark.parametrize(
     "name", ["source.values", "source.lengths", "target.values", "target.lengths", "origins.values"]
 )
-def test_a_file_that_is_cut_off_or_missing_is_found(tmp_path, name):
+def test_truncated_or_missing_file_is_refused(tmp_path, name):
     folder = tmp_path / "tokens"
     TokenStore.build(folder, IDS)
     content = (folder / name).read_bytes()
@@ -94,7 +94,7 @@ def test_a_file_that_is_cut_off_or_missing_is_found(tmp_path, name):
         TokenStore(folder)
 
 
-def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
+def test_inconsistent_lengths_are_refused(tmp_path):
     folder = tmp_path / "tokens"
     TokenStore.build(folder, IDS)
     (folder / "source.lengths").write_bytes(np.array([3, 1, 1], dtype=np.int32).tobytes())
@@ -102,7 +102,7 @@ def test_lengths_that_do_not_fit_the_values_are_found(tmp_path):
         TokenStore(folder)
 
 
-def test_a_header_of_another_store_version_or_nothing_is_refused(tmp_path):
+def test_header_of_another_format_is_refused(tmp_path):
     folder = tmp_path / "tokens"
     with pytest.raises(DataError, match="cannot be read"):
         TokenStore(folder)
@@ -118,7 +118,7 @@ def test_a_header_of_another_store_version_or_nothing_is_refused(tmp_path):
         TokenStore(folder)
 
 
-def test_a_build_that_fails_leaves_the_old_store(tmp_path):
+def test_failed_build_keeps_the_old_store(tmp_path):
     def failing():
         yield IDS[0]
         raise DataError("a.en:2: not UTF-8")

@@ -32,7 +32,7 @@ def asked(*answers: tuple[str, int], question: str = "who is", context: str = CO
     return Question("q", question, context, tuple(AnswerSpan(*answer) for answer in answers), place)
 
 
-def test_a_window_holds_the_question_and_a_part_of_the_context():
+def test_window_holds_question_and_part_of_the_context():
     assert make_windows([7, 8], [20, 21, 22, 23, 24, 25, 26], SMALL) == [
         Window([BOS, 7, 8, EOS, 20, 21, 22, 23, 24, EOS], 4, 0),
         Window([BOS, 7, 8, EOS, 22, 23, 24, 25, 26, EOS], 4, 2),
@@ -41,12 +41,12 @@ def test_a_window_holds_the_question_and_a_part_of_the_context():
     assert make_windows([7], [], SMALL) == [Window([BOS, 7, EOS, EOS], 3, 0)]
 
 
-def test_a_long_question_loses_its_end():
+def test_long_question_is_truncated():
     [window] = make_windows([7, 8, 9, 10], [20], SMALL)
     assert window == Window([BOS, 7, 8, 9, EOS, 20, EOS], 5, 0)
 
 
-def test_the_last_window_ends_with_the_context():
+def test_last_window_ends_with_the_context():
     found = make_windows([7, 8, 9], list(range(20, 31)), SMALL)
     assert [(window.first_token, window.num_context_tokens) for window in found] == [
         (0, 4),
@@ -57,7 +57,7 @@ def test_the_last_window_ends_with_the_context():
     ]
 
 
-def test_an_answer_is_at_its_places_where_it_is_whole():
+def test_answer_is_located_in_windows_that_hold_it():
     window = Window([BOS, 7, EOS, 22, 23, 24, EOS], 3, 2)
     assert window.locate(2, 4) == (3, 5)
     assert window.locate(3, 3) == (4, 4)
@@ -68,13 +68,13 @@ def test_an_answer_is_at_its_places_where_it_is_whole():
     ("start", "text", "expected"),
     [(0, "a", (0, 0)), (2, "b c", (1, 2)), (1, " b ", (1, 1)), (14, "h", (7, 7)), (1, " ", None)],
 )
-def test_an_answer_has_the_tokens_that_it_touches(side, start, text, expected):
+def test_answer_has_the_tokens_it_overlaps(side, start, text, expected):
     _, spans = side.encode_with_offsets(CONTEXT)
     assert CONTEXT[start : start + len(text)] == text
     assert answer_tokens(AnswerSpan(text, start), spans) == expected
 
 
-def test_a_batch_of_windows(side):
+def test_batch_pads_windows(side):
     questions = [asked(("d e", 6), ("a", 0)), asked(question="it", context="b a"), asked(("b", 0), context="b")]
     ids = QuestionDataset.build(questions, side, SMALL)
     assert ids.question_ids.tolist() == [0, 0, 0, 1, 2]
@@ -102,20 +102,20 @@ def test_a_batch_of_windows(side):
     assert ids.locations == ("p",) * 3
 
 
-def test_cut_questions_are_counted(side):
+def test_truncated_questions_are_counted(side):
     ids = QuestionDataset.build([asked(question="who is it a"), asked()], side, SMALL)
     assert ids.num_truncated == 1
 
 
 @pytest.mark.parametrize("stride", [5, 99])
-def test_windows_that_leave_something_out_are_refused(stride):
+def test_stride_that_skips_tokens_is_refused(stride):
     with pytest.raises(ConfigError, match=rf"stride = {stride} skips tokens of the context .* hold 4 of them"):
         parse(WindowConfig, {"max_length": 10, "max_question_length": 3, "stride": stride})
     with pytest.raises(ConfigError, match="hold 0 of them with a question of 64"):
         parse(WindowConfig, {"max_length": 10, "stride": 1})
 
 
-def test_streams_and_passes(side):
+def test_stream_and_validation_yield_every_window(side):
     questions = [asked(("b", 2), context=" ".join(CONTEXT.split()[: 3 + n % 6])) for n in range(19)]
     ids = QuestionDataset.build(questions, side, SMALL)
     stream = example_stream(ids, budget=41, seed=3)
@@ -124,7 +124,7 @@ def test_streams_and_passes(side):
     assert sum(len(batch) for batch in examples_in_order(ids, budget=41)) == len(ids) > 19
 
 
-def test_squad_is_split_by_articles_and_its_answers_are_found_back(shared_data):
+def test_squad_answers_are_found_in_windows(shared_data):
     path = str(shared_data / "qa" / "squad" / "dev-v1.1.json.gz")
     parts = {"train": [1, 2], "valid": [3, 3], "test": [48, 48]}
     tree = {name: {"kind": "squad", "path": path, "articles": numbers} for name, numbers in parts.items()}

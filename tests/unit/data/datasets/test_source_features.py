@@ -1,4 +1,4 @@
-"""Trees on disk by line, and as a network takes them beside tokens."""
+"""Dependency trees stored by line, and converted to features of tokens."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def trees(files, tmp_path) -> FeatureStore:
 
 @pytest.fixture
 def texts(tmp_path) -> TextStore:
-    """The lines with words, last first, as if they had been shuffled."""
+    """Return the lines with words in reverse order, as after shuffling."""
     examples = [Example(line, "x", number) for number, line in enumerate(LINES, start=1) if line.strip()]
     return TextStore.build(tmp_path / "texts", examples[::-1])
 
@@ -83,7 +83,7 @@ def test_trees_are_found_by_line(trees):
     ]
 
 
-def test_trees_are_stored_once_and_anew_where_a_file_changed(files, tmp_path):
+def test_changed_file_gives_a_new_store(files, tmp_path):
     source, path = files
     prepare_source_features(source, path, tmp_path / "cache")
     [folder] = (tmp_path / "cache").iterdir()
@@ -94,7 +94,7 @@ def test_trees_are_stored_once_and_anew_where_a_file_changed(files, tmp_path):
     assert prepare_source_features(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
 
 
-def test_a_damaged_store_is_built_again(files, tmp_path):
+def test_damaged_store_is_built_again(files, tmp_path):
     cache = tmp_path / "cache"
     prepare_source_features(*files, cache)
     [folder] = cache.iterdir()
@@ -115,7 +115,7 @@ def test_trees_of_another_text_are_not_stored(files, tmp_path):
 
 
 @pytest.mark.parametrize("settings", TELLING, ids=lambda one: f"{one.kind}-{one.vocab_size}")
-def test_a_tokenizer_tells_where_words_begin(settings):
+def test_tokenizer_marks_word_starts(settings):
     side = learn(settings).source
     starts = word_start_mask(side)
     for text, heads in SENTENCES:
@@ -124,7 +124,7 @@ def test_a_tokenizer_tells_where_words_begin(settings):
 
 
 def sizes(side, text: str) -> list[int]:
-    """Tokens from each token that begins a word to the next."""
+    """Return the tokens of each word."""
     begins = [*word_start_mask(side)[side.encode(text)].nonzero()[0].tolist(), len(side.encode(text))]
     return np.diff(begins).tolist()
 
@@ -139,7 +139,7 @@ def sizes(side, text: str) -> list[int]:
     ],
     ids=lambda one: f"{one.kind}-{one.whitespace}-{one.normalization}",
 )
-def test_a_tokenizer_that_does_not_tell_is_refused(settings):
+def test_tokenizer_without_word_starts_is_refused(settings):
     with pytest.raises(DataError, match="do not show where words begin, which trees need; train"):
         word_start_mask(learn(settings).source)
 
@@ -152,7 +152,7 @@ def same(structure, other) -> bool:
     return torch.equal(structure.words, other.words) and torch.equal(structure.heads, other.heads)
 
 
-def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
+def test_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
     tokenizer = learn(BPE)
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     beside = StoredFeatures(trees, texts, tokenizer.source)
@@ -168,14 +168,14 @@ def test_a_batch_has_the_trees_of_its_lines(texts, trees, tmp_path):
         assert moved.words.device.type == moved.heads.device.type == "meta"
 
 
-def test_without_trees_a_batch_has_none(tmp_path):
+def test_batch_without_trees_has_no_features(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5], [6])])
     batch = collate(store, np.array([0]))
     assert batch.source_features is None
     assert batch.to(torch.device("cpu")).source_features is None
 
 
-def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp_path):
+def test_words_keep_their_heads_under_bpe_dropout(texts, trees, tmp_path):
     tokenizer = learn(BPE)
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     beside = StoredFeatures(trees, texts, tokenizer.source)
@@ -204,7 +204,7 @@ def test_under_bpe_dropout_words_keep_their_places_in_the_tree(texts, trees, tmp
     assert len(seen) > len(SENTENCES)
 
 
-def test_ids_and_trees_of_a_caller_are_put_together(tmp_path):
+def test_features_are_built_from_ids_and_trees(tmp_path):
     side = learn(BPE).source
     rows = [expected(side, text, heads) for text, heads in [*SENTENCES, ("", ())]]
     found = build_source_features([row.ids for row in rows], [row.heads for row in rows], word_start_mask(side))
@@ -213,27 +213,27 @@ def test_ids_and_trees_of_a_caller_are_put_together(tmp_path):
     assert (alone.words.tolist(), alone.heads.tolist()) == ([[0]], [[0]])
 
 
-def test_tokens_of_other_words_than_the_trees_are_a_mistake():
+def test_tokens_of_other_words_fail_the_assertion():
     side = learn(BPE).source
     with pytest.raises(AssertionError):
         build_source_features([side.encode("two dogs")], [(0,)], word_start_mask(side))
 
 
-def test_what_hangs_on_another_piece_is_a_root():
+def test_head_in_another_segment_makes_a_root():
     heads = (2, 0, 2, 5, 3)
     assert split_tree(heads, "a b c d e", ["a b", "c", "d e"]) == [(2, 0), (0,), (2, 0)]
     assert split_tree(heads, "a b c d e", ["a b c", "d e"]) == [(2, 0, 2), (2, 0)]
     assert split_tree((), " ", [" "]) == [()]
 
 
-def test_the_parts_of_a_word_that_is_cut_hang_where_it_hangs():
+def test_parts_of_a_word_share_its_head():
     assert split_tree((2, 3, 0), "ab cdef gh", ["ab cd", "ef gh"]) == [(2, 0), (2, 0)]
     assert split_tree((0,), "abcdef", ["ab", "cd", "ef"]) == [(0,), (0,), (0,)]
 
 
 @given(forests(most=9), st.data())
-def test_the_trees_of_pieces_are_trees(heads: Heads, data: st.DataObject) -> None:
-    """However a text is cut, inside of words too; and a head that stands in the same piece stays the head."""
+def test_trees_of_segments_are_trees(heads: Heads, data: st.DataObject) -> None:
+    """Segments may cut words; a head in the same segment stays the head."""
     words = [data.draw(st.sampled_from(["a", "bc", "def"])) for _ in heads]
     text = " ".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=3)))

@@ -1,4 +1,4 @@
-"""Labelled words as ids and batches."""
+"""Labeled words as ids and batches."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ def characters() -> LanguageTokenizer:
     return Tokenizer.train(lambda: PAIRS, CharacterConfig(byte_fallback=False)).source
 
 
-def test_the_first_token_of_a_word_is_found(characters):
+def test_first_token_of_each_word_is_found(characters):
     aligned = encode_words(characters, ["two", "dogs"])
     assert characters.ids_to_tokens(aligned.ids) == ["t", "w", "o", "▁", "d", "o", "g", "s"]
     assert aligned.first_tokens == [0, 4]
 
 
-def test_the_space_before_the_first_word_is_no_part_of_it():
+def test_space_before_the_first_word_is_skipped():
     side = Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=300)).source
     aligned = encode_words(side, ["日", "dogs", "日"])
     tokens = side.ids_to_tokens(aligned.ids)
@@ -35,7 +35,7 @@ def test_the_space_before_the_first_word_is_no_part_of_it():
 
 
 @pytest.mark.parametrize("words", [["\u00a0"], ["dogs", "\u00a0", "play"], ["\u2003", "dogs"], ["dogs", "\u00a0"]])
-def test_a_word_of_which_nothing_is_left_is_unknown(characters, words):
+def test_word_without_tokens_is_unk(characters, words):
     aligned = encode_words(characters, words)
     tokens = characters.ids_to_tokens(aligned.ids)
     assert len(aligned.first_tokens) == len(words)
@@ -46,13 +46,13 @@ def test_a_word_of_which_nothing_is_left_is_unknown(characters, words):
     assert without == characters.encode(" ".join(words))
 
 
-def test_words_may_hold_spaces_and_there_may_be_none(characters):
+def test_words_may_hold_spaces_and_be_absent(characters):
     aligned = encode_words(characters, ["two dogs", "play"])
     assert [characters.ids_to_tokens(aligned.ids)[first] for first in aligned.first_tokens] == ["t", "p"]
     assert encode_words(characters, []) == ([], [])
 
 
-def test_a_batch_counts_first_tokens_alone(characters):
+def test_batch_counts_first_tokens(characters):
     examples = [TaggedSentence(("two", "dogs"), ("V", "N"), 1), TaggedSentence(("do",), ("N",), 4)]
     ids = TaggedDataset.build(examples, characters, LABELS, max_length=99)
     batch = ids.collate(np.array([0, 1]))
@@ -64,7 +64,7 @@ def test_a_batch_counts_first_tokens_alone(characters):
     assert (ids.lines, ids.num_truncated, ids.num_unknown) == ((1, 4), 0, 0)
 
 
-def test_long_sentences_lose_their_end_and_unknown_labels_count_nothing(characters):
+def test_long_sentences_and_unknown_labels_are_counted(characters):
     examples = [
         TaggedSentence(("two", "dogs"), ("V", "N"), 1),
         TaggedSentence(("do", "it"), ("Z", "N"), 4),
@@ -77,7 +77,7 @@ def test_long_sentences_lose_their_end_and_unknown_labels_count_nothing(characte
     assert (len(ids), ids.lines, ids.num_truncated, ids.num_unknown) == (2, (1, 4), 2, 2)
 
 
-def test_streams_and_passes(characters):
+def test_stream_and_validation_yield_every_sentence(characters):
     examples = [TaggedSentence(("two",) * (1 + n % 5), ("N",) * (1 + n % 5), n + 1) for n in range(23)]
     ids = TaggedDataset.build(examples, characters, LABELS, max_length=99)
     stream = example_stream(ids, budget=67, seed=3)
@@ -87,7 +87,7 @@ def test_streams_and_passes(characters):
     assert sum(batch.target_count for batch in examples_in_order(ids, budget=67)) == words
 
 
-def test_the_settings_lead_to_the_files(tmp_path):
+def test_configuration_names_the_files(tmp_path):
     (tmp_path / "train").write_text("".join(f"w{n} N\nx V\n\n" for n in range(29)), encoding="utf-8")
     train = {"kind": "columns", "path": str(tmp_path / "train")}
     parts = read_tagged_splits(parse(TaggedDataConfig, {"train": train, "valid_size": 3}), seed=1)

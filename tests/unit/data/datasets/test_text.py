@@ -1,4 +1,4 @@
-"""From running text to ids on disk: what is held out, what is read again, and what is too little."""
+"""Running text: held-out part, cache and errors."""
 
 import gzip
 
@@ -31,7 +31,7 @@ def tokens(store: DocumentStore, tokenizer: Tokenizer) -> list[str]:
 
 
 @pytest.mark.parametrize(("share", "cut"), [(None, 90), (0.3, 70)])
-def test_the_end_of_a_file_is_held_out_by_its_characters(tmp_path, share, cut):
+def test_end_of_a_file_is_held_out_by_characters(tmp_path, share, cut):
     text = "".join(f"line {n:03}\n" for n in range(11)) + "\n"
     assert len(text) == 100
     prepared = prepare_text(TextDataConfig(train=text_file(tmp_path, text), valid_size=share))
@@ -41,12 +41,12 @@ def test_the_end_of_a_file_is_held_out_by_its_characters(tmp_path, share, cut):
     assert lines(prepared.valid) == [cut // 9 + 1]
 
 
-def test_something_must_be_left_to_learn_from(tmp_path):
+def test_empty_training_part_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"no document is left for training when those in the last 0\.999 of its"):
         prepare_text(TextDataConfig(train=text_file(tmp_path, "line\n"), valid_size=0.999))
 
 
-def test_the_cut_may_be_in_any_passage(tmp_path):
+def test_any_passage_may_be_cut(tmp_path):
     text = "".join(f"line {n:07}\n" for n in range(30_000))
     prepared = prepare_text(TextDataConfig(train=text_file(tmp_path, text), valid_size=0.5))
     assert whole(prepared.train) + whole(prepared.valid) == text
@@ -59,7 +59,7 @@ def test_the_cut_may_be_in_any_passage(tmp_path):
     assert lines(prepared.valid)[0] == 15_001
 
 
-def test_documents_belong_where_they_begin(tmp_path):
+def test_documents_belong_to_the_part_they_begin_in(tmp_path):
     texts = ["a" * 40, "b" * 29, "c" * 11, "d" * 7, "e" * 13]
     corpus = text_file(tmp_path, "\n\n".join(texts) + "\n", documents="blank_line")
     prepared = prepare_text(TextDataConfig(train=corpus, valid_size=0.25))
@@ -68,13 +68,13 @@ def test_documents_belong_where_they_begin(tmp_path):
     assert lines(prepared.valid) == [7, 9]
 
 
-def test_objects_are_documents(tmp_path):
+def test_json_objects_are_documents(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "dog {n}"}}\n' for n in range(10)))
     prepared = prepare_text(TextDataConfig(train=TextJsonl(path=tmp_path / "a.jsonl"), valid_size=0.2))
     assert list(prepared.valid.texts()) == ["dog 8", "dog 9"]
 
 
-def test_given_parts_are_whole_and_fingerprinted(tmp_path):
+def test_given_corpora_are_whole_and_fingerprinted(tmp_path):
     parts = {name: text_file(tmp_path, f"{name}\n", f"{name}.txt") for name in ("train", "valid", "test")}
     prepared = prepare_text(TextDataConfig(**parts))
     assert [whole(part) for part in (prepared.train, prepared.valid, prepared.test)] == ["train\n", "valid\n", "test\n"]
@@ -90,18 +90,18 @@ def test_repairs_are_noted_and_blank_lines_are_not(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "\n \n\t\n"])
 @pytest.mark.parametrize("documents", ["file", "line"])
-def test_a_corpus_without_text_is_refused(tmp_path, content, documents):
+def test_corpus_without_text_is_refused(tmp_path, content, documents):
     with pytest.raises(DataError, match=r"a\.txt: the corpus holds no text; give another file"):
         prepare_text(TextDataConfig(train=text_file(tmp_path, content, documents=documents)))
 
 
-def test_a_single_document_cannot_be_held_out_from_itself(tmp_path):
+def test_single_document_cannot_be_held_out(tmp_path):
     corpus = text_file(tmp_path, "one\ntwo\n", documents="blank_line")
     with pytest.raises(DataError, match=r"no document is left to hold out .* give data\.valid, or give more text"):
         prepare_text(TextDataConfig(train=corpus))
 
 
-def test_held_out_beside_valid_would_have_no_effect_and_is_refused():
+def test_valid_size_with_valid_is_refused():
     corpus = {"kind": "text", "path": "a"}
     with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
         parse(TextDataConfig, {"train": corpus, "valid": corpus, "valid_size": 0.5})
@@ -117,7 +117,7 @@ def prepared(tmp_path) -> PreparedText:
 
 
 @pytest.mark.parametrize("whitespace", ["keep", "collapse"])
-def test_the_ids_are_those_of_the_texts(prepared, tmp_path, whitespace):
+def test_ids_are_those_of_the_texts(prepared, tmp_path, whitespace):
     tokenizer = Tokenizer.train_on_texts(prepared.train.texts, BpeConfig(vocab_size=300, whitespace=whitespace))
     store = tokenize_documents(prepared.train, tokenizer, tmp_path / "cache")
     texts = list(prepared.train.texts())
@@ -126,7 +126,7 @@ def test_the_ids_are_those_of_the_texts(prepared, tmp_path, whitespace):
 
 
 @pytest.mark.parametrize("whitespace", ["keep", "collapse"])
-def test_a_file_of_many_passages_is_one_row(tmp_path, whitespace):
+def test_file_of_many_passages_is_one_document(tmp_path, whitespace):
     text = "".join(f"line {n:07}\n" for n in range(60_000))
     documents = prepare_text(TextDataConfig(train=text_file(tmp_path, text))).train
     tokenizer = Tokenizer.train_on_texts(documents.texts, CharacterConfig(byte_fallback=False, whitespace=whitespace))
@@ -134,7 +134,7 @@ def test_a_file_of_many_passages_is_one_row(tmp_path, whitespace):
     assert tokens(store, tokenizer) == [tokenizer.source.normalize(text[: int(0.9 * len(text))])]
 
 
-def test_they_are_stored_once_and_again_when_damaged(prepared, tmp_path, monkeypatch):
+def test_damaged_store_is_built_again(prepared, tmp_path, monkeypatch):
     tokenizer = Tokenizer.train_on_texts(prepared.valid.texts, CharacterConfig(whitespace="keep"))
     cache = tmp_path / "cache"
     store = tokenize_documents(prepared.valid, tokenizer, cache)
@@ -148,7 +148,7 @@ def test_they_are_stored_once_and_again_when_damaged(prepared, tmp_path, monkeyp
     assert len(list(cache.glob("[!.]*"))) == 1
 
 
-def test_another_part_file_reading_or_tokenizer_has_another_store(prepared, tmp_path):
+def test_other_text_or_tokenizer_has_another_store(prepared, tmp_path):
     kinds = (CharacterConfig(whitespace="keep"), CharacterConfig())
     first, second = (Tokenizer.train_on_texts(prepared.valid.texts, kind) for kind in kinds)
     by_line = prepared.valid.corpus.model_copy(update={"documents": "line"})
@@ -166,7 +166,7 @@ def test_another_part_file_reading_or_tokenizer_has_another_store(prepared, tmp_
     assert tokenize_documents(prepare_text(moved).valid, first, tmp_path).folder == stores[0].folder
 
 
-def test_tiny_shakespeare_is_split_as_nano_gpt_does(shared_data, tmp_path):
+def test_tiny_shakespeare_is_split_as_in_nanogpt(shared_data, tmp_path):
     path = shared_data / "lm" / "tinyshakespeare.txt.gz"
     prepared = prepare_text(TextDataConfig(train=TextFile(path=path), context_length=64))
     text = gzip.decompress(path.read_bytes()).decode()

@@ -1,4 +1,4 @@
-"""From corpora to cleaned texts on disk: held out, leaks, the cache, what is too little."""
+"""Preparation of parallel corpora: splits, leaks, cache and errors."""
 
 import gzip
 
@@ -24,7 +24,7 @@ def numbered(start: int, stop: int) -> list[tuple[str, str]]:
     return [(f"dog {n}", f"Hund {n}") for n in range(start, stop)]
 
 
-def test_validation_and_test_text_are_kept_out_of_training(tmp_path):
+def test_validation_and_test_text_is_removed_from_training(tmp_path):
     settings = DataConfig(
         train=corpus(tmp_path, "train", numbered(0, 50)),
         valid=corpus(tmp_path, "valid", [*numbered(45, 60), ("", "x")]),
@@ -40,7 +40,7 @@ def test_validation_and_test_text_are_kept_out_of_training(tmp_path):
     assert set(prepared.fingerprints) == {str(path) for path in tmp_path.iterdir() if path.is_file()}
 
 
-def test_a_leak_that_is_kept_is_still_reported(tmp_path):
+def test_kept_leak_is_reported(tmp_path):
     settings = DataConfig(
         train=corpus(tmp_path, "train", numbered(0, 50)),
         valid=corpus(tmp_path, "valid", numbered(45, 60)),
@@ -53,7 +53,7 @@ def test_a_leak_that_is_kept_is_still_reported(tmp_path):
 
 
 @pytest.mark.parametrize(("chosen", "size"), [(None, 5), (11, 11)])
-def test_without_validation_text_a_part_is_held_out(tmp_path, chosen, size):
+def test_part_is_held_out_without_validation_text(tmp_path, chosen, size):
     settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 101)), valid_size=chosen)
     prepared = prepare_data(settings, tmp_path / "cache", seed=1)
     assert len(prepared.valid) == size
@@ -65,7 +65,7 @@ def test_without_validation_text_a_part_is_held_out(tmp_path, chosen, size):
         assert prepared.train.pair(index) == (f"dog {line - 1}", f"Hund {line - 1}")
 
 
-def test_the_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
+def test_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
     settings = DataConfig(train=corpus(tmp_path, "train", [*numbered(0, 101), ("", "x")]))
     first = prepare_data(settings, tmp_path / "cache", seed=1)
     with monkeypatch.context() as patch:
@@ -78,7 +78,7 @@ def test_the_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
     assert len(prepare_data(settings, tmp_path / "cache", seed=1).train) < len(first.train)
 
 
-def test_a_damaged_cache_is_built_again(tmp_path):
+def test_damaged_cache_is_built_again(tmp_path):
     settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 101)))
     first = prepare_data(settings, tmp_path / "cache", seed=1)
     pairs = list(first.train)
@@ -118,13 +118,13 @@ def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, pairs, choices,
     assert list((tmp_path / "cache").glob("[!.]*")) == []
 
 
-def test_an_empty_validation_corpus_is_refused(tmp_path):
+def test_empty_validation_corpus_is_refused(tmp_path):
     settings = DataConfig(train=corpus(tmp_path, "train", numbered(0, 20)), valid=corpus(tmp_path, "valid", [("", "")]))
     with pytest.raises(DataError, match=r"valid\.en .*: the validation corpus holds no pair of texts; give another"):
         prepare_data(settings, tmp_path / "cache", seed=1)
 
 
-def test_held_out_beside_valid_would_have_no_effect_and_is_refused():
+def test_valid_size_with_valid_is_refused():
     files = {"kind": "files", "source": "a", "target": "b"}
     with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
         parse(DataConfig, {"train": files, "valid": files, "valid_size": 5})

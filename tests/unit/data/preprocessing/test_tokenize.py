@@ -1,4 +1,4 @@
-"""From texts to ids in a cache, once, or anew each epoch."""
+"""Tokenization into a cache, once or in each epoch."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def pairs(store: TokenStore) -> list[tuple[list[int], list[int]]]:
     return [tuple(side.tolist() for side in store.pair(index)) for index in range(len(store))]
 
 
-def test_the_ids_are_those_of_the_tokenizer(texts, tokenizer, tmp_path):
+def test_ids_are_those_of_the_tokenizer(texts, tokenizer, tmp_path):
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     assert pairs(store) == [
         (tokenizer.source.encode(one.source), tokenizer.target.encode(one.target)) for one in EXAMPLES
@@ -35,7 +35,7 @@ def test_the_ids_are_those_of_the_tokenizer(texts, tokenizer, tmp_path):
     assert store.origins.tolist() == list(range(101))
 
 
-def test_they_are_stored_once_and_again_when_damaged(texts, tokenizer, tmp_path, monkeypatch):
+def test_damaged_store_is_built_again(texts, tokenizer, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
     built = pairs(store)
@@ -46,7 +46,7 @@ def test_they_are_stored_once_and_again_when_damaged(texts, tokenizer, tmp_path,
     assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
 
 
-def test_another_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, tmp_path):
+def test_other_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
     other_tokenizer = Tokenizer.train(texts.pairs, BpeConfig(vocab_size=280))
     other_texts = TextStore.build(tmp_path / "others", EXAMPLES[1:])
@@ -66,7 +66,7 @@ def test_pairs_over_the_limits_are_left_out(texts, tokenizer, tmp_path):
     assert pairs(store) == [pair for pair, fit in zip(pairs(whole), fits, strict=True) if fit]
 
 
-def test_each_epoch_is_segmented_anew_and_always_the_same_way(texts, tokenizer, tmp_path):
+def test_epochs_differ_and_repeat(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
     store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
 
@@ -84,7 +84,7 @@ def test_each_epoch_is_segmented_anew_and_always_the_same_way(texts, tokenizer, 
     assert epoch(0) == epoch(0, cache=tmp_path / "elsewhere") == first
 
 
-def test_the_first_and_the_latest_epoch_stay_on_the_disk(texts, tokenizer, tmp_path):
+def test_first_and_latest_epoch_stay_on_disk(texts, tokenizer, tmp_path):
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     folders = [
         retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=epoch).folder
@@ -94,8 +94,8 @@ def test_the_first_and_the_latest_epoch_stay_on_the_disk(texts, tokenizer, tmp_p
     assert sorted(seen) == sorted([store.folder, folders[0], folders[-1]])
 
 
-def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer, tmp_path, monkeypatch):
-    """It counts the batches of the first epoch, and goes to the one in which it stood."""
+def test_resumed_training_reuses_stored_epochs(texts, tokenizer, tmp_path, monkeypatch):
+    """A resumed training counts the batches of epoch 0 and seeks to its own epoch."""
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
 
     def epoch(number: int) -> TokenStore:
@@ -106,7 +106,7 @@ def test_a_training_that_goes_on_segments_nothing_that_is_there(texts, tokenizer
     assert [pairs(epoch(number)) for number in (0, 2)] == [before[0], before[2]]
 
 
-def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
+def test_dropout_respects_the_length_limits(texts, tokenizer, tmp_path):
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", max_source_length=7, max_target_length=5)
     anew = retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.5, seed=1, epoch=0)
     assert anew.origins.tolist() == store.origins.tolist()
@@ -115,7 +115,7 @@ def test_dropout_never_makes_a_pair_too_long(texts, tokenizer, tmp_path):
     assert anew.source_lengths.sum() > store.source_lengths.sum()
 
 
-def test_other_limits_have_another_store_of_every_epoch(texts, tokenizer, tmp_path):
+def test_other_limits_have_other_stores_of_every_epoch(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
     long, short = (
         tokenize_texts(texts, tokenizer, cache, max_source_length=most, max_target_length=most) for most in (150, 120)

@@ -1,4 +1,4 @@
-"""Dependency trees in CoNLL-U: what is read of them, and what is refused with file and line."""
+"""Dependency trees in CoNLL-U: reading, joining and errors."""
 
 import gzip
 import lzma
@@ -23,7 +23,7 @@ def write(folder: Path, content: str) -> Path:
     return path
 
 
-def test_sentences_are_read_with_their_lines(tmp_path):
+def test_sentences_have_their_lines(tmp_path):
     content = "# one\n# text = a\n" + row(1, 2) + row(2, 0) + "\n\n# two\n" + row(1, 0)
     assert list(read_trees(write(tmp_path, content))) == [
         DependencyTree((2, 0), (True, True), 3),
@@ -32,7 +32,7 @@ def test_sentences_are_read_with_their_lines(tmp_path):
     assert list(read_trees(write(tmp_path, "# nothing\n\n"))) == []
 
 
-def test_ranges_and_empty_nodes_are_no_words(tmp_path):
+def test_multiword_tokens_and_empty_nodes_are_skipped(tmp_path):
     content = row("1-2", "_") + row(1, 2) + row(2, 0) + row("2.1", "_") + row(3, 2, misc="SpaceAfter=No")
     content += row("4-5", "_", misc="Gloss=x|SpaceAfter=No") + row(4, 2) + row(5, 4) + row(6, 2)
     [tree] = read_trees(write(tmp_path, content))
@@ -40,22 +40,22 @@ def test_ranges_and_empty_nodes_are_no_words(tmp_path):
     assert tree.space_after == (False, True, False, False, False, True)
 
 
-def test_a_text_may_have_spaces_between_all_words_or_be_as_it_was_written():
-    """`du pain.`, whose first word is the two words de and le, and whose point stands without a space."""
+def test_text_may_be_spaced_or_as_written():
+    """`du pain.`: the first word is a multiword token of `de` and `le`, and no space precedes the period."""
     tree = DependencyTree(heads=(3, 3, 0, 3), space_after=(False, True, False, True), line=1)
     assert tree.heads_for(4) == (3, 3, 0, 3)
     assert tree.heads_for(2) == (2, 0)
     assert tree.heads_for(3) is None
 
 
-def test_words_written_as_one_hang_where_the_highest_hangs():
+def test_joined_words_have_the_head_of_the_highest():
     tree = DependencyTree(heads=(2, 4, 2, 0, 4), space_after=(True, False, True, False, True), line=1)
     # 2 and 3 are one word and hang, as 2 does, on 4, which is one with 5
     assert tree.heads_for(3) == (2, 3, 0)
 
 
 @given(st.data(), forests(most=9))
-def test_words_written_as_one_are_a_tree_again(data: st.DataObject, heads: Heads) -> None:
+def test_joined_words_form_a_tree(data: st.DataObject, heads: Heads) -> None:
     spaced = tuple(data.draw(st.booleans()) for _ in heads[1:]) + ((True,) if heads else ())
     tree = DependencyTree(heads, spaced, 1)
     joined = tree.heads_for(tree.num_surface_words)
@@ -93,18 +93,18 @@ def test_compressed_files_are_read(tmp_path, pack):
         (row(1, 0) + row(2, 3) + row(3, 4) + row(4, 3), r"a\.conllu:2: the heads from word 2 form a cycle"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_its_line(tmp_path, content, message):
+def test_invalid_tree_is_refused_with_its_line(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
         list(read_trees(write(tmp_path, content)))
 
 
 @given(forests(most=9))
-def test_no_fault_is_found_in_a_tree(heads: Heads) -> None:
+def test_valid_tree_has_no_error(heads: Heads) -> None:
     assert find_tree_error(heads) is None
 
 
 @given(forests(most=9), st.data())
-def test_a_head_turned_downwards_is_found(heads: Heads, data: st.DataObject) -> None:
+def test_cycle_is_found(heads: Heads, data: st.DataObject) -> None:
     if not heads:
         return
     word = data.draw(st.integers(1, len(heads)))
@@ -116,12 +116,12 @@ def test_a_head_turned_downwards_is_found(heads: Heads, data: st.DataObject) -> 
     assert fault.word in below or 0 not in turned
 
 
-def test_a_long_circle_is_found_at_once():
+def test_long_cycle_is_found_quickly():
     words = 100_000
     assert find_tree_error([0, *range(3, words + 1), 2]).word == 2
 
 
-def test_each_line_with_words_has_its_tree(tmp_path):
+def test_each_line_with_words_has_a_tree(tmp_path):
     path = write(tmp_path, conllu([("two dogs", (2, 0)), ("sleep", (0,))]))
     assert list(read_heads(["two dogs", " ", "", "sleep"], path, name="a.en")) == [(2, 0), (), (), (0,)]
 
@@ -140,13 +140,13 @@ def test_trees_of_another_text_are_refused(tmp_path, texts, message):
         list(read_heads(texts, path, name="a.en"))
 
 
-def test_how_many_words_are_written_is_said_where_it_differs(tmp_path):
+def test_message_states_the_number_of_written_words(tmp_path):
     path = write(tmp_path, row(1, 0, misc="SpaceAfter=No") + row(2, 1) + row(3, 1))
     with pytest.raises(DataError, match=r"a tree of 3 words \(2 as written\), but a\.en:1 has 4"):
         list(read_heads(["a b c d"], path, name="a.en"))
 
 
-def test_reading_goes_no_further_than_asked(tmp_path):
+def test_reading_is_lazy(tmp_path):
     reading = read_heads(["a", "b"], write(tmp_path, row(1, 0) + "\nbroken\n"), name="a.en")
     assert next(reading) == (0,)
     with pytest.raises(DataError, match=r"a\.conllu:3"):

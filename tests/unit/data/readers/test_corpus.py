@@ -1,4 +1,4 @@
-"""The formats: what each reads, and what it refuses with file and line."""
+"""Formats of parallel corpora: reading and errors."""
 
 import json
 import tracemalloc
@@ -42,13 +42,13 @@ def test_two_files_are_read_line_by_line(tmp_path):
     ]
 
 
-def test_blank_lines_are_passed_on_and_counted(tmp_path):
+def test_blank_lines_are_kept_and_counted(tmp_path):
     repairs = ReadWarnings()
     assert list(read_corpus(files(tmp_path, "dog\n\n", "Hund\nKatze\n"), repairs))[1] == Example("", "Katze", 2)
     assert repairs.count("blank") == 1
 
 
-def test_a_source_may_be_sentences_and_a_target_several_texts(tmp_path):
+def test_json_source_and_target_may_be_lists(tmp_path):
     rows = ['{"source": ["One.", "Two."], "target": ["eins", "zwei"]}', '{"source": "a", "target": []}']
     assert list(read_corpus(objects(tmp_path, *rows))) == [
         Example("One. Two.", "eins", 1),
@@ -66,24 +66,24 @@ def test_files_of_different_lengths_are_refused(tmp_path, source, target, messag
         list(read_corpus(files(tmp_path, source, target)))
 
 
-def test_a_table_is_read_by_its_columns(tmp_path):
+def test_tsv_is_read_by_columns(tmp_path):
     corpus = table(
         tmp_path, 'id\tde\ten\n7\tHund\t"dog\n\n8\tKatze\tcat\tx\n', source_column=3, target_column=2, header=True
     )
     assert list(read_corpus(corpus)) == [Example('"dog', "Hund", 2), Example("", "", 3), Example("cat", "Katze", 4)]
 
 
-def test_a_row_with_too_few_columns_is_refused_with_its_line(tmp_path):
+def test_tsv_row_with_too_few_columns_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"a\.tsv:2: 1 column where column 2 is needed; separate the columns by tabs"):
         list(read_corpus(table(tmp_path, "dog\tHund\ncat Katze\n")))
 
 
-def test_a_table_needs_two_different_columns():
+def test_tsv_needs_two_different_columns():
     with pytest.raises(ConfigError, match="both 1; they must differ"):
         parse(Holder, {"corpus": {"kind": "tsv", "path": "a.tsv", "target_column": 1}})
 
 
-def test_json_lines_are_read_by_their_fields(tmp_path):
+def test_jsonl_is_read_by_fields(tmp_path):
     rows = [json.dumps({"en": "dog\u2028x", "de": "Hünd", "n": 1}), "", json.dumps({"de": "b", "en": "a"})]
     corpus = objects(tmp_path, *rows, source_field="en", target_field="de")
     assert list(read_corpus(corpus)) == [Example("dog\u2028x", "Hünd", 1), Example("", "", 2), Example("a", "b", 3)]
@@ -102,12 +102,12 @@ def test_json_lines_are_read_by_their_fields(tmp_path):
         ('{"source": "\\ud83d", "target": "b"}', "field 'source' holds half a surrogate pair"),
     ],
 )
-def test_a_faulty_json_line_is_refused_with_its_line(tmp_path, row, message):
+def test_invalid_jsonl_line_is_refused(tmp_path, row, message):
     with pytest.raises(DataError, match=rf"a\.jsonl:2: .*{message}"):
         list(read_corpus(objects(tmp_path, '{"source": "a", "target": "b"}', row)))
 
 
-def test_the_kind_of_a_corpus_is_chosen_in_configuration(tmp_path):
+def test_kind_selects_the_format(tmp_path):
     chosen = parse(Holder, {"corpus": {"kind": "jsonl", "path": "x.jsonl"}}).corpus
     assert isinstance(chosen, ParallelJsonl)
     assert [str(path) for path in corpus_paths(chosen)] == ["x.jsonl"]

@@ -1,4 +1,4 @@
-"""Labelled texts: what each format reads, and what it refuses with file and line."""
+"""Formats of labeled texts: reading and errors."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ def objects(folder, *rows: str, **choices) -> LabeledJsonl:
     return LabeledJsonl(path=folder / "a.jsonl", **choices)
 
 
-def test_a_line_is_a_label_a_space_and_a_text(tmp_path):
+def test_line_is_label_space_text(tmp_path):
     repairs = ReadWarnings()
     corpus = lines(tmp_path, "1 a good film\n\n  0  a\tbad  one \r\n")
     assert list(read_labeled(corpus, repairs)) == [
@@ -47,7 +47,7 @@ def test_a_line_is_a_label_a_space_and_a_text(tmp_path):
     assert (repairs.count("blank"), repairs.count("crlf")) == (1, 1)
 
 
-def test_a_label_may_end_at_a_colon(tmp_path):
+def test_label_may_end_at_a_colon(tmp_path):
     content = "LOC:city Where is it : here ?\nNUM How many ?\n"
     assert list(read_labeled(lines(tmp_path, content, label_separator=":"))) == [
         LabeledText("Where is it : here ?", "LOC", 1),
@@ -56,7 +56,7 @@ def test_a_label_may_end_at_a_colon(tmp_path):
     assert next(read_labeled(lines(tmp_path, content))).label == "LOC:city"
 
 
-def test_latin_1_is_read_when_asked_for(tmp_path):
+def test_latin_1_is_read_on_request(tmp_path):
     content = "4 a sister\u00adcity of K\xf6ln \x85 \xa0\n0 x\n".encode("latin-1")
     assert [one.text for one in read_labeled(lines(tmp_path, content, encoding="latin-1"))] == [
         "a sister\u00adcity of Köln",  # what Unicode takes for white space at the end is none of the text
@@ -74,12 +74,12 @@ def test_latin_1_is_read_when_asked_for(tmp_path):
         ("1 x\n:city y\n", r"a\.txt:2: the label is empty"),
     ],
 )
-def test_a_faulty_line_is_refused(tmp_path, content, message):
+def test_invalid_line_is_refused(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
         list(read_labeled(lines(tmp_path, content, label_separator=":")))
 
 
-def test_a_table_is_read_by_its_columns(tmp_path):
+def test_tsv_is_read_by_columns(tmp_path):
     corpus = table(
         tmp_path, "id\tlabel\ttext\n7\tgood \ta film\n\n8\tbad\t\n", label_column=2, text_column=3, header=True
     )
@@ -93,12 +93,12 @@ def test_a_table_is_read_by_its_columns(tmp_path):
         ("a film\tgood\nx\t \n", r"a\.tsv:2: the label is empty"),
     ],
 )
-def test_a_faulty_row_is_refused(tmp_path, content, message):
+def test_invalid_row_is_refused(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
         list(read_labeled(table(tmp_path, content)))
 
 
-def test_objects_are_read_by_their_fields(tmp_path):
+def test_jsonl_is_read_by_fields(tmp_path):
     rows = [json.dumps({"sentence": "a\nb", "class": 1}), " ", json.dumps({"sentence": "ü", "class": "x"})]
     corpus = objects(tmp_path, *rows, text_field="sentence", label_field="class")
     assert list(read_labeled(corpus)) == [LabeledText("a\nb", "1", 1), LabeledText("ü", "x", 3)]
@@ -119,12 +119,12 @@ def test_objects_are_read_by_their_fields(tmp_path):
         ('{"text": "a", "label": " "}', "the label is empty"),
     ],
 )
-def test_a_faulty_object_is_refused(tmp_path, row, message):
+def test_invalid_object_is_refused(tmp_path, row, message):
     with pytest.raises(DataError, match=rf"a\.jsonl:2: .*{message}"):
         list(read_labeled(objects(tmp_path, '{"text": "a", "label": "b"}', row)))
 
 
-def test_the_kind_is_chosen_in_configuration():
+def test_kind_selects_the_format():
     assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, LabeledJsonl)
     with pytest.raises(ConfigError, match="both 2; they must differ"):
         parse(Holder, {"corpus": {"kind": "tsv", "path": "x", "text_column": 2}})

@@ -45,7 +45,7 @@ def objects(folder, *rows: object, **choices) -> QuestionJsonl:
     return QuestionJsonl(path=folder / "a.jsonl", **choices)
 
 
-def test_answers_stand_at_their_characters(tmp_path):
+def test_answers_have_offsets(tmp_path):
     start = CONTEXT.index("spielen")
     [found] = read_questions(squad(tmp_path, article(asked(("Hunde", 5), ("spielen", start)))))
     place = f"{tmp_path}/dev.json.gz: data[0].paragraphs[0].qas[0]"
@@ -55,13 +55,13 @@ def test_answers_stand_at_their_characters(tmp_path):
     assert found.accepted_answers == ("Hunde", "spielen")
 
 
-def test_version_2_has_questions_without_an_answer(tmp_path):
+def test_squad_2_has_unanswerable_questions(tmp_path):
     plausible = {"plausible_answers": [{"text": "Hunde", "answer_start": 5}]}
     rows = [asked(is_impossible=True, **plausible), asked(("Hunde", 5), is_impossible=False), asked()]
     assert [one.accepted_answers for one in read_questions(squad(tmp_path, article(*rows)))] == [(), ("Hunde",), ()]
 
 
-def test_a_file_is_split_by_its_articles(tmp_path):
+def test_file_is_split_by_articles(tmp_path):
     articles = [article(asked(name=f"q{n}")) for n in range(5)]
 
     def names(*chosen: int) -> list[str]:
@@ -76,7 +76,7 @@ def test_a_file_is_split_by_its_articles(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "start"), [("Hunde", 4), ("Katzen", 5), ("Schnee.", 1000), ("", 3)])
-def test_an_answer_that_is_not_at_its_offset_is_refused_or_skipped(tmp_path, text, start):
+def test_answer_off_its_offset_is_refused_or_skipped(tmp_path, text, start):
     rows = [asked(("Hunde", 5)), asked(("Hunde", 5), (text, start), name="q2"), asked((text, start), name="q3")]
     with pytest.raises(DataError, match=rf"data\[0\].paragraphs\[0\].qas\[1\] \(id q2\): the answer '{text}' is not"):
         list(read_questions(squad(tmp_path, article(*rows))))
@@ -103,7 +103,7 @@ def test_an_answer_that_is_not_at_its_offset_is_refused_or_skipped(tmp_path, tex
         ({"data": [article(asked(("Hunde", True)))]}, "holds True, not a whole number"),
     ],
 )
-def test_what_is_not_squad_is_refused_with_its_place(tmp_path, tree, message):
+def test_invalid_squad_is_refused_with_its_place(tmp_path, tree, message):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(tree), encoding="utf-8")
     with pytest.raises(DataError, match=message):
@@ -118,21 +118,21 @@ def test_what_is_not_squad_is_refused_with_its_place(tmp_path, tree, message):
         (b"[]", "holds a JSON list"),
     ],
 )
-def test_what_is_not_json_is_refused(tmp_path, content, message):
+def test_invalid_json_is_refused(tmp_path, content, message):
     path = tmp_path / "dev.json.gz"
     path.write_bytes(gzip.compress(content))
     with pytest.raises(DataError, match=message):
         list(read_questions(SquadFile(path=path)))
 
 
-def test_a_file_that_is_cut_off_is_refused(tmp_path):
+def test_truncated_file_is_refused(tmp_path):
     corpus = squad(tmp_path, *[article(asked(name=str(n * n))) for n in range(100)])
     corpus.path.write_bytes(corpus.path.read_bytes()[:200])
     with pytest.raises(DataError, match=r"dev\.json\.gz: the compressed file is cut off or damaged"):
         list(read_questions(corpus))
 
 
-def test_objects_are_those_of_the_hub(tmp_path):
+def test_jsonl_has_the_fields_of_the_hub(tmp_path):
     answers = {"text": ["Hunde"], "answer_start": [5]}
     none = {"text": [], "answer_start": []}
     rows = [
@@ -156,7 +156,7 @@ def test_objects_are_those_of_the_hub(tmp_path):
         ({"text": ["Hunde"], "answer_start": [6]}, r"\(id 1\): the answer 'Hunde' is not at character 6"),
     ],
 )
-def test_a_faulty_object_is_refused(tmp_path, answers, message):
+def test_invalid_object_is_refused(tmp_path, answers, message):
     row = {"question": "Wer?", "context": CONTEXT, "answers": answers}
     with pytest.raises(DataError, match=rf"a\.jsonl:1.*{message}"):
         list(read_questions(objects(tmp_path, row)))

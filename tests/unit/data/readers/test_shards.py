@@ -1,4 +1,4 @@
-"""Corpora in several files: which are meant, which belong together, and that they are read as one."""
+"""Corpora in several files: patterns, lists and pairing."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_pattern_is_the_files_that_match_in_the_order_of_their_names(folder):
+def test_pattern_gives_matching_files_by_name(folder):
     assert [path.name for path in resolve_files(folder / "train.*.en")] == ["train.0.en", "train.1.en"]
     corpus = ParallelFiles(source=folder / "train.*.en", target=folder / "train.?.de")
     assert read(corpus) == PAIRS
@@ -50,7 +50,7 @@ def test_a_pattern_is_the_files_that_match_in_the_order_of_their_names(folder):
     assert corpus_name(corpus) == f"{folder}/train.*.en and {folder}/train.?.de"
 
 
-def test_a_list_is_read_in_its_order(folder):
+def test_list_is_read_in_order(folder):
     tree = {"kind": "files", "source": ["train.1.en", "train.0.en"], "target": ["train.1.de", "train.0.de"]}
     placed = resolve_corpus_paths({"data": {"train": tree}}, folder)["data"]["train"]
     corpus = parse(Holder, {"corpus": placed}).corpus
@@ -60,7 +60,7 @@ def test_a_list_is_read_in_its_order(folder):
     )
 
 
-def test_a_pattern_reaches_into_folders(tmp_path):
+def test_pattern_may_match_folders(tmp_path):
     for part in ("a", "b/c"):
         (tmp_path / part).mkdir(parents=True)
         written(tmp_path / part, x_en=f"{part} en\n", x_de=f"{part} de\n")
@@ -68,12 +68,12 @@ def test_a_pattern_reaches_into_folders(tmp_path):
     assert [one.parent.name for one, _ in pairs] == [other.parent.name for _, other in pairs] == ["a", "c"]
 
 
-def test_a_file_whose_name_is_a_pattern_is_meant_itself(tmp_path):
+def test_existing_file_named_like_a_pattern_is_a_file(tmp_path):
     (tmp_path / "a[1].en").write_text("dog\n")
     assert resolve_files(tmp_path / "a[1].en") == (tmp_path / "a[1].en",)
 
 
-def test_files_that_do_not_belong_together_are_refused(folder):
+def test_mismatched_files_are_refused(folder):
     with pytest.raises(DataError, match="no file matches; check the path"):
         resolve_files(folder / "valid.*.en")
     written(folder, train_2_en="x\n")
@@ -85,13 +85,13 @@ def test_files_that_do_not_belong_together_are_refused(folder):
         read(ParallelFiles(source=folder / "train.*.en", target=folder / "train.*.de"))
 
 
-def test_shards_of_different_lengths_are_refused_though_the_sums_are_equal(folder):
+def test_shards_of_different_lengths_are_refused(folder):
     written(folder, train_0_de="Hund\n", train_1_de="Katze\nMaus\n")
     with pytest.raises(DataError, match=r"train\.0\.de:1: ends after 1 lines, but .*train\.0\.en has 2"):
         read(ParallelFiles(source=folder / "train.*.en", target=folder / "train.*.de"))
 
 
-def test_an_empty_list_and_trees_of_several_files_are_refused(folder):
+def test_empty_list_and_trees_of_shards_are_refused(folder):
     with pytest.raises(ConfigError, match=r"corpus\.source"):
         parse(Holder, {"corpus": {"kind": "files", "source": [], "target": "a"}})
     tree = {"kind": "files", "source": f"{folder}/train.*.en", "target": "a", "source_features": "b"}
@@ -99,7 +99,7 @@ def test_an_empty_list_and_trees_of_several_files_are_refused(folder):
         parse(Holder, {"corpus": tree})
 
 
-def test_tables_and_objects_in_shards_count_their_lines_on(tmp_path):
+def test_lines_continue_across_shards(tmp_path):
     written(tmp_path, a_0="en\tde\ndog\tHund\n", a_1="en\tde\ncat\tKatze\n")
     assert read(ParallelTsv(path=tmp_path / "a.*", header=True)) == [
         Example("dog", "Hund", 2),
@@ -120,14 +120,14 @@ def parquet(folder, name: str, rows: list[dict], **options) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / name, **options)
 
 
-def test_parquet_is_read_by_its_columns_and_in_shards(tmp_path):
+def test_parquet_is_read_by_columns_and_shards(tmp_path):
     rows = [{"id": n, "source": one.source, "target": one.target} for n, one in enumerate(PAIRS)]
     parquet(tmp_path, "a.0", rows[:2], row_group_size=1)
     parquet(tmp_path, "a.1", rows[2:], use_dictionary=True)
     assert read(ParallelParquet(path=tmp_path / "a.*")) == PAIRS
 
 
-def test_a_column_inside_another_is_named_with_a_dot(tmp_path):
+def test_dot_names_a_nested_column(tmp_path):
     parquet(tmp_path, "a", [{"translation": {"en": one.source, "de": one.target}} for one in PAIRS])
     chosen = parse(Holder, {"corpus": {"kind": "parquet", "path": str(tmp_path / "a"), **COLUMNS}}).corpus
     assert read(chosen) == PAIRS
@@ -136,7 +136,7 @@ def test_a_column_inside_another_is_named_with_a_dot(tmp_path):
 COLUMNS = {"source_column": "translation.en", "target_column": "translation.de"}
 
 
-def test_a_missing_value_is_an_empty_text(tmp_path):
+def test_missing_value_is_an_empty_text(tmp_path):
     parquet(tmp_path, "a", [{"source": "dog", "target": None}, {"source": "cat", "target": "Katze"}])
     repairs = ReadWarnings()
     assert read(ParallelParquet(path=tmp_path / "a"), repairs) == [Example("dog", "", 1), Example("cat", "Katze", 2)]
@@ -151,13 +151,13 @@ def test_a_missing_value_is_an_empty_text(tmp_path):
         ([{"source": "a", "target": "b"}, {"source": "a\0", "target": "b"}], "row 2: field 'source' holds a NUL"),
     ],
 )
-def test_faulty_parquet_is_refused(tmp_path, rows, message):
+def test_invalid_parquet_value_is_refused(tmp_path, rows, message):
     parquet(tmp_path, "a.parquet", rows)
     with pytest.raises(DataError, match=rf"a\.parquet.*{re.escape(message)}"):
         read(ParallelParquet(path=tmp_path / "a.parquet"))
 
 
-def test_what_is_no_parquet_is_refused(tmp_path, monkeypatch):
+def test_other_file_is_refused_as_parquet(tmp_path, monkeypatch):
     parquet(tmp_path, "a", [{"source": "a" * 999, "target": "b"}])
     content = (tmp_path / "a").read_bytes()
     for damaged in (b"", b"PAR1", content[:-20], b"dog\tHund\n"):
@@ -171,7 +171,7 @@ def test_what_is_no_parquet_is_refused(tmp_path, monkeypatch):
         read(ParallelParquet(path=tmp_path / "a"))
 
 
-def test_reading_parquet_takes_constant_memory(tmp_path):
+def test_parquet_takes_constant_memory(tmp_path):
     schema = pyarrow.schema([("source", pyarrow.string()), ("target", pyarrow.string())])
     with pyarrow.parquet.ParquetWriter(tmp_path / "a", schema, compression="none") as writer:
         for group in range(20):

@@ -1,4 +1,4 @@
-"""Sentences with labelled words: columns and JSON objects."""
+"""Sentences with labeled words: columns and JSON objects."""
 
 import pytest
 
@@ -30,12 +30,12 @@ def test_blank_lines_separate_sentences(tmp_path):
     assert list(read_tagged(columns(tmp_path, ""))) == []
 
 
-def test_conll_2003_is_read_by_its_first_and_last_column(tmp_path):
+def test_conll_2003_has_first_and_last_column(tmp_path):
     content = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n"
     assert list(read_tagged(columns(tmp_path, content))) == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O"), 3)]
 
 
-def test_conll_u_is_read_by_its_columns_and_tabs(tmp_path):
+def test_conll_u_has_columns_and_tabs(tmp_path):
     content = "# text = in New York\n1\tin\tin\tADP\n2\tNew York\t_\tPROPN\n\n# x\n"
     corpus = columns(tmp_path, content, word_column=2, label_column=4, comment="#")
     assert list(read_tagged(corpus)) == [TaggedSentence(("in", "New York"), ("ADP", "PROPN"), 2)]
@@ -51,12 +51,12 @@ def test_conll_u_is_read_by_its_columns_and_tabs(tmp_path):
         ("a\tX\nb\t\n", {}, r"a\.conll:2: the label is empty"),
     ],
 )
-def test_a_faulty_line_is_refused(tmp_path, content, choices, message):
+def test_invalid_line_is_refused(tmp_path, content, choices, message):
     with pytest.raises(DataError, match=message):
         list(read_tagged(columns(tmp_path, content, **choices)))
 
 
-def test_objects_hold_two_lists(tmp_path):
+def test_jsonl_holds_two_lists(tmp_path):
     rows = ['{"tokens": ["Two", "dogs"], "tags": ["NUM", "NOUN"]}', "", '{"tokens": [], "tags": []}']
     corpus = objects(tmp_path, *rows, words_field="tokens", labels_field="tags")
     assert list(read_tagged(corpus)) == [TaggedSentence(("Two", "dogs"), ("NUM", "NOUN"), 1)]
@@ -72,11 +72,11 @@ def test_objects_hold_two_lists(tmp_path):
         ('{"words": ["a"]}', "no field 'labels'; did you mean|no field 'labels'; it has: words"),
     ],
 )
-def test_a_faulty_object_is_refused(tmp_path, row, message):
+def test_invalid_object_is_refused(tmp_path, row, message):
     with pytest.raises(DataError, match=rf"a\.jsonl:1: ({message})"):
         list(read_tagged(objects(tmp_path, row)))
 
 
-def test_the_kind_is_chosen_in_configuration():
+def test_kind_selects_the_format():
     assert isinstance(parse(Holder, {"corpus": {"kind": "columns", "path": "x"}}).corpus, TaggedColumns)
     assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "x"}}).corpus, TaggedJsonl)

@@ -1,4 +1,4 @@
-"""Running text: what ends a document, what a passage is, and what is refused."""
+"""Running text: documents, passages and errors."""
 
 import gzip
 import json
@@ -30,16 +30,16 @@ def objects(folder, *rows: str, **choices) -> TextJsonl:
     return TextJsonl(path=folder / "a.jsonl", **choices)
 
 
-def test_a_file_is_one_document_with_all_its_white_space(tmp_path):
+def test_file_is_one_document_with_its_white_space(tmp_path):
     assert list(read_texts(text_file(tmp_path, TEXT))) == [Passage(TEXT, 1, is_first=True)]
 
 
-def test_a_last_line_without_its_line_feed_gets_one(tmp_path):
+def test_last_line_gets_a_line_feed(tmp_path):
     [passage] = read_texts(text_file(tmp_path, "a\nb"))
     assert passage.text == "a\nb\n"
 
 
-def test_blank_lines_are_between_documents(tmp_path):
+def test_blank_lines_separate_documents(tmp_path):
     assert list(read_texts(text_file(tmp_path, TEXT, documents="blank_line"))) == [
         Passage(" = A dog = ", 2, is_first=True),
         Passage(" It plays .\n\tIt barks .", 4, is_first=True),
@@ -47,14 +47,14 @@ def test_blank_lines_are_between_documents(tmp_path):
     ]
 
 
-def test_every_line_is_a_document_unless_it_is_blank(tmp_path):
+def test_each_line_may_be_a_document(tmp_path):
     found = list(read_texts(text_file(tmp_path, TEXT, documents="line")))
     assert [passage.text for passage in found] == [" = A dog = ", " It plays .", "\tIt barks .", "A cat ."]
     assert [passage.line for passage in found] == [2, 4, 5, 8]
     assert all(passage.is_first for passage in found)
 
 
-def test_every_object_is_a_document_unless_it_is_blank(tmp_path):
+def test_each_object_is_a_document(tmp_path):
     rows = [{"body": "a\r\n\r\nb\n", "n": 1}, {"body": " \n"}, {"body": "c\u2028d"}]
     repairs = ReadWarnings()
     corpus = objects(tmp_path, json.dumps(rows[0]), "", json.dumps(rows[1]), json.dumps(rows[2]), text_field="body")
@@ -66,7 +66,7 @@ def test_every_object_is_a_document_unless_it_is_blank(tmp_path):
 
 
 @pytest.mark.parametrize("documents", ["file", "blank_line"])
-def test_a_long_document_comes_in_passages_that_may_be_read_apart(tmp_path, documents):
+def test_long_document_has_several_passages(tmp_path, documents):
     lines = [f"{'  ' * (n % 3)}line {n * n}" if n % 5 else "  ...  " for n in range(20_000)]
     found = list(read_texts(text_file(tmp_path, "\n".join(lines) + "\n", documents=documents)))
     assert "".join(passage.text for passage in found) == "\n".join(lines) + ("\n" if documents == "file" else "")
@@ -79,7 +79,7 @@ def test_a_long_document_comes_in_passages_that_may_be_read_apart(tmp_path, docu
         assert "line" in following.text.split("\n")[0]
 
 
-def test_a_long_object_comes_in_passages_of_one_line_number(tmp_path):
+def test_passages_of_an_object_have_its_line(tmp_path):
     text = "\n".join(f"line {n * n}" for n in range(20_000))
     found = list(read_texts(objects(tmp_path, json.dumps({"text": "short"}), json.dumps({"text": text}))))
     assert "".join(passage.text for passage in found[1:]) == text
@@ -92,7 +92,7 @@ def test_no_passage_is_blank(tmp_path):
     assert found[0].text.startswith("\n" * (2 * PASSAGE_SIZE) + "a\n")
 
 
-def test_compressed_text_is_read_and_mended(tmp_path):
+def test_compressed_text_is_read_and_repaired(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\r\ntwo\r\n"))
     repairs = ReadWarnings()
     [passage] = read_texts(TextFile(path=tmp_path / "a.txt.gz"), repairs)
@@ -100,7 +100,7 @@ def test_compressed_text_is_read_and_mended(tmp_path):
     assert (repairs.count("bom"), repairs.count("crlf")) == (1, 3)
 
 
-def test_of_labelled_texts_each_is_a_document_without_its_label(tmp_path):
+def test_labeled_texts_are_documents_without_labels(tmp_path):
     (tmp_path / "a.txt").write_text("1 a warm film\n\n0 dull\n")
     (tmp_path / "a.tsv").write_text("text\tlabel\na warm film\tgood\n \tbad\n")
     both = [Passage("a warm film", 1, is_first=True), Passage("dull", 3, is_first=True)]
@@ -118,18 +118,18 @@ def test_of_labelled_texts_each_is_a_document_without_its_label(tmp_path):
         ('{"text": 3}', r"a\.jsonl:2: field 'text' holds int, not a text"),
     ],
 )
-def test_a_faulty_object_is_refused_with_its_line(tmp_path, row, message):
+def test_invalid_object_is_refused_with_its_line(tmp_path, row, message):
     with pytest.raises(DataError, match=message):
         list(read_texts(objects(tmp_path, '{"text": "a"}', row)))
 
 
-def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path):
+def test_binary_file_is_refused_with_its_line(tmp_path):
     (tmp_path / "a.txt").write_bytes("gut\nschön\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.txt:2: not UTF-8"):
         list(read_texts(TextFile(path=tmp_path / "a.txt")))
 
 
-def test_the_kind_is_chosen_in_configuration():
+def test_kind_selects_the_format():
     assert parse(Holder, {"corpus": {"kind": "text", "path": "a", "documents": "line"}}).corpus.documents == "line"
     assert isinstance(parse(Holder, {"corpus": {"kind": "jsonl", "path": "a"}}).corpus, TextJsonl)
     assert isinstance(

@@ -1,4 +1,4 @@
-"""Lines of plain and compressed files, what is repaired and what is refused."""
+"""Lines of plain and compressed files: repairs and errors."""
 
 import bz2
 import gzip
@@ -34,19 +34,19 @@ def texts(path: Path, repairs: ReadWarnings | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_every_compression_gives_the_same_numbered_lines(tmp_path, suffix):
+def test_every_compression_gives_the_same_lines(tmp_path, suffix):
     path = written(tmp_path, f"a{suffix}", COMPRESS[suffix](TEXT.encode()))
     assert list(read_lines(path)) == [(1, "Zwei Hunde"), (2, "spielen")]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_compressed_parts_one_after_another_are_one_text(tmp_path, suffix):
+def test_concatenated_streams_are_one_text(tmp_path, suffix):
     path = written(tmp_path, f"a{suffix}", COMPRESS[suffix](b"a\nb") + COMPRESS[suffix](b"c\nd\n"))
     assert texts(path) == ["a", "bc", "d"]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_a_file_that_is_cut_off_is_refused(tmp_path, suffix):
+def test_truncated_file_is_refused(tmp_path, suffix):
     content = COMPRESS[suffix]("".join(f"line {n * n}\n" for n in range(5000)).encode())
     path = written(tmp_path, f"a{suffix}", content[: len(content) // 2])
     with pytest.raises(DataError, match=rf"a\{suffix}:\d+: the compressed file is cut off or damaged .* again"):
@@ -54,7 +54,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
-def test_a_file_with_damaged_bytes_is_refused(tmp_path, suffix):
+def test_damaged_file_is_refused(tmp_path, suffix):
     content = bytearray(COMPRESS[suffix]("".join(f"line {n * n}\n" for n in range(5000)).encode()))
     middle = len(content) // 2
     content[middle : middle + 40] = bytes(40)
@@ -62,29 +62,29 @@ def test_a_file_with_damaged_bytes_is_refused(tmp_path, suffix):
         texts(written(tmp_path, f"a{suffix}", bytes(content)))
 
 
-def test_a_text_that_begins_as_the_magic_number_of_bz2_is_a_text(tmp_path):
+def test_text_that_starts_like_bz2_is_a_text(tmp_path):
     assert texts(written(tmp_path, "a.txt", b"BZh9 is how bzip2 begins\n")) == ["BZh9 is how bzip2 begins"]
     assert texts(written(tmp_path, "b.bz2", bz2.compress(b""))) == []
 
 
-def test_plain_text_with_the_name_of_a_compressed_file_is_refused(tmp_path):
+def test_plain_text_named_as_compressed_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"a\.gz: is not compressed as its name says"):
         texts(written(tmp_path, "a.gz", TEXT.encode()))
 
 
-def test_without_the_library_for_zst_the_extra_is_named(tmp_path, monkeypatch):
+def test_missing_zstandard_names_the_extra(tmp_path, monkeypatch):
     path = written(tmp_path, "a.zst", COMPRESS[".zst"](b"a\n"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(MissingExtraError, match=r"dragoman\[zstd\]"):
         texts(path)
 
 
-def test_only_a_line_feed_ends_a_line(tmp_path):
+def test_only_line_feeds_end_lines(tmp_path):
     content = "a\u2028b\x85c\x0bd\x0ce\x1cf\rg\nh".encode()
     assert texts(written(tmp_path, "a.txt", content)) == ["a\u2028b\x85c\x0bd\x0ce\x1cf\rg", "h"]
 
 
-def test_carriage_returns_and_byte_order_mark_are_repaired_and_counted(tmp_path):
+def test_crlf_and_byte_order_mark_are_repaired(tmp_path):
     repairs = ReadWarnings()
     path = written(tmp_path, "a.txt", b"\xef\xbb\xbfone\r\ntwo\n\r\nthree\r\n")
     assert texts(path, repairs) == ["one", "two", "", "three"]
@@ -109,35 +109,35 @@ def test_real_latin_1_is_refused(shared_data):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_recognised(tmp_path, encoding):
+def test_utf_16_is_recognized(tmp_path, encoding):
     path = written(tmp_path, "a.txt", ("\ufeff" + TEXT).encode(encoding))
     with pytest.raises(DataError, match=r"a\.txt:1: UTF-16.*iconv -f UTF-16"):
         texts(path)
 
 
-def test_a_nul_is_refused_with_its_line(tmp_path):
+def test_nul_is_refused_with_its_line(tmp_path):
     with pytest.raises(DataError, match=r"a\.txt:2: contains a NUL byte"):
         texts(written(tmp_path, "a.txt", b"one\ntw\x00o\n"))
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+def test_missing_file_and_folder_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"none\.txt: cannot be read \(No such file"):
         texts(tmp_path / "none.txt")
     with pytest.raises(DataError, match="is a folder"):
         texts(tmp_path)
 
 
-def test_an_empty_file_has_no_line(tmp_path):
+def test_empty_file_has_no_line(tmp_path):
     assert texts(written(tmp_path, "a.txt", b"")) == []
     assert texts(written(tmp_path, "a.gz", b"")) == []
 
 
-def test_a_line_of_100_000_words_is_read(tmp_path):
+def test_line_of_100_000_words_is_read(tmp_path):
     long = " ".join(["word"] * 100_000)
     assert texts(written(tmp_path, "a.gz", gzip.compress(f"{long}\nend\n".encode()))) == [long, "end"]
 
 
-def test_a_line_without_end_is_refused_before_memory_is(tmp_path):
+def test_endless_line_is_refused(tmp_path):
     path = tmp_path / "a.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"short\n")
@@ -147,7 +147,7 @@ def test_a_line_without_end_is_refused_before_memory_is(tmp_path):
         texts(path)
 
 
-def test_the_file_is_closed_when_reading_stops_early(tmp_path, monkeypatch):
+def test_file_is_closed_when_reading_stops(tmp_path, monkeypatch):
     path, opened = written(tmp_path, "a.gz", gzip.compress(TEXT.encode())), []
     original = io.FileIO
 
@@ -162,7 +162,7 @@ def test_the_file_is_closed_when_reading_stops_early(tmp_path, monkeypatch):
     assert [file.closed for file in opened] == [True]
 
 
-def test_an_open_stream_is_read_like_a_file():
+def test_open_stream_is_read_like_a_file():
     repairs = ReadWarnings()
     stream = io.BytesIO("Hund\r\ngrün\n".encode())
     assert list(read_stream_lines(stream, Path("standard input"), repairs)) == [(1, "Hund"), (2, "grün")]

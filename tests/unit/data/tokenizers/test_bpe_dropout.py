@@ -1,4 +1,4 @@
-"""BPE dropout: its two ends, its seed, its rate."""
+"""BPE dropout: limits, seed and rate."""
 
 import numpy as np
 import pytest
@@ -20,36 +20,36 @@ def drawn(side: LanguageTokenizer, texts: list[str], probability: float, seed: i
     return side.encode_with_dropout(texts, probability=probability, generator=np.random.default_rng(seed))
 
 
-def test_without_dropout_it_is_the_segmentation_of_the_library(side):
+def test_zero_dropout_equals_the_library(side):
     assert drawn(side, TEXTS, 0.0) == side.encode_batch(TEXTS)
 
 
-def test_without_dropout_it_is_the_segmentation_of_the_library_without_bytes():
+def test_zero_dropout_equals_the_library_without_bytes():
     side = Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=30, byte_fallback=False)).source
     assert drawn(side, TEXTS, 0.0) == side.encode_batch(TEXTS)
 
 
-def test_all_dropped_gives_characters(side):
+def test_full_dropout_gives_characters(side):
     [ids] = drawn(side, ["banana, aaa"], 1.0)
     assert side.ids_to_tokens(ids) == [*"▁banana", "<0x2C>", *"▁aaa"]
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.9])
-def test_whatever_is_dropped_the_text_stays(side, probability):
+def test_dropout_keeps_the_text(side, probability):
     assert [side.decode(ids) for ids in drawn(side, TEXTS, probability)] == [side.normalize(text) for text in TEXTS]
 
 
-def test_the_same_generator_gives_the_same_and_another_gives_others(side):
+def test_generator_determines_the_tokens(side):
     texts = TEXTS * 5
     assert drawn(side, texts, 0.3, seed=5) == drawn(side, texts, 0.3, seed=5)
     assert drawn(side, texts, 0.3, seed=5) != drawn(side, texts, 0.3, seed=7)
 
 
-def test_the_same_word_is_cut_in_many_ways(side):
+def test_word_has_many_segmentations(side):
     assert len({tuple(ids) for ids in drawn(side, ["banana"] * 200, 0.3)}) > 5
 
 
-def test_a_merge_is_left_out_as_often_as_asked():
+def test_merge_is_skipped_at_the_given_rate():
     side = Tokenizer.train(lambda: [("ab ab", "ab")] * 3, BpeConfig(vocab_size=280)).source
     assert side.ids_to_tokens(side.encode("ab")) == ["▁ab"]
     tries = 20_000
@@ -58,18 +58,18 @@ def test_a_merge_is_left_out_as_often_as_asked():
     assert whole / tries == pytest.approx(0.75**2, abs=0.02)
 
 
-def test_a_word_too_long_for_the_steps_keeps_its_plain_segmentation(side):
+def test_overlong_word_has_no_dropout(side):
     texts = ["banana" * MAX_WORD_LENGTH, "banana"]
     assert drawn(side, texts, 0.9)[0] == side.encode(texts[0])
 
 
-def test_only_byte_pair_encoding_has_merges_to_drop():
+def test_other_models_refuse_dropout():
     side = Tokenizer.train(lambda: PAIRS, UnigramConfig(vocab_size=300)).source
     with pytest.raises(TypeError, match="needs byte pair encoding"):
         drawn(side, TEXTS, 0.1)
 
 
-def test_on_real_words_it_is_the_segmentation_of_the_library(shared_data):
+def test_real_words_equal_the_library(shared_data):
     from dragoman.data.readers.text_lines import read_lines
 
     texts = [text for _, text in read_lines(shared_data / "multi30k" / "val.de.gz")]

@@ -1,4 +1,4 @@
-"""A vocabulary that is extended: old ids stay what they were, and new text is spelt in fewer."""
+"""Extension of vocabularies."""
 
 import random
 
@@ -27,7 +27,7 @@ def learnt(chosen: TokenizerConfig, *, entries: int = 13) -> tuple[Tokenizer, To
 
 
 @pytest.mark.parametrize("chosen", SETTINGS.values(), ids=list(SETTINGS))
-def test_old_ids_stay_and_new_text_grows_shorter(chosen):
+def test_old_ids_stay_and_new_text_is_shorter(chosen):
     before, after = learnt(chosen)
     for old, new in ((before.source, after.source), (before.target, after.target)):
         assert new.model.vocab[: len(old)] == old.model.vocab
@@ -45,7 +45,7 @@ def test_old_ids_stay_and_new_text_grows_shorter(chosen):
 
 
 @pytest.mark.parametrize("chosen", SETTINGS.values(), ids=list(SETTINGS))
-def test_it_is_kept_in_the_file(chosen, tmp_path):
+def test_extended_vocabulary_survives_a_file(chosen, tmp_path):
     _, after = learnt(chosen)
     after.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")
@@ -55,7 +55,7 @@ def test_it_is_kept_in_the_file(chosen, tmp_path):
 
 @settings(max_examples=30)
 @given(st.lists(st.text(alphabet="abcde ж", min_size=1, max_size=13), min_size=1, max_size=7), st.integers(1, 11))
-def test_texts_come_back_whatever_is_learnt(texts: list[str], entries: int) -> None:
+def test_text_round_trips_after_extension(texts: list[str], entries: int) -> None:
     before = Tokenizer.train(lambda: OLD, BpeConfig(vocab_size=290))
     after = extend_vocab(before, lambda: [(text, text) for text in texts * 2], num_tokens=entries)
     assert len(after.source) <= len(before.source) + entries
@@ -66,15 +66,15 @@ def test_texts_come_back_whatever_is_learnt(texts: list[str], entries: int) -> N
         assert len(ids) <= len(before.source.encode(text))
 
 
-def test_the_most_frequent_pair_is_merged_first():
+def test_most_frequent_pair_is_merged_first():
     before = Tokenizer.train(lambda: [("x y z a b c", "x y z a b c")], BpeConfig(vocab_size=290, min_frequency=3))
     after = extend_vocab(before, lambda: [("abab abc", "abab abc"), ("cab", "zz zz")], num_tokens=2)
     assert after.source.model.vocab[len(before.source) :] == ("ab", "▁ab")
 
 
 @pytest.mark.parametrize("seed", range(7))
-def test_going_on_is_learning_at_once(seed):
-    """By the trainer of the library: a vocabulary learnt in two parts of one corpus is that learnt in one."""
+def test_extension_equals_training_at_once(seed):
+    """Training on two halves of a corpus, one after the other, equals training on all of it with the library."""
     generator = random.Random(seed)
     words = ["".join(generator.choices("abcdefgh", k=generator.randint(1, 9))) for _ in range(101)]
     texts = [" ".join(generator.choices(words, k=11)) for _ in range(211)]
@@ -86,19 +86,19 @@ def test_going_on_is_learning_at_once(seed):
     assert further.fingerprint == whole.fingerprint
 
 
-def test_nothing_is_learnt_of_nothing_new():
+def test_known_text_adds_nothing():
     before = Tokenizer.train(lambda: OLD, WordConfig())
     assert extend_vocab(before, lambda: OLD, num_tokens=5).fingerprint == before.fingerprint
     assert extend_vocab(before, lambda: NEW, num_tokens=0) is before
 
 
-def test_a_word_that_is_too_rare_to_be_learnt_is_not_added():
+def test_rare_word_is_not_added():
     before = Tokenizer.train(lambda: OLD, WordConfig(min_frequency=3))
     after = extend_vocab(before, lambda: [("rare", "selten"), *[("harbour", "Hafen")] * 3], num_tokens=5)
     assert set(after.source.model.vocab) - set(before.source.model.vocab) == {"▁harbour", "▁Hafen"}
 
 
-def test_unigram_scores_cannot_be_extended():
+def test_unigram_model_is_refused():
     before = Tokenizer.train(lambda: OLD, UnigramConfig(vocab_size=290))
     with pytest.raises(ConfigError, match="unigram model cannot be extended"):
         extend_vocab(before, lambda: NEW, num_tokens=5)

@@ -1,4 +1,4 @@
-"""Where tokens stand in the text as it was written."""
+"""Offsets of tokens in the original text."""
 
 import pytest
 
@@ -22,53 +22,53 @@ def side(kind=BpeConfig, **choices) -> LanguageTokenizer:
 
 
 def cut(one: LanguageTokenizer, text: str) -> list[tuple[str, str]]:
-    """Each token beside the part of the text that it stands for."""
+    """Return each token with its span of the text."""
     ids, spans = one.encode_with_offsets(text)
     assert ids == one.encode(text)
     return list(zip(one.ids_to_tokens(ids), [text[start:end] for start, end in spans], strict=True))
 
 
-def test_words_stand_where_they_were_written():
+def test_words_have_their_spans():
     one = side(vocab_size=450)
     assert cut(one, "  The\u00a0 dogs,\tplay") == [("▁The", "The"), ("▁dogs", "dogs"), (",", ","), ("▁play", "play")]
 
 
-def test_lowered_and_composed_characters_stand_for_what_was_written():
+def test_lowered_and_composed_characters_have_their_spans():
     one = side(vocab_size=450, casing="lower", normalization="nfkc")
     text = "THE CAFE\u0301 ﬁne"
     assert cut(one, text) == [("▁the", "THE"), ("▁café", "CAFE\u0301"), ("▁fine", "ﬁne")]
 
 
-def test_bytes_have_the_span_of_their_character():
+def test_byte_tokens_have_the_span_of_their_character():
     one = side(vocab_size=400)
     _, spans = one.encode_with_offsets(" 日本")
     assert spans == [(1, 1), *[(1, 2)] * 3, *[(2, 3)] * 3]  # the space before the first word stands for nothing
 
 
 @pytest.mark.parametrize("kind", [BpeConfig, UnigramConfig])
-def test_without_bytes_unknown_characters_have_their_own(kind):
+def test_unknown_characters_have_spans(kind):
     one = side(kind, vocab_size=120, byte_fallback=False)
     ids, spans = one.encode_with_offsets("dog 日本 .")
     unknown = [span for index, span in zip(ids, spans, strict=True) if index == UNK]
     assert (unknown[0][0], unknown[-1][1]) == (4, 6)
 
 
-def test_unknown_words_have_their_own():
+def test_unknown_words_have_spans():
     assert cut(side(WordConfig), "Two  zebras play") == [("▁Two", "Two"), ("<unk>", "zebras"), ("▁play", "play")]
 
 
-def test_a_space_that_is_a_token_stands_for_all_white_space_there():
+def test_space_token_spans_all_white_space():
     one = side(CharacterConfig)
     assert cut(one, " to \n p") == [("t", "t"), ("o", "o"), ("▁", " \n "), ("p", "p")]
 
 
-def test_white_space_that_is_kept_stands_where_it_was():
+def test_kept_white_space_has_its_span():
     one = side(CharacterConfig, whitespace="keep")
     assert "".join(part for _, part in cut(one, " the  dog ")) == " the  dog "
     assert [part for _, part in cut(one, " a \n▁")] == [" ", "a", " ", "\n", "▁"]
 
 
-def test_an_empty_text_has_no_token():
+def test_empty_text_has_no_token():
     for one in (side(vocab_size=400), side(CharacterConfig)):
         assert one.encode_with_offsets("") == one.encode_with_offsets(" \n") == ([], [])
 
@@ -89,7 +89,7 @@ def test_an_empty_text_has_no_token():
         ("a´", {"normalization": "nfkc"}, "a \u0301", [(0, 1), (1, 2), (1, 2)]),
     ],
 )
-def test_normalising_is_followed_character_by_character(text, choices, expected, spans):
+def test_normalization_is_aligned_by_character(text, choices, expected, spans):
     preparation = TextNormalizer(**choices)
     traced = normalize_with_offsets(text, preparation)
     assert (traced.text, traced.spans) == (expected, spans)

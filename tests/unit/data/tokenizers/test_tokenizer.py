@@ -1,4 +1,4 @@
-"""Every kind of tokenizer: text to ids and back, special symbols, the file."""
+"""Tokenizers of every kind: round trip, special tokens and file."""
 
 import gzip
 import json
@@ -64,54 +64,54 @@ def tokenizer(request) -> Tokenizer:
 
 
 @pytest.mark.parametrize("text", SPELLABLE)
-def test_text_to_ids_to_text_is_the_normalised_text(tokenizer, text):
+def test_round_trip_gives_the_normalized_text(tokenizer, text):
     for side in (tokenizer.source, tokenizer.target):
         assert side.decode(side.encode(text)) == side.normalize(text)
 
 
 @pytest.mark.parametrize("text", SPELLABLE)
-def test_no_text_becomes_a_special_symbol(tokenizer, text):
+def test_no_text_becomes_a_special_token(tokenizer, text):
     for side in (tokenizer.source, tokenizer.target):
         ids = side.encode(text)
         assert not {PAD, UNK, BOS, EOS} & set(ids)
         assert all(0 <= index < len(side) for index in ids)
 
 
-def test_the_special_symbols_are_those_of_the_networks():
+def test_special_tokens_match_the_models():
     ids = special_symbols.PAD, special_symbols.UNK, special_symbols.BOS, special_symbols.EOS
     assert ids == (PAD, UNK, BOS, EOS)
 
 
-def test_a_batch_is_encoded_as_each_alone(tokenizer):
+def test_batch_equals_single_texts(tokenizer):
     assert tokenizer.source.encode_batch(SPELLABLE) == [tokenizer.source.encode(text) for text in SPELLABLE]
 
 
-def test_frequent_words_are_pieces():
+def test_frequent_words_are_tokens():
     side = Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=400)).source
     assert side.ids_to_tokens(side.encode("the dogs play . 12,")) == ["▁the", "▁dogs", "▁play", "▁.", "▁1", "2", ","]
 
 
-def test_characters_are_pieces():
+def test_characters_are_tokens():
     side = Tokenizer.train(lambda: PAIRS, CharacterConfig(byte_fallback=False)).source
     assert side.ids_to_tokens(side.encode("a dog")) == ["a", "▁", "d", "o", "g"]
     assert len(side) == 4 + len(set("".join(a + b for a, b in PAIRS)))
 
 
-def test_words_are_pieces_and_unseen_ones_are_marked():
+def test_words_are_tokens_and_unseen_words_are_unk():
     side = Tokenizer.train(lambda: PAIRS, WordConfig()).source
     assert side.ids_to_tokens(side.encode("Two dogs, zebra .")) == ["▁Two", "▁dogs", ",", "<unk>", "▁."]
     assert side.decode(side.encode("Two dogs, zebra .")) == "Two dogs, ⁇ ."
     assert side.decode(side.encode("The dogs, the snow.")) == "The dogs, the snow."
 
 
-def test_without_byte_fallback_an_unseen_character_is_unknown():
+def test_unseen_character_is_unk_without_bytes():
     for settings in (BpeConfig(vocab_size=80, byte_fallback=False), UnigramConfig(vocab_size=80, byte_fallback=False)):
         side = Tokenizer.train(lambda: PAIRS, settings).source
         assert side.encode("dog Ж").count(UNK) == 1
         assert side.decode(side.encode("dog Ж")) == "dog ⁇"
 
 
-def test_decoding_skips_special_symbols_and_never_breaks_a_line(tokenizer):
+def test_decoding_skips_special_tokens_and_line_breaks(tokenizer):
     side = tokenizer.target
     assert side.decode([BOS, *side.encode("Zwei Hunde"), EOS, PAD, PAD]) == side.normalize("Zwei Hunde")
     spelt = {piece: index for index, piece in enumerate(side.model.vocab)}
@@ -135,7 +135,7 @@ def test_normalization_and_casing(form, casing, expected):
     assert side.decode(side.encode(" ﬁ\u00a0 E\u0301 İ ")) == expected
 
 
-def test_one_vocabulary_is_shared_or_each_has_its_own():
+def test_vocabulary_is_shared_or_separate():
     shared = Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=400))
     assert shared.shared
     assert shared.source is shared.target
@@ -145,19 +145,19 @@ def test_one_vocabulary_is_shared_or_each_has_its_own():
     assert "▁Hunde" not in apart.source.model.vocab
 
 
-def test_a_small_corpus_gives_what_it_can(tokenizer):
+def test_small_corpus_gives_fewer_tokens(tokenizer):
     big = Tokenizer.train(lambda: PAIRS[:1], BpeConfig(vocab_size=100_000, min_frequency=1))
     assert 260 < len(big.source) < 400
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=named)
-def test_a_corpus_without_text_is_refused(settings):
+def test_corpus_without_text_is_refused(settings):
     for pairs in ([], [("", " ")]):
         with pytest.raises(DataError, match="no text to train"):
             Tokenizer.train(lambda pairs=pairs: pairs, settings)
 
 
-def test_the_file_gives_the_same_tokenizer(tokenizer, tmp_path):
+def test_file_restores_the_tokenizer(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")
     assert again.fingerprint == tokenizer.fingerprint
@@ -168,7 +168,7 @@ def test_the_file_gives_the_same_tokenizer(tokenizer, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
-def test_the_file_says_what_it_is(tmp_path):
+def test_file_has_format_and_version(tmp_path):
     Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=300, casing="lower")).save(tmp_path / "tokenizer.json")
     tree = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     assert (tree["format"], tree["format_version"]) == ("dragoman.tokenizer", 3)
@@ -196,7 +196,7 @@ def damage_casing(text: str) -> str:
 
 
 @pytest.mark.parametrize("damage", [damage_cut, damage_piece, damage_merge, damage_casing])
-def test_a_damaged_file_is_refused_with_a_remedy(tmp_path, damage):
+def test_damaged_file_is_refused_with_a_remedy(tmp_path, damage):
     path = tmp_path / "tokenizer.json"
     Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=400)).save(path)
     damaged = damage(path.read_text(encoding="utf-8"))
@@ -206,7 +206,7 @@ def test_a_damaged_file_is_refused_with_a_remedy(tmp_path, damage):
         Tokenizer.load(path)
 
 
-def test_a_missing_foreign_or_newer_file_is_refused(tmp_path):
+def test_missing_foreign_or_newer_file_is_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     with pytest.raises(DataError, match="cannot be read"):
         Tokenizer.load(path)
@@ -218,7 +218,7 @@ def test_a_missing_foreign_or_newer_file_is_refused(tmp_path):
         Tokenizer.load(path)
 
 
-def test_fingerprints_differ_where_ids_differ():
+def test_fingerprints_differ_if_ids_differ():
     prints = {Tokenizer.train(lambda: PAIRS, settings).fingerprint for settings in KINDS}
     assert len(prints) == len(KINDS)
     plain, dropping = (Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=350, dropout=p)) for p in (0.0, 0.1))
@@ -235,7 +235,7 @@ print(Tokenizer.train(lambda: rare, BpeConfig(vocab_size=290)).fingerprint)
 """
 
 
-def test_training_gives_the_same_in_every_process():
+def test_training_is_the_same_in_every_process():
     runs = [
         subprocess.run([sys.executable, "-c", TRAIN_IN_A_PROCESS], capture_output=True, text=True, check=True).stdout
         for _ in range(2)
@@ -253,7 +253,7 @@ def test_training_gives_the_same_in_every_process():
         ({"kind": "bpee"}, "tokenizer.kind"),
     ],
 )
-def test_settings_that_cannot_be_obeyed_are_refused(tree, message):
+def test_invalid_settings_are_refused(tree, message):
     with pytest.raises(ConfigError, match=message):
         parse(Holder, {"tokenizer": tree})
 
@@ -264,7 +264,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("part", "language"), [("", "de"), ("", "fr"), ("tok", "de")])
-def test_multi30k_comes_back(shared_data, part, language):
+def test_multi30k_round_trips(shared_data, part, language):
     folder = shared_data / "multi30k" / part
     pairs = list(zip(lines_of(folder / "train.en.gz"), lines_of(folder / f"train.{language}.gz"), strict=True))[:6000]
     tokenizer = Tokenizer.train(lambda: pairs, BpeConfig(vocab_size=4000))

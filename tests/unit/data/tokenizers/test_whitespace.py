@@ -1,4 +1,4 @@
-"""White space that is kept: units, files, and text that comes in passages or goes out id by id."""
+"""Kept white space: units, files, passages and streaming."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ def side(request) -> LanguageTokenizer:
 
 
 def units(text: str) -> list[str]:
-    """The words inside which pieces are learnt: with so many pieces, every one of them that occurs is a piece."""
+    """Return the units inside which tokens are learned; the vocabulary is large enough to hold every unit."""
     side = Tokenizer.train_on_texts(
         lambda: [text] * 2, BpeConfig(vocab_size=1000, byte_fallback=False, whitespace="keep")
     ).source
@@ -71,28 +71,28 @@ def units(text: str) -> list[str]:
         "<pad> <0x41> ▁<bos>",
     ],
 )
-def test_text_to_ids_to_text_is_the_text(side, text):
+def test_round_trip_keeps_white_space(side, text):
     assert side.decode(side.encode(text)) == side.normalize(text) == text
 
 
-def test_white_space_makes_units_of_its_own():
+def test_white_space_forms_units():
     text = "if x:\n    return\t1\n\n\ndone  now "
     expected = ["if", "▁x", ":", "\n", "▁▁▁", "▁return", "\t", "1", "\n\n\n", "done", "▁", "▁now", "▁"]
     assert units(text) == expected
 
 
-def test_a_line_break_takes_the_spaces_before_it():
+def test_line_break_ends_its_spaces():
     assert units("a  \n \n b") == ["a", "▁▁\n▁\n", "▁b"]
 
 
-def test_an_unseen_character_is_unknown_without_a_space_around_it():
+def test_unknown_character_has_no_space_around_it():
     side = learnt(CharacterConfig(byte_fallback=False, whitespace="keep"))
     ids = side.encode("a Ж\nЖ")
     assert ids.count(UNK) == 2
     assert side.decode(ids) == "a ⁇\n⁇"
 
 
-def test_words_cannot_keep_white_space():
+def test_word_tokenizer_refuses_kept_white_space():
     with pytest.raises(ConfigError, match=r"whitespace = keep: whole words cannot spell unseen runs of spaces.*choose"):
         parse(Holder, {"tokenizer": {"kind": "words", "whitespace": "keep"}})
     assert parse(Holder, {"tokenizer": {"kind": "words", "whitespace": "collapse"}}).tokenizer == WordConfig()
@@ -157,7 +157,7 @@ def test_single_texts_give_one_vocabulary():
 # Id by id
 
 
-def test_text_comes_out_as_soon_as_it_is_certain():
+def test_streaming_returns_final_text_early():
     side = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(whitespace="keep")).source
     decoder = side.streaming_decoder()
     ids = side.encode("a é\n")
@@ -166,14 +166,14 @@ def test_text_comes_out_as_soon_as_it_is_certain():
     assert decoder.finish() == ""
 
 
-def test_half_a_character_at_the_end_is_told():
+def test_incomplete_character_is_replaced():
     side = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig(whitespace="keep")).source
     decoder = side.streaming_decoder()
     assert decoder.add(side.encode("é")[0]) == ""
     assert decoder.finish() == "\ufffd"
 
 
-def test_where_white_space_is_collapsed_a_space_waits_for_its_word():
+def test_collapsed_space_waits_for_its_word():
     side = Tokenizer.train_on_texts(lambda: TEXTS, CharacterConfig()).source
     decoder = side.streaming_decoder()
     assert [decoder.add(index) for index in side.encode("a b")] == ["a", "", " b"]
@@ -182,7 +182,7 @@ def test_where_white_space_is_collapsed_a_space_waits_for_its_word():
 
 
 @pytest.mark.parametrize("whitespace", ["collapse", "keep"])
-def test_a_continuation_begins_where_its_prompt_ended(whitespace):
+def test_continuation_starts_after_its_prompt(whitespace):
     side = Tokenizer.train_on_texts(lambda: TEXTS, BpeConfig(vocab_size=400, whitespace=whitespace)).source
     ids = side.encode("Two dogs play")
     decoder = side.streaming_decoder(after=ids[:-1])
@@ -195,7 +195,7 @@ def test_a_continuation_begins_where_its_prompt_ended(whitespace):
 
 @pytest.mark.parametrize("whitespace", ["collapse", "keep"])
 @pytest.mark.parametrize("kind", [BpeConfig, UnigramConfig, CharacterConfig])
-def test_the_ids_of_passages_are_those_of_the_text(kind, whitespace):
+def test_passages_give_the_ids_of_the_text(kind, whitespace):
     side = learnt(kind(vocab_size=400, whitespace=whitespace))
     passages = ["The dog\n\n", "  plays in\n", "'snow, \t\n  \n", "\tthe  end"]
     ids = side.encode_passages([*passages, "Two"], continues=[False, True, True, True, False])
@@ -203,7 +203,7 @@ def test_the_ids_of_passages_are_those_of_the_text(kind, whitespace):
     assert ids[-1] == side.encode("Two")
 
 
-def test_real_running_text_comes_back(shared_data):
+def test_real_text_round_trips(shared_data):
     with gzip.open(shared_data / "lm" / "wikitext-2" / "valid.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
         text = file.read()[:200_000]
     side = Tokenizer.train_on_texts(lambda: [text], BpeConfig(vocab_size=2000, whitespace="keep")).source
