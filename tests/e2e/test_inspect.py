@@ -241,7 +241,7 @@ def test_given_translation_with_two_runs(tmp_path):
         (["--text", "a"], "nothing is asked for; say where to write"),
         (["--text", " ", "--out", "x.html"], "empty text"),
         (["--text", "a", "--target", "b", "--target", "c", "--out", "x.html"], "1 texts but 2 targets"),
-        (["--text", "a " * 700, "--out", "x.html"], "too long to be looked at at once"),
+        (["--text", "a " * 700, "--out", "x.html"], "are explained at once"),
     ],
 )
 def test_invalid_options_are_refused(options, message, tmp_path):

@@ -154,17 +154,17 @@ def test_report_of_every_task_shows_its_attention(place, task, tmp_path):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("question_answering", ["--text", CONTEXT], "give one for each text by --question"),
+        ("question_answering", ["--text", CONTEXT], "Give one --question for each text"),
         (
             "question_answering",
             ["--text", CONTEXT, "--question", "who", "--target", "a cat"],
-            "does not stand in the text",
+            "is not a part of the text",
         ),
-        ("question_answering", ["--text", CONTEXT * 9, "--question", "who"], "are read at once beside this question"),
+        ("question_answering", ["--text", CONTEXT * 9, "--question", "who"], "a window with this question"),
         ("classification", ["--text", CONTEXT, "--target", "cats"], "'cats' is not one of the 2 labels"),
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
         ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
-        ("language_modeling", ["--text", "two", "--target", "dogs " * 9], "the network looks at 19 at most"),
+        ("language_modeling", ["--text", "two", "--target", "dogs " * 9], "the context of the model is 19"),
         ("language_modeling", ["--text", "dogs " * 9, "--target", "two"], "continuation have 49 tokens"),
     ],
 )

@@ -140,7 +140,10 @@ WRONG_OPTIONS = {
         ["--set", "training.compile=true"],
         ["training.compile = true"],
     ),
-    "a budget below a sentence": (["--set", "training.batch_tokens=5"], ["training.batch_tokens = 5"]),
+    "a budget below a sentence": (
+        ["--set", "training.batch_tokens=5"],
+        ["exceed the budget of 5", "training.batch_tokens"],
+    ),
     "one side": (["--valid-source", "train.en"], ["The valid corpus needs both sides"]),
     "a folder of data without a file": (["--data", "elsewhere"], ["--data has no effect"]),
 }
