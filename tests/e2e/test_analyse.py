@@ -78,10 +78,10 @@ def test_unwritable_output_is_refused_before_the_work(tmp_path):
 def test_missing_output_is_refused(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, cwd=tmp_path)
     assert answer.returncode == 2
-    assert "say where to write" in answer.stderr
+    assert "No output is given" in answer.stderr
 
 
 def test_options_for_runs_are_refused_for_files(tmp_path):
     answer = dragoman("analyse", REFERENCE, *TEST_SET, "--json", "n.json", "--beam", 2, cwd=tmp_path)
     assert answer.returncode == 2
-    assert "--beam and --device are for runs, and only outputs are given" in answer.stderr
+    assert "--beam-size has no effect without a run" in answer.stderr

@@ -40,7 +40,8 @@ def analyse(
     """
     from dragoman.evaluation import Bleu, Chrf, corpus_score
     from dragoman.evaluation.error_analysis import count_words
-    from dragoman.interpret.report import error_analysis_to_dict, render_error_analysis
+    from dragoman.interpret.report.html import render_error_analysis
+    from dragoman.interpret.report.serialization import error_analysis_to_dict
     from dragoman.runs.evaluate import compare_bleu
 
     if out is None and json_ is None:

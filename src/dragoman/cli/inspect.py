@@ -52,7 +52,8 @@ def inspect(
 
     The report is one file that works offline. Several models are shown side by side.
     """
-    from dragoman.interpret.report import ExplainedSystem, explanations_to_dict, render_explanations
+    from dragoman.interpret.report.html import render_explanations
+    from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
     from dragoman.runs.inspect import InspectionRequest, cross_score, inspect_run
 
     _check_outputs(out=out, png=png, json_=json_)

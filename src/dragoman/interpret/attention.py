@@ -6,8 +6,8 @@ $\sum_j a_{ij} \, \mathbf{1}_j = a_i$, is then the row of weights over the whole
 arithmetic is that of the reference implementation.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -22,46 +22,29 @@ from dragoman.typing import Bool, Float
 AttentionWeights = Float[Tensor, "rows heads queries attended"]
 AttentionMask = Bool[Tensor, "rows heads queries attended"]
 Inputs = Float[Tensor, "rows queries size"]
+WeightFunction = Callable[..., Logits]
+"""Weights of one dense attention inside a pattern, from query, key, mask, causal and past_length."""
 
 
-@runtime_checkable
-class WeightFunction(Protocol):
-    """Weights of one dense attention inside a pattern."""
-
-    def __call__(
-        self, query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
-    ) -> Logits: ...
-
-
-def attention_weights(
+def attention_maps(
     attention: MultiHeadAttention,
     x: Inputs,
     cache: KVCache,
     mask: KeyMask | None,
     positions: PositionIds | None = None,
     relations: RelationIds | None = None,
-) -> AttentionWeights:
-    """Return the weights before dropout of an attention module called with these inputs.
+) -> tuple[AttentionWeights, AttentionMask]:
+    """Return weights before dropout, and mask, of an attention module called with these inputs.
 
-    Each row sums to one over the keys that its query may attend to, and is zero elsewhere. A query that may attend to
-    nothing has zero weights. The keys of Linformer are its projected positions.
+    The mask combines pattern, causality and padding. Each row of weights sums to one over the keys that its query may
+    attend to, and is zero elsewhere. A query that may attend to nothing has zero weights. The keys of Linformer are its
+    projected positions.
     """
-    function = attention.attention_weights
+    query, function = attention.project_queries(x, positions), attention.attention_weights
     if relations is not None:
         function = partial(function, relations=relations)
-    return _apply_pattern(attention, attention.project_queries(x, positions), cache, mask, function)
-
-
-def attention_mask(
-    attention: MultiHeadAttention,
-    x: Inputs,
-    cache: KVCache,
-    mask: KeyMask | None,
-    positions: PositionIds | None = None,
-    relations: RelationIds | None = None,  # noqa: ARG001  # relations change no mask
-) -> AttentionMask:
-    """Return the keys that each query may attend to: pattern, causality and padding combined."""
-    return _apply_pattern(attention, attention.project_queries(x, positions), cache, mask, _mask_as_weights) > 0
+    weights = _apply_pattern(attention, query, cache, mask, function)
+    return weights, _apply_pattern(attention, query, cache, mask, _mask_as_weights) > 0
 
 
 def has_projected_keys(attention: MultiHeadAttention) -> bool:
@@ -70,11 +53,7 @@ def has_projected_keys(attention: MultiHeadAttention) -> bool:
 
 
 def _apply_pattern(
-    attention: MultiHeadAttention,
-    query: MappedQueries,
-    cache: KVCache,
-    mask: KeyMask | None,
-    function: WeightFunction,
+    attention: MultiHeadAttention, query: MappedQueries, cache: KVCache, mask: KeyMask | None, function: WeightFunction
 ) -> AttentionWeights:
     rows, heads, keys, _ = cache.keys.shape
     if isinstance(attention.pattern, Linformer):  # weights are over projected keys, and values only need the shape

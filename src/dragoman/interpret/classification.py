@@ -160,11 +160,7 @@ def _explain(model: ModelWithHead, tokenizer: LanguageTokenizer, outcomes: _Outc
         tokens = repeat_row(outcomes.ids, 1, query.classes.device)
         predicted = tuple(outcomes.classes[: outcomes.num_predictions])
         forward_pass = record_text(
-            model,
-            lambda: outcomes.logits(tokens),
-            source=tuple(outcomes.ids),
-            target=predicted,
-            log_probs=log_probs,
+            model, lambda: outcomes.logits(tokens), source=tuple(outcomes.ids), target=predicted, log_probs=log_probs
         )
     source = tuple(tokenizer.ids_to_tokens(outcomes.ids))
     predictions = list_predictions(log_probs, predicted, outcomes.class_names)

@@ -14,7 +14,6 @@ from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment import Links
 from dragoman.interpret.alignment import (
-    AlignmentHead,
     Words,
     WordWeights,
     agreement_with,
@@ -142,13 +141,12 @@ def explain_translation(
     target: Ids,
     *,
     source_text: str | None = None,
-    alignment_head: AlignmentHead | None = None,
     source_features: BuildFeatures | None = None,
     log_probs: Float[Tensor, "steps vocabulary"] | None = None,
 ) -> Explanation:
     """Explain a translation; ids are without begin and end symbols.
 
-    The alignment is read from `alignment_head`, by default the head that agrees best with leaving words out.
+    The alignment is read from the attention head that agrees best with leaving words out.
     `log_probs` of another backend replace those of the model. Raises DataError if the source is empty.
     """
     if not source:
@@ -156,6 +154,10 @@ def explain_translation(
     (forward_pass,) = record_pairs(model, [source], [target], source_features=source_features)
     if log_probs is not None:
         forward_pass = replace(forward_pass, log_probs=log_probs)
+    words = words_of_ids(tokenizer.source, source), words_of_ids(tokenizer.target, target)
+    left_out = leave_one_out(
+        model, source, target, source_words=words[0], target_words=words[1], source_features=source_features
+    )
     names = tuple(tokenizer.target.ids_to_tokens(forward_pass.target))
     explanation = Explanation(
         task="translation",
@@ -167,19 +169,11 @@ def explain_translation(
         step_positions=tuple(range(len(names))),
         forward_pass=forward_pass,
         predictions=list_predictions(forward_pass.log_probs, forward_pass.target, tokenizer.target.ids_to_tokens),
-        source_words=words_of_ids(tokenizer.source, source),
-        target_words=words_of_ids(tokenizer.target, target),
-    )
-    left_out = leave_one_out(
-        model,
-        source,
-        target,
-        source_words=explanation.source_words,
-        target_words=explanation.target_words,
-        source_features=source_features,
+        source_words=words[0],
+        target_words=words[1],
+        alignments=tuple(_alignments(forward_pass, *words, left_out)),
     )
     query = query_translation(model, source, target, source_features=source_features)
-    explanation = replace(explanation, alignments=tuple(_alignments(explanation, alignment_head, left_out)))
     return add_analyses(explanation, query, columns=(*explanation.source, *explanation.inputs), rows=names)
 
 
@@ -266,14 +260,12 @@ def _statistics(explanation: Explanation) -> Iterator[HeadStatistics]:
 
 
 def _alignments(
-    explanation: Explanation, choice: AlignmentHead | None, left_out: WordWeights
+    forward_pass: ForwardPass, source: Words, target: Words, left_out: WordWeights
 ) -> Iterator[WordAlignment]:
     """Yield the alignments by cross-attention, if there is any, and by leaving words out."""
-    links, forward_pass = link_targets(left_out), explanation.forward_pass
-    source, target = explanation.source_words, explanation.target_words
+    links = link_targets(left_out)
     if "cross" in forward_pass.weights:
-        if choice is None:
-            choice = rank_alignment_heads([(forward_pass, source, target)], agreement_with([links]))[0].choice
+        choice = rank_alignment_heads([(forward_pass, source, target)], agreement_with([links]))[0].choice
         weights = word_attention(forward_pass, choice, source=source, target=target)
         head = "mean of heads" if choice.head is None else f"head {choice.head + 1}"
         shifted = ", of the step after the word" if choice.shifted else ""

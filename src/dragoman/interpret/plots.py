@@ -31,10 +31,8 @@ def plot_weights(
     axes: "Axes | None" = None,
 ) -> "Axes":
     """Plot attention weights: rows are queries, columns are keys, from 0 (white) to 1 (dark)."""
-    axes = _new_axes(len(keys), len(queries)) if axes is None else axes
-    _show(axes, weights, limits=(0.0, 1.0))
-    _label(axes, queries=queries, keys=keys, title=title)
-    return axes
+    axes = axes or _new_axes(len(keys), len(queries))
+    return _show(axes, weights, rows=queries, columns=keys, title=title, limits=(0.0, 1.0))
 
 
 def plot_mask(
@@ -78,15 +76,14 @@ def plot_alignment(
     axes: "Axes | None" = None,
 ) -> "Axes":
     """Plot links of words as squares, one row per target word, and gold links as circles."""
-    axes = _new_axes(len(source), len(target)) if axes is None else axes
+    axes = axes or _new_axes(len(source), len(target))
     grid = np.zeros((len(target), len(source)))
     for source_word, target_word in links:
         grid[target_word, source_word] = 0.75
-    _show(axes, grid, limits=(0.0, 1.0))
+    _show(axes, grid, rows=target, columns=source, title=title, limits=(0.0, 1.0))
     if gold:
         columns, rows = zip(*sorted(gold), strict=True)
         axes.scatter(columns, rows, s=60, facecolors="none", edgecolors="tab:red")
-    _label(axes, queries=target, keys=source, title=title)
     return axes
 
 
@@ -99,26 +96,26 @@ def plot_per_head(
     axes: "Axes | None" = None,
 ) -> "Axes":
     """Plot a number per head; `signed` centers the colors at 0."""
-    axes = _new_axes(2 * values.shape[1], 2 * values.shape[0]) if axes is None else axes
+    layers, heads = (
+        [f"{name} {n + 1}" for n in range(size)] for name, size in zip(("layer", "head"), values.shape, strict=True)
+    )
+    axes = axes or _new_axes(2 * len(heads), 2 * len(layers))
     largest = max(float(values.abs().max()), 1e-9) if largest is None else largest
-    _show(axes, values, limits=(-largest if signed else 0.0, largest), signed=signed)
+    limits = (-largest if signed else 0.0, largest)
+    _show(axes, values, rows=layers, columns=heads, title=title, limits=limits)
     for (layer, head), value in np.ndenumerate(values.numpy()):
         color = "white" if abs(value) / largest > 0.6 else "black"
         axes.text(head, layer, f"{value:.2f}", ha="center", va="center", color=color)
-    axes.set_xticks(range(values.shape[1]), [f"head {head + 1}" for head in range(values.shape[1])])
-    axes.set_yticks(range(values.shape[0]), [f"layer {layer + 1}" for layer in range(values.shape[0])])
-    axes.set_title(title)
+    axes.tick_params(axis="x", rotation=0)
     return axes
 
 
 def plot_contributions(contributions: Contributions, *, title: str = "", axes: "Axes | None" = None) -> "Axes":
     """Plot contributions in nats: rows are predictions, columns are tokens or words; blue raises, red lowers."""
     values, rows, columns = contributions.values, contributions.rows, contributions.columns
-    axes = _new_axes(len(columns), len(rows)) if axes is None else axes
     largest = max(float(values.abs().max()), 1e-9) if values.numel() else 1.0
-    _show(axes, values, limits=(-largest, largest), signed=True)
-    _label(axes, queries=rows, keys=columns, title=title)
-    return axes
+    axes = axes or _new_axes(len(columns), len(rows))
+    return _show(axes, values, rows=rows, columns=columns, title=title, limits=(-largest, largest))
 
 
 def figures(explanation: Explanation) -> Iterator[tuple[str, "Figure"]]:
@@ -146,10 +143,18 @@ def to_png(figure: "Figure") -> bytes:
     return file.getvalue()
 
 
-def _show(axes: "Axes", values: Any, *, limits: tuple[float, float], signed: bool = False) -> None:
-    """Draw a matrix as an image."""
-    colors, (low, high) = SIGNED_COLORS if signed else WEIGHT_COLORS, limits
+def _show(
+    axes: "Axes", values: Any, *, rows: Sequence[str], columns: Sequence[str], title: str, limits: tuple[float, float]
+) -> "Axes":
+    """Draw a matrix with labels, unless there are too many; negative limits select diverging colors."""
+    colors, (low, high) = SIGNED_COLORS if limits[0] < 0 else WEIGHT_COLORS, limits
     axes.imshow(np.asarray(values), cmap=colors, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    x_labels, y_labels = (names if len(names) <= MAX_TICK_LABELS else () for names in (columns, rows))
+    # A dollar sign starts no formula.
+    axes.set_xticks(range(len(x_labels)), x_labels, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(y_labels)), y_labels, parse_math=False)
+    axes.set_title(title, parse_math=False)
+    return axes
 
 
 def _new_axes(columns: int, rows: int) -> "Axes":
@@ -161,18 +166,6 @@ def _new_axes(columns: int, rows: int) -> "Axes":
 def _figure(axes: "Axes") -> "Figure":
     figure: Any = axes.get_figure()
     return figure
-
-
-def _label(axes: "Axes", *, queries: Sequence[str], keys: Sequence[str], title: str) -> None:
-    """Set title and tick labels; too many labels are left out."""
-    axes.set_xticks(*_ticks(keys), rotation=90, parse_math=False)  # a dollar sign starts no formula
-    axes.set_yticks(*_ticks(queries), parse_math=False)
-    axes.set_title(title, parse_math=False)
-
-
-def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    labels = list(names) if len(names) <= MAX_TICK_LABELS else []
-    return list(range(len(labels))), labels
 
 
 def _pyplot() -> Any:

@@ -16,18 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.errors import DataError
-from dragoman.interpret.attention import (
-    AttentionMask,
-    AttentionWeights,
-    attention_mask,
-    attention_weights,
-    has_projected_keys,
-)
+from dragoman.interpret.attention import AttentionMask, AttentionWeights, attention_maps, has_projected_keys
 from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
-from dragoman.nn.recurrent.attention import AttentionMemory, Queries, SourceAttention
+from dragoman.nn.recurrent.attention import SourceAttention
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.typing import Bool, Float, Lengths, Shaped, SourceFeatures, SourceIds
 
@@ -163,21 +157,14 @@ def _record_call(
 ) -> None:
     """Forward hook that computes weights and mask again, outside of gradients."""
     with torch.inference_mode(mode=False), torch.no_grad():
-        if isinstance(attention, SourceAttention):
-            weights, mask = _source_attention(attention, *arguments, **keywords)
+        if isinstance(attention, SourceAttention):  # of a recurrent decoder, with one head
+            query, memory = arguments
+            weights = attention.weights(query, memory)[:, None]
+            mask = memory.mask.expand_as(weights)
         else:
-            weights = attention_weights(attention, *arguments, **keywords)
-            mask = attention_mask(attention, *arguments, **keywords)
+            weights, mask = attention_maps(attention, *arguments, **keywords)
         projected = isinstance(attention, MultiHeadAttention) and has_projected_keys(attention)
         trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
-
-
-def _source_attention(
-    attention: SourceAttention, query: Queries, view: AttentionMemory
-) -> tuple[AttentionWeights, AttentionMask]:
-    """Return weights and mask of a recurrent decoder, with one head."""
-    weights = attention.weights(query, view)[:, None]
-    return weights, view.mask.expand_as(weights)
 
 
 def _stack_layers(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,24 +61,6 @@ class BenchConfig:
     texts: tuple[str, ...] | None = None
 
 
-class BenchResult(NamedTuple):
-    """Times of one batch size and beam size, and the fractions of the machine's peaks."""
-
-    batch_size: int
-    beam_size: int
-    first_token_ms: float
-    token_ms: float
-    """Median of the steps after the first."""
-    sentences_per_second: float
-    tokens_per_second: float
-    megabytes_per_token: float
-    megaoperations_per_token: float
-    bandwidth_fraction: float
-    compute_fraction: float
-    roofline_fraction: float
-    bound: str
-
-
 class DecodingStep(NamedTuple):
     """Time of one step of decoding."""
 
@@ -120,24 +102,16 @@ class StepCost:
 
 
 @dataclass(frozen=True)
-class MachinePeak:
-    """Peak memory bandwidth in bytes, and peak arithmetic in operations, per second."""
-
-    bandwidth: float
-    operations: float
-
-
-@dataclass(frozen=True)
 class Roofline:
-    """Memory traffic and operations of decoding, as fractions of the machine's peaks."""
+    """Memory traffic and operations of decoding, and their fractions of the machine's peaks."""
 
-    bytes_per_token: float
-    operations_per_token: float
+    megabytes_per_token: float
+    megaoperations_per_token: float
     bandwidth_fraction: float
     compute_fraction: float
 
     @property
-    def fraction(self) -> float:
+    def roofline_fraction(self) -> float:
         """Return the fraction of the speed that the scarcer resource allows."""
         return max(self.bandwidth_fraction, self.compute_fraction)
 
@@ -160,27 +134,31 @@ def bench(
     sources = {batch_size: _sources(model, config, batch_size) for batch_size in config.batch_sizes}
     cpu_model = model.model if isinstance(model.model, CpuBackend) else None
     precision: ComputeType = "float32" if cpu_model is None else cpu_model.compute_type
+    threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
+    backend = f"PyTorch on {model.device}{threads}"
+    if cpu_model is not None:
+        backend = f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
     cost = _step_cost(folder, precision, on_cpu_backend=cpu_model is not None)
     operations = peak_flops(torch.device(model.device)) if cpu_model is None else peak_cpu_backend_ops(precision)
-    peak = MachinePeak(memory_bandwidth(torch.device(model.device)), operations)
+    machine = {"bytes_per_second": memory_bandwidth(torch.device(model.device)), "operations_per_second": operations}
     results = [
-        _measure(model, config, sources[batch_size], cost, peak, beam_size)
+        _measure(model, config, batch, beam_size, cost, machine)
         for beam_size in config.beam_sizes
-        for batch_size in sources
+        for batch in sources.values()
     ]
     seconds, peak_bytes = measure_command(folder.path, model, device=device, compute_type=compute_type)
     return {
         "run": str(folder.path),
-        "backend": _describe_backend(model, cpu_model),
+        "backend": backend,
         "compute_type": precision,
         "load_seconds": load_seconds,
         "process": {"seconds": seconds, "peak_bytes": peak_bytes},
-        "machine": {"bytes_per_second": peak.bandwidth, "operations_per_second": peak.operations},
+        "machine": machine,
         "step_cost": asdict(cost),
         "input": "given texts" if config.texts is not None else f"random sources of {config.source_tokens} tokens",
         "tokens": config.tokens,
         "rounds": config.rounds,
-        "results": [result._asdict() for result in results],
+        "results": results,
     }
 
 
@@ -214,13 +192,6 @@ def _check_model(loaded: object, folder: RunFiles) -> Model:
     return loaded
 
 
-def _describe_backend(model: Model, cpu_model: CpuBackend | None) -> str:
-    if cpu_model is not None:
-        return f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
-    threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
-    return f"PyTorch on {model.device}{threads}"
-
-
 def _step_cost(folder: RunFiles, compute_type: ComputeType, *, on_cpu_backend: bool) -> StepCost:
     """Compute the cost of a step; the CPU library caches keys and values in 16 bits unless it computes in float32."""
     cost = model_cost(build_task(folder.read_config()).build_model(folder, device=torch.device("cpu")))
@@ -233,17 +204,11 @@ def _step_cost(folder: RunFiles, compute_type: ComputeType, *, on_cpu_backend: b
     )
 
 
-def _measure(
-    model: Model, config: BenchConfig, sources: Sequence[Ids], cost: StepCost, peak: MachinePeak, beam_size: int
-) -> BenchResult:
-    batch_size = len(sources)
-    options = {
-        "beam_size": beam_size,
-        "min_length": config.tokens if config.texts is None else 0,
-        "max_length": config.tokens,
-    }
-    decoding = parse(DecodingConfig, options, where="bench")
-    limits = np.full(batch_size, config.tokens)
+def _time_rounds(model: Model, config: BenchConfig, sources: Sequence[Ids], beam_size: int) -> DecodingTimes:
+    """Return the times of the round with the median time."""
+    min_length = config.tokens if config.texts is None else 0
+    options = {"beam_size": beam_size, "min_length": min_length, "max_length": config.tokens}
+    decoding, limits = parse(DecodingConfig, options, where="bench"), np.full(len(sources), config.tokens)
     starts = [OutputStart(BOS if isinstance(model, Translator) else row[-1]) for row in sources]
 
     def decode() -> DecodingTimes:
@@ -252,23 +217,32 @@ def _measure(
     with model.backend.inference_mode():
         decode()
         rounds = sorted((decode() for _ in range(config.rounds)), key=lambda times: times.seconds)
-    median = rounds[config.rounds // 2]
-    found = roofline(median, cost, peak, beam_size=beam_size, source_positions=statistics.mean(map(len, sources)))
-    later = [step.seconds for step in median.steps[1:]] or [median.steps[0].seconds]
-    return BenchResult(
-        batch_size=batch_size,
-        beam_size=beam_size,
-        first_token_ms=1e3 * (median.encoding + median.steps[0].seconds),
-        token_ms=1e3 * statistics.median(later),
-        sentences_per_second=batch_size / median.seconds,
-        tokens_per_second=median.tokens / median.seconds,
-        megabytes_per_token=found.bytes_per_token / 1e6,
-        megaoperations_per_token=found.operations_per_token / 1e6,
-        bandwidth_fraction=found.bandwidth_fraction,
-        compute_fraction=found.compute_fraction,
-        roofline_fraction=found.fraction,
-        bound=found.bound,
-    )
+    return rounds[config.rounds // 2]
+
+
+def _measure(
+    model: Model,
+    config: BenchConfig,
+    sources: Sequence[Ids],
+    beam_size: int,
+    cost: StepCost,
+    machine: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the results of one batch size and beam size; `token_ms` is the median of the steps after the first."""
+    times, positions = _time_rounds(model, config, sources, beam_size), statistics.mean(map(len, sources))
+    found = roofline(times, cost, **machine, beam_size=beam_size, source_positions=positions)
+    later = [step.seconds for step in times.steps[1:]] or [times.steps[0].seconds]
+    return {
+        "batch_size": len(sources),
+        "beam_size": beam_size,
+        "first_token_ms": 1e3 * (times.encoding + times.steps[0].seconds),
+        "token_ms": 1e3 * statistics.median(later),
+        "sentences_per_second": len(sources) / times.seconds,
+        "tokens_per_second": times.tokens / times.seconds,
+        **asdict(found),
+        "roofline_fraction": found.roofline_fraction,
+        "bound": found.bound,
+    }
 
 
 def time_decoding(
@@ -295,7 +269,13 @@ def time_decoding(
 
 
 def roofline(
-    times: DecodingTimes, cost: StepCost, peak: MachinePeak, *, beam_size: int, source_positions: float
+    times: DecodingTimes,
+    cost: StepCost,
+    *,
+    bytes_per_second: float,
+    operations_per_second: float,
+    beam_size: int,
+    source_positions: float,
 ) -> Roofline:
     """Compute the roofline of the steps for sentences with `source_positions` source positions on average.
 
@@ -305,12 +285,12 @@ def roofline(
         cost.weight_bytes + cost.bytes_per_position * step.sentences * (beam_size * number + source_positions)
         for number, step in enumerate(times.steps, start=1)
     )
-    computed = cost.operations * beam_size * times.tokens
+    computed, seconds = cost.operations * beam_size * times.tokens, times.step_seconds
     return Roofline(
-        bytes_per_token=moved / times.tokens,
-        operations_per_token=computed / times.tokens,
-        bandwidth_fraction=moved / times.step_seconds / peak.bandwidth,
-        compute_fraction=computed / times.step_seconds / peak.operations,
+        megabytes_per_token=moved / times.tokens / 1e6,
+        megaoperations_per_token=computed / times.tokens / 1e6,
+        bandwidth_fraction=moved / seconds / bytes_per_second,
+        compute_fraction=computed / seconds / operations_per_second,
     )
 
 

@@ -22,7 +22,7 @@ WORKER_VARIABLES: Final = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "M
 @final
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to measure."""
+    """Options of a profile."""
 
     device: str
     started: float

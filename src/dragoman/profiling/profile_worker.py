@@ -70,7 +70,7 @@ CPU: Final = torch.device("cpu")
 
 
 class RecordedTraining(NamedTuple):
-    """What is left of a profiled training."""
+    """Setup and state after a profiled training."""
 
     setup: TrainingSetup[Any]
     state: TrainingState[Any]
@@ -119,20 +119,16 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
         tensors=tensor_bytes(recorded.state),
         program_bytes=program_bytes,
         data_bytes=data_bytes,
-        memory_levels=recorder.memory_levels(),
-        memory_growth=recorder.memory_growth(),
-        whole_steps=len(recorder.whole_steps()),
         peak_bytes=peak_bytes(device),
         worker_peaks=recorded.worker_peaks,
         step_cost=step_cost,
-        timed_steps=recorder.timed_steps(),
         steps=total_steps(experiment.training, stream),
         steps_per_epoch=max(1, stream.batches_per_epoch()) / grad_accumulation,
         step_flops=passes_per_step(experiment) * step_flops(model, step_cost),
         peak_flops=peak_flops(device) if request.validate else 0.0,
-        seconds=recorder.seconds,
         score_seconds=score_seconds,
         data_summary=summary,
+        **recorder.measurements(),
     )
 
 
@@ -145,7 +141,7 @@ def tensor_bytes(state: TrainingState[Any]) -> TensorBytes:
     parameters: list[Tensor] = list(state.model.parameters())
     return TensorBytes(
         weights=size(parameters),
-        gradients=size(parameter for parameter in parameters if parameter.requires_grad),
+        gradients=size(one for one in parameters if one.requires_grad),
         optimizer=size(optimizer_tensors(state.optimizer, state.model).values()),
         ema=size(() if state.ema is None else state.ema.values()),
     )
@@ -228,6 +224,16 @@ class StepRecorder:
         whole = self.whole_steps()
         spent = sum(self._step_seconds[number] for number in whole)
         return len(whole) >= MIN_WHOLE_STEPS and spent >= self._request.seconds
+
+    def measurements(self) -> dict[str, Any]:
+        """Return the fields of the profile that the recorder measures."""
+        return {
+            "memory_levels": self.memory_levels(),
+            "memory_growth": self.memory_growth(),
+            "whole_steps": len(self.whole_steps()),
+            "timed_steps": self.timed_steps(),
+            "seconds": self.seconds,
+        }
 
     def _exceeds_limit(self) -> bool:
         """Extrapolate the peak to the larger batch parts of the next step."""
@@ -350,8 +356,8 @@ def _measure(work: Callable[[], object]) -> float:
 def sample_validation(data: Any, folder: Path) -> tuple[Any, Mapping[str, float]]:
     """Replace the held-out sets by samples; return the data, and the ratio of full to sampled size by set.
 
-    Only texts that are translated take long; other data, data with source features and small sets stay unchanged. The samples are
-    written to `folder`.
+    Only texts that are translated take long; other data, data with source features and small sets stay unchanged. The
+    samples are written to `folder`.
     """
     if not isinstance(data, ParallelData) or data.decoder_only or data.source_features:
         return data, {}

@@ -120,12 +120,7 @@ GOLD = [GoldAlignment(frozenset((place, place) for place in range(7)), frozenset
 def test_leave_one_out_aligns_the_stored_model(translator, pair):
     (source, source_words), (target, target_words) = pair
     worth = leave_one_out(
-        translator.model,
-        source,
-        target,
-        source_words=source_words,
-        target_words=target_words,
-        batch_size=3,
+        translator.model, source, target, source_words=source_words, target_words=target_words, batch_size=3
     )
     assert worth.shape == (7, 7)
     assert (worth >= 0).all()
@@ -136,12 +131,7 @@ def test_leave_one_out_is_independent_of_the_batch_size(translator, pair):
     (source, source_words), (target, target_words) = pair
     few, many = (
         leave_one_out(
-            translator.model,
-            source,
-            target,
-            source_words=source_words,
-            target_words=target_words,
-            batch_size=rows,
+            translator.model, source, target, source_words=source_words, target_words=target_words, batch_size=rows
         )
         for rows in (2, 64)
     )

@@ -8,7 +8,8 @@ import torch
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.explanation import explain_translation
-from dragoman.interpret.report import ExplainedSystem, explanations_to_dict, render_explanations
+from dragoman.interpret.report.html import render_explanations
+from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
 from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.sparse.bigbird import BigBirdConfig

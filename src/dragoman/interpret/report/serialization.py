@@ -6,7 +6,7 @@ float32, or 16-bit integers (`u2`) in units of 1/65535 for values between 0 and 
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from torch import Tensor
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.evaluation import PairedResult
 from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence
-from dragoman.interpret.alignment import Words
 from dragoman.interpret.beam_tree import SearchRecord
 from dragoman.interpret.explanation import Explanation
 from dragoman.interpret.heads import mean_over_heads
@@ -25,6 +24,8 @@ from dragoman.typing import Bool, Shaped
 Tree = dict[str, Any]
 ToJson = Callable[[Shaped[Tensor, "..."]], Any]
 FRACTION_UNITS = 65_535
+OMITTED = ("forward_pass", "rollout", "head_effects", "search")
+"""Fields of an explanation that are converted one by one."""
 METHOD_NOTES = {
     "beam_search": "the best of all finished hypotheses",
     "mbr": "the finished hypothesis that agrees best with the others (minimum Bayes risk)",
@@ -115,42 +116,37 @@ def _worst_sentence(one: WorstSentence, passes: SentencePasses, *, compact: bool
 def _explanation(one: Explanation, tokenizer: LanguageTokenizer, *, compact: bool) -> Tree:
     fractions, numbers = (_pack_fractions, _pack_floats) if compact else (_to_list, _to_list)
     forward_pass = one.forward_pass
-    names = ("task", "source_text", "target_text", "source", "target", "inputs", "step_positions", "log_prob")
     return {
-        **{name: getattr(one, name) for name in names},
-        "source_words": _words(one.source_words),
-        "target_words": _words(one.target_words),
-        "predictions": [asdict(prediction) for prediction in one.predictions],
+        **{
+            field.name: _to_json(getattr(one, field.name), numbers)
+            for field in fields(one)
+            if field.name not in OMITTED
+        },
+        "log_prob": one.log_prob,
         "projected": sorted(forward_pass.projected),
         "weights": {kind: fractions(weights) for kind, weights in forward_pass.weights.items()},
         "masks": {kind: fractions(_deduplicate(mask).float()) for kind, mask in forward_pass.masks.items()},
         "rollout": None if one.rollout is None else fractions(one.rollout),
-        "statistics": [asdict(row) for row in one.statistics],
-        "alignments": [
-            {
-                "name": alignment.name,
-                "description": alignment.description,
-                "weights": numbers(alignment.weights),
-                "links": sorted(map(list, alignment.links)),
-            }
-            for alignment in one.alignments
-        ],
-        "attributions": {
-            name: {
-                "values": numbers(table.values),
-                "rows": list(table.rows),
-                "columns": list(table.columns),
-                "note": table.note,
-            }
-            for name, table in one.attributions.items()
-        },
         "head_effects": {kind: effects.tolist() for kind, effects in one.head_effects.items()},
         "beam": None if one.search is None else _search(one.search, tokenizer),
     }
 
 
-def _words(words: Words) -> Tree:
-    return {"texts": list(words.texts), "tokens": [list(positions) for positions in words.tokens]}
+def _to_json(value: Any, numbers: ToJson) -> Any:
+    """Convert tensors, dataclasses and collections, links sorted."""
+    match value:
+        case Tensor():
+            return numbers(value)
+        case Mapping():
+            return {key: _to_json(one, numbers) for key, one in value.items()}
+        case tuple() | list():
+            return [_to_json(one, numbers) for one in value]
+        case frozenset():
+            return sorted(map(list, value))
+        case _ if is_dataclass(value):
+            return {field.name: _to_json(getattr(value, field.name), numbers) for field in fields(value)}
+        case _:
+            return value
 
 
 def _deduplicate(mask: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tensor, "_ _ rows columns"]:
