@@ -77,7 +77,7 @@ def write_score_checks(
     rows = []
     for check in checks:
         found = asdict(check)
-        rows.append({**found.pop("expected"), **found, "mean": check.mean, "passed": check.passed})
+        rows.append({**found.pop("expected").model_dump(), **found, "mean": check.mean, "passed": check.passed})
     tree = {
         "seeds": list(seeds),
         "seconds": list(seconds),

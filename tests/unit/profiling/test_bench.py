@@ -18,13 +18,13 @@ def test_roofline_by_hand():
     times = DecodingTimes(encoding=9.0, steps=(DecodingStep(2, 0.5), DecodingStep(2, 0.25), DecodingStep(1, 0.25)))
     assert (times.tokens, times.seconds, times.step_seconds) == (5, 10.0, 1.0)
     moved = 3 * 1000 + 10 * (2 * (3 * 1 + 5) + 2 * (3 * 2 + 5) + 1 * (3 * 3 + 5))
-    found = roofline(times, COST(bandwidth=1e4, operations=1e5), beam_size=3, source_positions=5.0)
+    found = roofline(times, COST, bytes_per_second=1e4, operations_per_second=1e5, beam_size=3, source_positions=5.0)
     assert found.megabytes_per_token == pytest.approx(moved / 5 / 1e6)
     assert found.megaoperations_per_token == pytest.approx(3 * 700 / 1e6)
     assert found.bandwidth_fraction == pytest.approx(moved / 10_000)
     assert found.compute_fraction == pytest.approx(5 * 3 * 700 / 100_000)
     assert (found.bound, found.roofline_fraction) == ("memory", found.bandwidth_fraction)
-    other = roofline(times, COST(bandwidth=1e9, operations=1e5), beam_size=3, source_positions=5.0)
+    other = roofline(times, COST, bytes_per_second=1e9, operations_per_second=1e5, beam_size=3, source_positions=5.0)
     assert (other.bound, other.roofline_fraction) == ("compute", other.compute_fraction)
 
 
