@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +56,10 @@ def answer(
     config = parse(AnswerConfig, answerer.config.model_dump() | choice, where="answer")
     options = {"chunk": 1} if streams.is_typed(input_) else {}
     found = answerer.answer_stream(pairs, config, **options)
-    lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best=config.n_best)
+    if format_ == "jsonl":
+        lines = streams.json_lines(found, lambda answers: {"answers": [asdict(one) for one in answers]})
+    else:
+        lines = _text_lines(found, n_best=config.n_best)
     streams.write_lines(lines, output, warnings, unit="questions")
 
 
@@ -99,8 +101,3 @@ def _text_lines(found: Iterator[list[Answer]], *, n_best: int) -> Iterator[str]:
         for one in answers:
             text = " ".join(one.text.split())  # an answer may contain a line break
             yield f"{number}\t{one.probability:.6f}\t{one.start}\t{one.end}\t{text}" if n_best > 1 else text
-
-
-def _json_lines(found: Iterator[list[Answer]]) -> Iterator[str]:
-    for number, answers in enumerate(found, start=1):
-        yield json.dumps({"line": number, "answers": [asdict(one) for one in answers]}, ensure_ascii=False)

@@ -16,8 +16,6 @@ from dragoman.decoding.config import DecodingConfig, SamplingConfig
 if TYPE_CHECKING:
     from dragoman.runs.pseudo_data import Rewriter
 
-Method = Literal["beam", "sampling"]
-
 
 @shared_options(("device", "batch_tokens", "ensemble"), into="loading")
 @config_options(DecodingConfig, ("beam_size",), into="search")
@@ -27,7 +25,7 @@ def backtranslate(
     *,
     monolingual: Annotated[str, typer.Option(help="File of target text, one segment per line; - is standard input.")],
     output_dir: OutputDir,
-    method: Annotated[Method, typer.Option(help="Beam search, or the more diverse sampling.")] = "beam",
+    method: Annotated[Literal["beam", "sampling"], typer.Option(help="Sampling is more diverse.")] = "beam",
     search: dict[str, Any],
     sampling: dict[str, Any],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",

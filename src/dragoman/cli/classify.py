@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,10 +42,10 @@ def classify(
     if isinstance(loaded, Tagger):
         refuse({"all": all_}, "on a run that labels words")
         tagged = loaded.tag_stream((text.split() for text in texts), **options)
-        lines = _json_of_words(tagged) if format_ == "jsonl" else _text_of_words(tagged)
+        lines = streams.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)
-        lines = _json_of_texts(found) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
+        lines = streams.json_lines(found, asdict) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
     streams.write_lines(lines, output, warnings, total=streams.count_lines(input_))
 
 
@@ -56,16 +55,10 @@ def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iter
         yield "\t".join(f"{label}\t{probability:.6f}" for label, probability in shown.items())
 
 
-def _json_of_texts(found: Iterator[Classification]) -> Iterator[str]:
-    for number, one in enumerate(found, start=1):
-        yield json.dumps({"line": number, **asdict(one)}, ensure_ascii=False)
-
-
 def _text_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
     for tags in found:
         yield "".join(f"{tag.word}\t{tag.label}\t{tag.probability:.6f}\n" for tag in tags)
 
 
-def _json_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
-    for number, tags in enumerate(found, start=1):
-        yield json.dumps({"line": number, "words": [asdict(tag) for tag in tags]}, ensure_ascii=False)
+def _word_row(tags: list[Tag]) -> dict[str, Any]:
+    return {"words": [asdict(tag) for tag in tags]}

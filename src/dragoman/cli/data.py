@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -66,16 +65,13 @@ def prepare(
     _show(summary, output_dir)
 
 
-@contextmanager
-def _engine(name: EngineName, workers: int | None) -> Iterator[TaskRunner]:
+def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[TaskRunner]:
     from dragoman.data.preprocessing.pipeline import SequentialRunner
     from dragoman.data.preprocessing.ray_runner import ray_runner
 
     if name == "single":
-        yield SequentialRunner()
-        return
-    with ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count())) as runner:
-        yield runner
+        return nullcontext(SequentialRunner())
+    return ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count()))
 
 
 def _show(summary: PreparedSummary, output_dir: Path) -> None:
@@ -84,10 +80,8 @@ def _show(summary: PreparedSummary, output_dir: Path) -> None:
         show_line(f"note: {note}")
     if summary.left_out:
         show_line(f"note: {summary.left_out:,} pairs have more tokens than the limits and were left out")
-    shards = "1 shard" if summary.shards == 1 else f"{summary.shards:,} shards"
-    sizes: list[Any] = [f"{summary.pairs:,} training pairs in {shards}", f"{summary.valid:,} validation pairs"]
-    sizes += [] if summary.test is None else [f"{summary.test:,} test pairs"]
-    show_line(
-        f"{output_dir}: {', '.join(sizes)}; vocabulary {summary.vocabulary:,}. Train on it with:\n"
-        f"  dragoman train --prepared {output_dir} --output-dir RUN"
-    )
+    sizes = f"{summary.pairs:,} training pairs in {summary.shards:,} shards, {summary.valid:,} validation pairs"
+    if summary.test is not None:
+        sizes += f", {summary.test:,} test pairs"
+    show_line(f"{output_dir}: {sizes}; vocabulary {summary.vocabulary:,}. Train on it with:")
+    show_line(f"  dragoman train --prepared {output_dir} --output-dir RUN")

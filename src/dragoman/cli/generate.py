@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +79,7 @@ def generate(
     prompts = iter([prompt or ""]) if input_ is None else streams.read_input(input_, warnings)
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **options)
-    lines = _json_lines(found) if format_ == "jsonl" else _texts(found, echo=echo)
+    lines = streams.json_lines(found, _json_row) if format_ == "jsonl" else _texts(found, echo=echo)
     streams.write_lines(lines, output, warnings, unit="prompts")
 
 
@@ -121,10 +120,8 @@ def _texts(found: Iterator[list[Completion]], *, echo: bool) -> Iterator[str]:
             yield f"{one.prompt}{one.text}" if echo else one.text
 
 
-def _json_lines(found: Iterator[list[Completion]]) -> Iterator[str]:
-    for number, completions in enumerate(found, start=1):
-        row = {"line": number, "prompt": completions[0].prompt, "completions": [_json_tree(one) for one in completions]}
-        yield json.dumps(row, ensure_ascii=False)
+def _json_row(completions: list[Completion]) -> dict[str, Any]:
+    return {"prompt": completions[0].prompt, "completions": [_json_tree(one) for one in completions]}
 
 
 def _json_tree(completion: Completion) -> dict[str, Any]:

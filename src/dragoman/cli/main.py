@@ -60,7 +60,7 @@ def build_command(verb: str | None = None) -> typer.Typer:
     app.callback()(_global_options)
     if verb is None:
         for name, summary in SUMMARIES.items():
-            app.command(name, help=summary)(_summary_only)
+            app.command(name, help=summary)(lambda: None)
         return app
     function = getattr(import_module(f"dragoman.cli.{verb}"), verb)
     if isinstance(function, typer.Typer):
@@ -68,10 +68,6 @@ def build_command(verb: str | None = None) -> typer.Typer:
     else:
         app.command()(function)
     return app
-
-
-def _summary_only() -> None:
-    """Stand for a verb in the list of all verbs."""
 
 
 def main() -> None:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from dragoman.runs.reproduce import ScoreCheck
     from dragoman.tasks.config import Experiment
 
-NOT_REPRODUCED = 1
-"""Exit code."""
-
 
 def reproduce(
     recipe: Annotated[Path, typer.Argument(help="YAML recipe with its expected scores.")],
@@ -71,7 +68,7 @@ def reproduce(
         soft_wrap=True,
     )
     if not is_reproduced:
-        raise typer.Exit(NOT_REPRODUCED)
+        raise typer.Exit(1)
 
 
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import time
 from contextlib import closing, contextmanager
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from dragoman.atomic import new_text_file
 from dragoman.data.readers import text_lines
@@ -92,6 +93,12 @@ def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
     with closing(lines):
         yield lines
     report_repairs(warnings)
+
+
+def json_lines(results: Iterable[T], row_of: Callable[[T], dict[str, Any]]) -> Iterator[str]:
+    """Format each result as a JSON object with its line number, from 1."""
+    for number, result in enumerate(results, start=1):
+        yield json.dumps({"line": number, **row_of(result)}, ensure_ascii=False)
 
 
 def count_lines(name: str) -> int | None:

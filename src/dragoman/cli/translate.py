@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -91,7 +90,7 @@ def translate(
     found = translator.stream_n_best(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
-    lines = _json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
+    lines = streams.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
     streams.write_lines(lines, output, warnings, total=streams.count_lines(input_))
 
 
@@ -107,10 +106,8 @@ def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -
         yield "\n".join(rows)
 
 
-def _json_lines(found: Iterator[list[Translation]]) -> Iterator[str]:
-    for number, translations in enumerate(found, start=1):
-        row = {"line": number, "translations": [_json_tree(one) for one in translations]}
-        yield json.dumps(row, ensure_ascii=False)
+def _json_row(translations: list[Translation]) -> dict[str, Any]:
+    return {"translations": [_json_tree(one) for one in translations]}
 
 
 def _json_tree(translation: Translation) -> dict[str, Any]:
