@@ -30,6 +30,7 @@ else:
 
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]
+Tokens = Int[Tensor, "batch positions"]
 Lengths = Int[Tensor, " batch"]
 BeamTokens = Int[Tensor, "batch beam"]
 StepLogits = Float[Tensor, "batch beam vocabulary"]

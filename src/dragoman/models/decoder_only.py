@@ -17,9 +17,7 @@ from dragoman.nn.attention import PositionIds
 from dragoman.nn.blocks import DecoderBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
-from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits
-
-Tokens = Int[Tensor, "batch positions"]
+from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits, Tokens
 
 
 @dataclass(frozen=True)

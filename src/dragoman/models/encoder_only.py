@@ -10,9 +10,7 @@ from dragoman.nn.blocks import EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import ActivationName, activation_function
 from dragoman.nn.masks import padding_mask
-from dragoman.typing import Float, Int, Lengths
-
-Tokens = Int[Tensor, "batch positions"]
+from dragoman.typing import Float, Lengths, Tokens
 
 
 @final

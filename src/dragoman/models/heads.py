@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from dragoman.config import Config
 from dragoman.models.protocols import DecoderOnly
 from dragoman.nn.dropout import Dropout
-from dragoman.typing import Bool, Float, Int, Lengths
+from dragoman.typing import Bool, Float, Int, Lengths, Tokens
 
 Pooling = Literal["first", "mean", "last"]
-Tokens = Int[Tensor, "batch positions"]
-Hidden = Float[Tensor, "batch positions size"]
+HiddenStates = Float[Tensor, "batch positions size"]
 
 STANDARD_DEVIATION = 0.02
 """Standard deviation of initial weights, as in BERT."""
@@ -44,7 +43,7 @@ class SpanHeadConfig(Config):
     dropout: float = Field(0.0, ge=0.0, lt=1.0, description="on the states")
 
 
-def pool_hidden(hidden: Hidden, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
+def pool_hidden(hidden: HiddenStates, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
     """Pool the hidden states of each row, without padding at the end."""
     match pooling:
         case "first":
@@ -78,7 +77,7 @@ class SequenceHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
 
-    def forward(self, hidden: Hidden, lengths: Lengths) -> Float[Tensor, "batch labels"]:
+    def forward(self, hidden: HiddenStates, lengths: Lengths) -> Float[Tensor, "batch labels"]:
         x = pool_hidden(hidden, lengths, self.pooling)
         if self.dense is not None:
             x = self.dense(x).tanh()
@@ -94,7 +93,7 @@ class TokenHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
 
-    def forward(self, hidden: Hidden) -> Float[Tensor, "batch positions labels"]:
+    def forward(self, hidden: HiddenStates) -> Float[Tensor, "batch positions labels"]:
         return self.output(self.dropout(hidden))
 
 
@@ -114,7 +113,7 @@ class SpanHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, 2)
 
-    def forward(self, hidden: Hidden, lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> SpanLogits:
+    def forward(self, hidden: HiddenStates, lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> SpanLogits:
         logits = self.output(self.dropout(hidden))
         allowed = answer_mask(lengths, segments)
         starts, ends = logits.masked_fill(~allowed[..., None], torch.finfo(logits.dtype).min).unbind(dim=-1)

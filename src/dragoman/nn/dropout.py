@@ -25,12 +25,12 @@ _LEVELS: Final = 2**16
 _GOLDEN: Final = -7046029254386353131
 _FIRST: Final = -4658895280553007687
 _SECOND: Final = -7723592293110705685
-Keys = Int[Tensor, " rows"]
-_KEYS: Final[ContextVar[Keys | None]] = ContextVar("keys", default=None)
+RowKeys = Int[Tensor, " rows"]
+_KEYS: Final[ContextVar[RowKeys | None]] = ContextVar("keys", default=None)
 
 
 @contextmanager
-def dropout_keys(keys: Keys) -> Iterator[None]:
+def dropout_keys(keys: RowKeys) -> Iterator[None]:
     """Derive the masks of row `i` of a batch from `keys[i]` instead of `i` inside the context."""
     token = _KEYS.set(keys)
     try:
@@ -72,7 +72,7 @@ def _levels(lines: Int[Tensor, "*lines"], columns: Int[Tensor, " columns"]) -> I
     return words.view(torch.int16)
 
 
-def _row_keys(rows: int) -> Keys:
+def _row_keys(rows: int) -> RowKeys:
     """Return a key per row; an example may have several consecutive rows."""
     keys = _KEYS.get()
     if keys is None:

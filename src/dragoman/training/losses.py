@@ -27,9 +27,8 @@ from dragoman.training.distillation import DistillationConfig, distillation_loss
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.r_drop import RDropConfig, r_drop_loss
 from dragoman.training.step import B, LossFunction, TrainableSeq2Seq, target_states
-from dragoman.typing import Bool, Float, Int, Lengths
+from dragoman.typing import Bool, Float, Int, Lengths, Tokens
 
-Tokens = Int[Tensor, "batch places"]
 States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
 """Last hidden state and label of every predicted token."""
 

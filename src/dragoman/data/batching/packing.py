@@ -18,9 +18,8 @@ from dragoman.data.batching.epochs import Epoch, EpochStream, RowBatch, Rows
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from dragoman.typing import Bool, Int, Lengths
+from dragoman.typing import Bool, Lengths, Tokens
 
-Tokens = Int[torch.Tensor, "batch places"]
 Windows = NDArray[np.int64]
 """One window per row: first position in the packed text, and the position after the last."""
 

@@ -5,10 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
+from dragoman.models.config import Probability
 from dragoman.nn.recurrent.cells import CellName
 from dragoman.nn.scores import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
-
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class NoAttentionConfig(Config):

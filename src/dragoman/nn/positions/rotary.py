@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from dragoman.nn.cpu_ops import CpuRotary, cpu_ops_for
 from dragoman.typing import Float, Int
 
-PerHead = Float[Tensor, "rows heads positions head_size"]
+HeadVectors = Float[Tensor, "rows heads positions head_size"]
 
 
-def apply_rotary(x: PerHead, position_ids: Int[Tensor, "#rows positions"], *, base: float) -> PerHead:
+def apply_rotary(x: HeadVectors, position_ids: Int[Tensor, "#rows positions"], *, base: float) -> HeadVectors:
     """Rotate `x` by its positions."""
     half = x.shape[-1] // 2
     rates = base ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
@@ -36,5 +36,5 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.base = base
 
-    def forward(self, x: PerHead, position_ids: Int[Tensor, "#rows positions"]) -> PerHead:
+    def forward(self, x: HeadVectors, position_ids: Int[Tensor, "#rows positions"]) -> HeadVectors:
         return apply_rotary(x, position_ids, base=self.base)

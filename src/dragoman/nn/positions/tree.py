@@ -22,11 +22,11 @@ from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Bool, Float, Int, SourceFeatures
 
-Heads = Int[Tensor, "rows words"]
+WordHeads = Int[Tensor, "rows words"]
 """Head of each word; the head of word 0 is 0."""
 
 
-def depths(heads: Heads) -> Int[Tensor, "rows words"]:
+def depths(heads: WordHeads) -> Int[Tensor, "rows words"]:
     r"""$d_0 = 0$ and $d_w = d_{h_w} + 1$ for the head $h_w$ of $w$.
 
     Every iteration doubles the path length (pointer jumping).
@@ -38,7 +38,7 @@ def depths(heads: Heads) -> Int[Tensor, "rows words"]:
     return away
 
 
-def ancestry(heads: Heads) -> Bool[Tensor, "rows words words"]:
+def ancestry(heads: WordHeads) -> Bool[Tensor, "rows words words"]:
     """True where the second word is an ancestor of the first, or equals it."""
     size, above = heads.shape[1], heads
     found = torch.eye(size, dtype=torch.bool, device=heads.device).expand(heads.shape[0], -1, -1)
@@ -48,7 +48,7 @@ def ancestry(heads: Heads) -> Bool[Tensor, "rows words words"]:
     return found
 
 
-def tree_relations(heads: Heads) -> Int[Tensor, "rows words words"]:
+def tree_relations(heads: WordHeads) -> Int[Tensor, "rows words words"]:
     r"""Unclipped relation $r_{ij}$ of each pair of words."""
     depth, above = depths(heads), ancestry(heads)
     own, other = depth[:, :, None], depth[:, None, :]
@@ -108,6 +108,6 @@ class TreeBias(nn.Module):
         return scores.gather(-1, own[:, None].expand(-1, scores.shape[1], -1, -1))
 
 
-def _num_doublings(heads: Heads) -> int:
+def _num_doublings(heads: WordHeads) -> int:
     """Doublings needed to cover the deepest possible tree."""
     return (heads.shape[1] - 1).bit_length()

@@ -23,7 +23,7 @@ from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.scores import MappedQueries, Score
 from dragoman.typing import Bool, Float
 
-Queries = Float[Tensor, "batch queries size"]
+DecoderQueries = Float[Tensor, "batch queries size"]
 Context = Float[Tensor, "batch queries value_size"]
 
 
@@ -51,16 +51,16 @@ class SourceAttention(nn.Module):
         values = encoded[:, None]
         return KVCache(self.score.keys(values), values)
 
-    def forward(self, query: Queries, memory: AttentionMemory) -> Queries:
+    def forward(self, query: DecoderQueries, memory: AttentionMemory) -> DecoderQueries:
         r"""$\tilde h_t = \tanh(W_c [c_t; h_t])$."""
         return torch.tanh(self.combine(torch.cat([self.context(query, memory), query], dim=2)))
 
-    def weights(self, query: Queries, memory: AttentionMemory) -> Float[Tensor, "batch queries source"]:
+    def weights(self, query: DecoderQueries, memory: AttentionMemory) -> Float[Tensor, "batch queries source"]:
         """Return $a_{ts}$, zero at padding."""
         logits = self.score.compare(self.score.queries(query[:, None]), memory.states.keys)
         return masked_softmax(logits, memory.mask).squeeze(1)
 
-    def context(self, query: Queries, memory: AttentionMemory) -> Context:
+    def context(self, query: DecoderQueries, memory: AttentionMemory) -> Context:
         """Return $c_t$, `weights` times the values."""
         mapped = self.score.queries(query[:, None])
         keys, values = memory.states.keys, memory.states.values

@@ -24,8 +24,8 @@ from dragoman.nn.recurrent.cells import (
 )
 from dragoman.typing import Float, Lengths
 
-Inputs = Float[Tensor, "batch source input_size"]
-States = Float[Tensor, "batch source size"]
+EncoderInputs = Float[Tensor, "batch source input_size"]
+EncoderStates = Float[Tensor, "batch source size"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class BidirectionalLayer(nn.Module):
         self.cell: CellName = cell
         self.layer = build_rnn(cell, input_size=input_size, size=size // 2, bidirectional=True)
 
-    def forward(self, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
+    def forward(self, x: EncoderInputs, lengths: Lengths) -> tuple[EncoderStates, CellState]:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, last = self.layer(packed)
         states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
@@ -55,7 +55,9 @@ class BidirectionalLayer(nn.Module):
         return states, tuple(torch.cat([part[0], part[1]], dim=1) for part in parts)
 
 
-def bidirectional_reference(layer: BidirectionalLayer, x: Inputs, lengths: Lengths) -> tuple[States, CellState]:
+def bidirectional_reference(
+    layer: BidirectionalLayer, x: EncoderInputs, lengths: Lengths
+) -> tuple[EncoderStates, CellState]:
     """Compute the output of the layer position by position."""
     forward, last = _run(layer, x, lengths, reverse=False)
     backward, first = _run(layer, x, lengths, reverse=True)
@@ -63,7 +65,7 @@ def bidirectional_reference(layer: BidirectionalLayer, x: Inputs, lengths: Lengt
     return states, tuple(torch.cat(both, dim=1) for both in zip(last, first, strict=True))
 
 
-def _run(layer: BidirectionalLayer, x: Inputs, lengths: Lengths, *, reverse: bool) -> tuple[Tensor, CellState]:
+def _run(layer: BidirectionalLayer, x: EncoderInputs, lengths: Lengths, *, reverse: bool) -> tuple[Tensor, CellState]:
     """Run one direction; padding does not change the state."""
     weights = CellWeights.of(layer.layer, reverse=reverse)
     zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])
@@ -87,7 +89,7 @@ class RecurrentEncoder(nn.Module):
         self.layers: Sequence[BidirectionalLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Inputs, lengths: Lengths) -> EncoderOutput:
+    def forward(self, x: EncoderInputs, lengths: Lengths) -> EncoderOutput:
         lasts = []
         for number, layer in enumerate(self.layers):
             x, last = layer(self.dropout(x) if number else x, lengths)
