@@ -129,7 +129,7 @@ def finish(
     penalty: LengthPenalty,
     finished: bool,
 ) -> FinishedHypotheses:
-    """Return hypotheses to return, ended by the end symbol if `finished`, otherwise cut off; impossible ones are empty."""
+    """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are empty."""
     spread = np.broadcast_to(lengths[:, None], beams.shape)
     scores = normalize_by_length(log_probs, spread + int(finished), penalty)
     real = log_probs > NEG_INF
@@ -171,7 +171,7 @@ class BeamHistory:
         self._free += slots.tolist()
 
     def backtrack(self, slot: int, entries: FinishedHypotheses, row: int, *, count: int) -> list[Hypothesis]:
-        """Return the `count` best hypotheses of the sentence in a slot and a row of the entries, empty ones left out."""
+        """Return the `count` best hypotheses of the sentence in this slot and row, without empty entries."""
         lengths, beams = entries.lengths[row].tolist(), entries.beams[row].tolist()
         longest = max(lengths[:count])
         parents = self._parents[slot, :longest].tolist()

@@ -50,11 +50,11 @@ class SearchStep:
     continued: Int[np.ndarray, "kept beam"]
     """Indices of the candidates that become the hypotheses after the step, impossible ones included."""
     finished: Bool[np.ndarray, "kept beam"]
-    """Which of the first `beam_size` candidates finish."""
+    """True for each of the first `beam_size` candidates that finishes."""
     cut_off: Bool[np.ndarray, "kept beam"]
-    """Which hypotheses before the step are returned unfinished, because they may not grow longer."""
+    """True for each hypothesis before the step that is returned unfinished, because it may not grow longer."""
     complete: Bool[np.ndarray, " kept"]
-    """Which sentences leave the batch after this step."""
+    """True for each sentence that leaves the batch after this step."""
 
 
 @runtime_checkable

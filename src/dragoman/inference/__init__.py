@@ -1,6 +1,7 @@
 """Use of trained models: translation, generation, classification, tagging, question answering and scoring.
 
-A translator on the CPU backend does not import PyTorch; the other names import it when they are first used.
+Translators and generators on the CPU backend do not import PyTorch. Names that need it, or are costly to import, are
+imported when they are first used.
 """
 
 from importlib import import_module
@@ -27,7 +28,7 @@ _LAZY = {
     "perplexity": ("Perplexity",),
     "tagger": ("Tag", "Tagger"),
 }
-"""Names that need PyTorch, by module."""
+"""Names imported on first use, by module."""
 
 __all__ = [
     "Answer",

@@ -49,7 +49,7 @@ class Engine:
         refill: float = REFILL,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """`max_tokens` bounds the source tokens of active requests, `max_waiting_tokens` those of waiting ones.
+        """`max_tokens` bounds the tokens of active requests, `max_waiting_tokens` the tokens of waiting ones.
 
         `refill` is the share of `max_tokens` that must be free before requests enter. The engine holds `lock` while it
         uses the backend, so that others may use the backend too.
