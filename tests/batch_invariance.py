@@ -32,13 +32,13 @@ Row = tuple[str, tuple[str, ...], float, float, tuple[float, ...]]
 def in_batches(translator: Translator, texts: Sequence[str], settings: DecodingConfig, *, size: int) -> list[Row]:
     """Translate in batches of `size`, in order; with a size of 1 every sentence is alone."""
     chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
-    return [_row(found[0]) for chunk in chunks for found in translator.translate_n_best(chunk, settings)]
+    return [_row(found[0]) for chunk in chunks for found in translator.translate(chunk, settings)]
 
 
 def in_random_order(translator: Translator, texts: Sequence[str], settings: DecodingConfig) -> list[Row]:
     """Translate all at once, in random order."""
     order = random.Random(2).sample(range(len(texts)), len(texts))
-    found = translator.translate_n_best([texts[index] for index in order], settings)
+    found = translator.translate([texts[index] for index in order], settings)
     rows = {index: _row(translations[0]) for index, translations in zip(order, found, strict=True)}
     return [rows[index] for index in range(len(texts))]
 
@@ -54,7 +54,7 @@ def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingCo
             own = generator.sample(range(number, len(texts), CALLERS), len(range(number, len(texts), CALLERS)))
             while own:
                 batch = [own.pop() for _ in range(min(len(own), generator.randint(1, 13)))]
-                translated = shared.translate_n_best([texts[index] for index in batch], settings)
+                translated = shared.translate([texts[index] for index in batch], settings)
                 found.update({index: _row(one[0]) for index, one in zip(batch, translated, strict=True)})
 
         callers = [threading.Thread(target=call, args=(number,)) for number in range(CALLERS)]
@@ -112,7 +112,7 @@ def count_differences(
         "in batches of 64": in_batches(translator, texts, settings, size=64),
         "in random order": in_random_order(translator, texts, settings),
         "by an engine with concurrent requests": in_engine(translator, texts, settings),
-        "streamed": [_row(found[0]) for found in translator.stream_n_best(texts, settings, chunk=97)],
+        "streamed": [_row(found[0]) for found in translator.translate_stream(texts, settings, chunk=97)],
         "from file to file": from_file(run, texts, settings, compute_type=compute_type),
     }
     return {way: sum(one != other for one, other in zip(alone, rows, strict=True)) for way, rows in found.items()}

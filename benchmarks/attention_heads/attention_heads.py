@@ -93,7 +93,7 @@ def translate_without_heads(
     outputs: list[list[str]] = []
 
     def bleu() -> float:
-        found = [best.text for best, *_ in translator.translate_n_best(sources, settings)]
+        found = [best.text for best, *_ in translator.translate(sources, settings)]
         outputs.append(found)
         return corpus_score(found, [references], metric).value
 
@@ -202,7 +202,7 @@ def alternate(
     for number in range(rounds + 1):
         for name, translator in translators.items():
             start = time.process_time()
-            outputs[name] = [best.text for best, *_ in translator.translate_n_best(sources, settings)]
+            outputs[name] = [best.text for best, *_ in translator.translate(sources, settings)]
             if number:
                 seconds[name].append(time.process_time() - start)
     return outputs, seconds

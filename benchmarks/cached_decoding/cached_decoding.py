@@ -95,7 +95,7 @@ def main() -> None:
     settings = DecodingConfig(beam_size=arguments.beam)
     texts = [text for _, text in islice(read_lines(arguments.source), arguments.lines) if text.strip()]
     programs = {
-        "cached": lambda: [found[0].hypothesis for found in translator.translate_n_best(texts, settings)],
+        "cached": lambda: [found[0].hypothesis for found in translator.translate(texts, settings)],
         "plain": lambda: plain_translations(translator, texts, settings),
     }
     translator.translate(texts[:17], beam_size=arguments.beam)  # the first call of each kernel is slower

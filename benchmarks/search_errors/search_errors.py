@@ -113,7 +113,7 @@ def measure(
 def translate(translator: Translator, sources: list[str], penalty: LengthPenalty, beam_size: int) -> list[Translation]:
     exponent = None if penalty.kind == "none" else penalty.alpha
     settings = DecodingConfig(beam_size=beam_size, length_penalty_kind=penalty.kind, length_penalty=exponent)
-    return [best for best, *_ in translator.translate_n_best(sources, settings)]
+    return [best for best, *_ in translator.translate(sources, settings)]
 
 
 def count_above(one: list[float], other: list[float]) -> int:

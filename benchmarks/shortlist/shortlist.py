@@ -46,7 +46,7 @@ def parse_size(size: str) -> ShortlistConfig:
 def time_translation(translator: Translator, texts: Texts, settings: DecodingConfig) -> tuple[float, list[str]]:
     """Return the processor seconds and the translations."""
     start = time.process_time()
-    found = translator.translate_n_best([source for source, _ in texts], settings)
+    found = translator.translate([source for source, _ in texts], settings)
     return time.process_time() - start, [row[0].text for row in found]
 
 
@@ -54,7 +54,7 @@ def time_one_by_one(translator: Translator, texts: Texts, settings: DecodingConf
     """Return the processor seconds for texts one by one."""
     start = time.process_time()
     for source, _ in texts:
-        translator.translate_n_best([source], settings)
+        translator.translate([source], settings)
     return time.process_time() - start
 
 

@@ -72,7 +72,7 @@ def test_options_override_the_decoding_config_of_the_run(translator, source, cap
     for options, changed in asked.items():
         assert run("translate", "runs/en-de", "-i", source, "--format", "jsonl", *options) == 0
         printed = [json.loads(line)["translations"] for line in capsys.readouterr().out.splitlines()]
-        found = translator.translate_n_best(LINES, translator.config.model_copy(update=changed))
+        found = translator.translate(LINES, translator.config.model_copy(update=changed))
         assert [[one["score"] for one in row] for row in printed] == [
             [one.hypothesis.score for one in row] for row in found
         ]

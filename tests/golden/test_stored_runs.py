@@ -29,7 +29,7 @@ def test_a_stored_run_exists():
 def test_translations_equal_the_stored_ones(number):
     expected = HERE / f"expected-{number}"
     translator = load(HERE / f"run-{number}", device="cpu")
-    found = translator.translate_n_best(lines(expected / "source.txt"), DecodingConfig(n_best=2))
+    found = translator.translate(lines(expected / "source.txt"), DecodingConfig(n_best=2))
     for translations, row in zip(found, rows(expected / "translations.jsonl"), strict=True):
         for one, other in zip(translations, row["translations"], strict=True):
             assert one.text == other["text"]

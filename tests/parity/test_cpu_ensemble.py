@@ -52,13 +52,13 @@ def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
         export_run(run, tmp_path / compute / run.name, compute_type=compute)
     translator = by_the_core([tmp_path / compute / run.name for run in runs], batch_tokens=37)
     lines = [line for line in texts(23) if line]
-    together = translator.translate_n_best(lines, SETTINGS[1])
+    together = translator.translate(lines, SETTINGS[1])
     order = random.Random(7).sample(range(len(lines)), len(lines))
-    mixed = translator.translate_n_best([lines[row] for row in order], SETTINGS[1])
+    mixed = translator.translate([lines[row] for row in order], SETTINGS[1])
     assert mixed == [together[row] for row in order]  # to the last bit
-    assert [translator.translate_n_best([line], SETTINGS[1])[0] for line in lines] == together
+    assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together
     with translator.concurrent() as everyone:
-        assert everyone.translate_n_best(lines, SETTINGS[1]) == together
+        assert everyone.translate(lines, SETTINGS[1]) == together
 
 
 def test_members_share_one_shortlist(runs, tmp_path):
@@ -66,12 +66,12 @@ def test_members_share_one_shortlist(runs, tmp_path):
     export_run(runs[0], tmp_path / "model", compute_type="float32", **asked)
     few = [dragoman.load(tmp_path / "model", ensemble=runs[1:], device="cpu", shortlist=True)]
     few.append(apply_shortlist(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
-    found = [[one[0] for one in translator.translate_n_best(texts(9), SETTINGS[1])] for translator in few]
+    found = [[one[0] for one in translator.translate(texts(9), SETTINGS[1])] for translator in few]
     assert [one.text for one in found[0]] == [one.text for one in found[1]]
     assert [one.hypothesis.score for one in found[0]] == pytest.approx(
         [one.hypothesis.score for one in found[1]], abs=1e-4
     )
-    freely = by_the_core(runs).translate_n_best(texts(9), SETTINGS[1])
+    freely = by_the_core(runs).translate(texts(9), SETTINGS[1])
     assert [one.text for one in found[0]] != [one[0].text for one in freely]
 
 

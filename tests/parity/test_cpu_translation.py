@@ -50,9 +50,7 @@ def assert_alike(fast: Translator, slow: Translator) -> None:
     """Assert equal translations with equal scores, and equal scores of given targets."""
     lines = texts(17)
     for wanted in SETTINGS:
-        for mine, theirs in zip(
-            fast.translate_n_best(lines, wanted), slow.translate_n_best(lines, wanted), strict=True
-        ):
+        for mine, theirs in zip(fast.translate(lines, wanted), slow.translate(lines, wanted), strict=True):
             assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
             scores = [one.hypothesis.score for one in theirs]
             assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
@@ -77,12 +75,12 @@ def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     export_run(run, tmp_path / "model", compute_type=compute)
     translator: Translator = dragoman.load(tmp_path / "model", device="cpu", batch_tokens=37)
     lines = [line for line in texts(23) if line]
-    together = translator.translate_n_best(lines, SETTINGS[1])
+    together = translator.translate(lines, SETTINGS[1])
     order = random.Random(7).sample(range(len(lines)), len(lines))
-    mixed = translator.translate_n_best([lines[row] for row in order], SETTINGS[1])
+    mixed = translator.translate([lines[row] for row in order], SETTINGS[1])
     for place, row in enumerate(order):
         assert mixed[place] == together[row]  # to the last bit
-    assert [translator.translate_n_best([line], SETTINGS[1])[0] for line in lines] == together
+    assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together
 
 
 @pytest.mark.parametrize("compute", ["float32", "int8"])
@@ -113,7 +111,7 @@ def test_export_equals_run_in_its_compute_type(tmp_path, compute):
     export_run(run, tmp_path / "model", compute_type=compute)
     lines = texts(11)
     loaded = dragoman.load(run, device="cpu", compute_type=compute), dragoman.load(tmp_path / "model", device="cpu")
-    mine, theirs = (translator.translate_n_best(lines, SETTINGS[1]) for translator in loaded)
+    mine, theirs = (translator.translate(lines, SETTINGS[1]) for translator in loaded)
     assert mine == theirs
 
 
@@ -133,9 +131,7 @@ def test_shortlist_equals_pytorch(tmp_path):
     slow = apply_shortlist(load_torch_model(model, device="cpu"), shortlist)
     lines = texts(17)
     for wanted in SETTINGS:
-        for line, mine, theirs in zip(
-            lines, fast.translate_n_best(lines, wanted), slow.translate_n_best(lines, wanted), strict=True
-        ):
+        for line, mine, theirs in zip(lines, fast.translate(lines, wanted), slow.translate(lines, wanted), strict=True):
             assert [one.hypothesis.tokens for one in mine] == [one.hypothesis.tokens for one in theirs]
             scores = [one.hypothesis.score for one in theirs]
             assert [one.hypothesis.score for one in mine] == pytest.approx(scores, abs=1e-4)
@@ -150,7 +146,7 @@ def test_shortlist_depends_only_on_its_text(tmp_path, compute):
     model = exported_with_shortlist(tmp_path, compute, frequent=0, per_token=3)
     translator: Translator = dragoman.load(model, device="cpu", batch_tokens=37, shortlist=True)
     lines = [line for line in texts(23) if line]
-    together = translator.translate_n_best(lines, SETTINGS[1])
-    assert [translator.translate_n_best([line], SETTINGS[1])[0] for line in lines] == together  # to the last bit
+    together = translator.translate(lines, SETTINGS[1])
+    assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together  # to the last bit
     with translator.concurrent() as shared:
-        assert shared.translate_n_best(lines[::-1], SETTINGS[1]) == together[::-1]
+        assert shared.translate(lines[::-1], SETTINGS[1]) == together[::-1]

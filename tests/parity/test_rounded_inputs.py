@@ -64,7 +64,7 @@ def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     core = dragoman.load(path, device="cpu")
     found = inspect_run(path, InspectionRequest([text]), device="cpu")
     assert ("translation, beam and probabilities", f"computed by the CPU backend in {compute}") in found.facts
-    [seen], [[best]] = [one.search for one in found.explanations], core.translate_n_best([text])
+    [seen], [[best]] = [one.search for one in found.explanations], core.translate([text])
     assert seen.best.tokens == best.hypothesis.tokens
     totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.best_path)]
     assert totals[-1] == pytest.approx(best.hypothesis.log_prob, abs=1e-4)

@@ -92,7 +92,7 @@ def evaluate(
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, **loading)
         config = translator.decoding_config(where="evaluate", **decoding)
-        outputs = [best.text for best, *_ in translator.translate_n_best(sentences, config, source_features=features)]
+        outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=features)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if json_:

@@ -24,7 +24,7 @@ from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dragoman.inference import Translation
 
@@ -87,14 +87,14 @@ def translate(
         streams.read_input(input_, warnings), source_features, text_of=str, name=input_
     )
     chunk = 1 if streams.is_typed(input_) else STREAM_CHUNK
-    found = translator.stream_n_best(
+    found = translator.translate_stream(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
     lines = streams.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
     streams.write_lines(lines, output, warnings, total=streams.count_lines(input_))
 
 
-def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -> Iterator[str]:
+def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: bool) -> Iterator[str]:
     for number, translations in enumerate(found):
         rows = []
         for one in translations:
@@ -106,7 +106,7 @@ def _text_lines(found: Iterator[list[Translation]], n_best: int, scores: bool) -
         yield "\n".join(rows)
 
 
-def _json_row(translations: list[Translation]) -> dict[str, Any]:
+def _json_row(translations: Sequence[Translation]) -> dict[str, Any]:
     return {"translations": [_json_tree(one) for one in translations]}
 
 

@@ -34,32 +34,36 @@ class Translation:
         return f"Translation(text={self.text!r}, score={self.score:.4f})"
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationResult:
-    """Translations of one text, best first."""
+class TranslationResult(tuple[Translation, ...]):
+    """Translations of one text, best first, with the properties of the best."""
 
-    n_best: tuple[Translation, ...]
+    __slots__ = ()
+
+    @property
+    def n_best(self) -> tuple[Translation, ...]:
+        """All translations, best first."""
+        return self
 
     @property
     def text(self) -> str:
         """The best translation."""
-        return self.n_best[0].text
+        return self[0].text
 
     @property
     def score(self) -> float:
         """Score of the best translation."""
-        return self.n_best[0].score
+        return self[0].score
 
     @property
     def tokens(self) -> tuple[str, ...]:
         """Subwords of the best translation."""
-        return self.n_best[0].tokens
+        return self[0].tokens
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
-        more = f", n_best={len(self.n_best)}" if len(self.n_best) > 1 else ""
+        more = f", n_best={len(self)}" if len(self) > 1 else ""
         return f"TranslationResult(text={self.text!r}, score={self.score:.4f}{more})"
 
 

@@ -103,6 +103,7 @@ class Translator:
         texts: str,
         config: DecodingConfig | None = ...,
         *,
+        first_line: int = ...,
         source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
@@ -115,6 +116,7 @@ class Translator:
         texts: Sequence[str],
         config: DecodingConfig | None = ...,
         *,
+        first_line: int = ...,
         source_features: TextFeatures | None = ...,
         split: Split | None = ...,
         language: str | None = ...,
@@ -126,12 +128,16 @@ class Translator:
         texts: str | Sequence[str],
         config: DecodingConfig | None = None,
         *,
+        first_line: int = 1,
         source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> TranslationResult | list[TranslationResult]:
-        """Translate a text, or a list of texts; an empty text has an empty translation.
+        """Return the `n_best` best translations of a text, or of each in a list; an empty text has an empty translation.
+
+        A text translated in segments has the sum of their log-probabilities; its best translation joins their best
+        ones, its second their second ones, and so on. Messages number the texts from `first_line`.
 
         With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
         sentences is kept, blank lines and indentation included; `language` is the code of its language, "en" by
@@ -141,9 +147,12 @@ class Translator:
         source features, and MissingExtraError where the splitter is not installed.
         """
         config = self.decoding_config(base=config, **options)
-        given = [texts] if isinstance(texts, str) else texts
-        found = self.translate_n_best(given, config, source_features=source_features, split=split, language=language)
-        results = [TranslationResult(tuple(translations)) for translations in found]
+        given, splitter = [texts] if isinstance(texts, str) else texts, build_splitter(split, language)
+        heads = self._check_features(given, source_features, first_line)
+        lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
+        requests = [request for line in lines for request in self._requests(line, config)]
+        found = map(self._translations, self._runner.run(requests))
+        results = [self._join(line, found, config, number) for number, line in enumerate(lines, start=first_line)]
         return results[0] if isinstance(texts, str) else results
 
     async def translate_async(
@@ -170,12 +179,29 @@ class Translator:
         language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> Iterator[TranslationResult]:
-        """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`."""
-        config = self.decoding_config(base=config, **options)
-        for found in self.stream_n_best(
-            lines, config, chunk=chunk, source_features=source_features, split=split, language=language
-        ):
-            yield TranslationResult(tuple(found))
+        """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`.
+
+        With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
+        otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
+        """
+        config, splitter = self.decoding_config(base=config, **options), build_splitter(split, language)
+        if not self._runner.runs_continuously:
+            for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
+                yield from self.translate(
+                    texts, config, first_line=first_line, source_features=some, split=split, language=language
+                )
+            return
+        pending: deque[SegmentedText] = deque()
+
+        def jobs() -> Iterator[list[Request]]:
+            for first_line, texts, some in read_chunks(lines, source_features, size=min(chunk, ENCODE_CHUNK)):
+                heads = self._check_features(texts, some, first_line)
+                for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
+                    pending.append(line)
+                    yield self._requests(line, config)
+
+        for number, found in enumerate(self._runner.stream(jobs(), ahead=chunk), start=1):
+            yield self._join(pending.popleft(), map(self._translations, found), config, number)
 
     def decoding_config(self, *, where: str = "", base: DecodingConfig | None = None, **options: Any) -> DecodingConfig:
         """Return its configuration (or `base`) with the options that are not None in place of its own.
@@ -190,70 +216,6 @@ class Translator:
         if given.get("length_penalty_kind", config.length_penalty_kind) != config.length_penalty_kind:
             tree["length_penalty"] = given.get("length_penalty")  # an exponent belongs to its kind
         return parse(DecodingConfig, tree, where=where)
-
-    def translate_n_best(
-        self,
-        texts: Sequence[str],
-        config: DecodingConfig | None = None,
-        *,
-        first_line: int = 1,
-        source_features: TextFeatures | None = None,
-        split: Split | None = None,
-        language: str | None = None,
-    ) -> list[list[Translation]]:
-        """Return the `config.n_best` best translations of each text, best first, at least one for each.
-
-        A text translated in segments has the sum of their log-probabilities; its best translation joins their best
-        ones, its second their second ones, and so on. Messages number the texts from `first_line`. Raises as
-        `translate` does.
-        """
-        config = config or self.config
-        splitter = build_splitter(split, language)
-        heads = self._check_features(texts, source_features, first_line)
-        lines = list(self._segmenter.segment(texts, heads, first_line, splitter=splitter))
-        requests = [request for line in lines for request in self._requests(line, config)]
-        found = map(self._translations, self._runner.run(requests))
-        results = [line.join(found, config) for line in lines]
-        for number, translations in enumerate(results, start=first_line):
-            _warn_unless_finished(translations, number)
-        return results
-
-    def stream_n_best(
-        self,
-        lines: Iterable[str],
-        config: DecodingConfig | None = None,
-        *,
-        chunk: int = STREAM_CHUNK,
-        source_features: Iterable[Sequence[int]] | None = None,
-        split: Split | None = None,
-        language: str | None = None,
-    ) -> Iterator[list[Translation]]:
-        """Yield what `translate_n_best` returns, for any number of lines in the memory of `chunk` of them.
-
-        With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
-        otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
-        """
-        config = config or self.config
-        splitter = build_splitter(split, language)
-        if not self._runner.runs_continuously:
-            for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
-                yield from self.translate_n_best(
-                    texts, config, first_line=first_line, source_features=some, split=split, language=language
-                )
-            return
-        pending: deque[SegmentedText] = deque()
-
-        def jobs() -> Iterator[list[Request]]:
-            for first_line, texts, some in read_chunks(lines, source_features, size=min(chunk, ENCODE_CHUNK)):
-                heads = self._check_features(texts, some, first_line)
-                for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
-                    pending.append(line)
-                    yield self._requests(line, config)
-
-        for number, found in enumerate(self._runner.stream(jobs(), ahead=chunk), start=1):
-            translations = pending.popleft().join(map(self._translations, found), config)
-            _warn_unless_finished(translations, number)
-            yield translations
 
     @contextmanager
     def concurrent(self) -> Iterator["Translator"]:
@@ -338,6 +300,19 @@ class Translator:
         segments = line.segments()
         return [Request(segment.ids, config, self._limit(segment, config), segment.heads) for segment in segments]
 
+    def _join(
+        self, line: SegmentedText, found: Iterator[list[Translation]], config: DecodingConfig, number: int
+    ) -> TranslationResult:
+        """Join the translations of the segments of a line, and warn where the best one was cut off."""
+        result = TranslationResult(line.join(found, config))
+        if not result[0].hypothesis.finished:
+            warn(
+                f"line {number}: the translation was cut off at its length limit ({len(result.tokens)} tokens); "
+                "to allow longer ones, raise decoding.max_length or decoding.max_length_ratio",
+                TranslationWarning,
+            )
+        return result
+
     def _limit(self, segment: Segment, config: DecodingConfig) -> int:
         """Return the most output tokens of a segment."""
         limit = config.output_limit(len(segment.ids))
@@ -351,12 +326,3 @@ class Translator:
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
-
-
-def _warn_unless_finished(translations: Sequence[Translation], number: int) -> None:
-    if not translations[0].hypothesis.finished:
-        warn(
-            f"line {number}: the translation was cut off at its length limit ({len(translations[0].tokens)} tokens); "
-            "to allow longer ones, raise decoding.max_length or decoding.max_length_ratio",
-            TranslationWarning,
-        )

@@ -84,7 +84,7 @@ def analyse_run(
     worst: int,
 ) -> SystemAnalysis:
     """Translate the sources and analyze the outputs, with the attention of the `worst` sentences."""
-    found = [best for best, *_ in translator.translate_n_best(sources, translator.decoding_config(beam_size=beam))]
+    found = [best for best, *_ in translator.translate(sources, translator.decoding_config(beam_size=beam))]
     outputs = [one.text for one in found]
     analysis = analyze_errors(
         name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst

@@ -59,7 +59,7 @@ def beam_search_rewriter(translator: Translator, config: DecodingConfig) -> Rewr
     def rewrite(texts: Iterable[str]) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TranslationWarning)
-            for best, *_ in translator.stream_n_best(texts, config):
+            for best, *_ in translator.translate_stream(texts, config):
                 yield best.text if best.hypothesis.finished else ""
 
     return rewrite

@@ -139,7 +139,7 @@ def score_translations(
     with warnings.catch_warnings():
         # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
-        results = translator.translate_n_best(sources, settings, source_features=heads)
+        results = translator.translate(sources, settings, source_features=heads)
     outputs = [translations[0].text for translations in results]
     normalize = translator.tokenizer.target.normalize
     references = [[normalize(target) for target in column] for column in zip_longest(*targets, fillvalue="")]

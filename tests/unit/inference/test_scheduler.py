@@ -1,7 +1,7 @@
 """Streams of requests: results in order, bounded reading, and errors in their place."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -97,7 +97,7 @@ def test_longest_requests_go_first_once_all_are_read(tokenizer):
         assert [len(ids) for ids in entered] == order
 
 
-def texts_of(found: Iterator[list[Translation]]) -> list[str]:
+def texts_of(found: Iterator[Sequence[Translation]]) -> list[str]:
     return [translations[0].text for translations in found]
 
 
@@ -108,10 +108,10 @@ def test_continuous_stream_equals_list(tokenizer, chunk):
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer, max_segment_length=29)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        expected = texts_of(model.translate_n_best(lines))
+        expected = texts_of(model.translate(lines))
         apart = [str(one.message) for one in told]
         told.clear()
-        assert texts_of(model.stream_n_best(iter(lines), chunk=chunk)) == expected
+        assert texts_of(model.translate_stream(iter(lines), chunk=chunk)) == expected
     assert any("line 7" in one and "segments" in one for one in apart)
     assert sorted(str(one.message) for one in told) == sorted(apart)
 
@@ -121,7 +121,7 @@ def test_stream_of_empty_lines_is_read_lazily(tokenizer):
     read = []
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     lines = (read.append(number) or "" for number in range(10_000))
-    streamed = model.stream_n_best(lines, chunk=64)
+    streamed = model.translate_stream(lines, chunk=64)
     for number in range(1000):
         assert next(streamed)[0].text == ""
         assert len(read) <= number + 2 * 64
@@ -133,5 +133,5 @@ def test_refused_line_stops_a_stream_after_earlier_lines(tokenizer, chunk):
     model = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=2.0), tokenizer)
     given_out = []
     with pytest.raises(DataError, match="line 3: 79999 tokens"):
-        given_out.extend(model.stream_n_best(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))
+        given_out.extend(model.translate_stream(["a cat", "two dogs", "cat " * 20_000, "a cat"], chunk=chunk))
     assert len(given_out) == 2

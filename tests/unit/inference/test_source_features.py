@@ -79,14 +79,14 @@ def scores(found) -> list[float]:
 
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
 def test_batch_equals_alone_with_trees(tokenizer, batch_tokens):
-    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT, source_features=TREES)
+    together = translator(tokenizer, batch_tokens=batch_tokens).translate(TEXTS, SHORT, source_features=TREES)
     alone = [
-        translator(tokenizer).translate_n_best([text], SHORT, source_features=[tree])[0]
+        translator(tokenizer).translate([text], SHORT, source_features=[tree])[0]
         for text, tree in zip(TEXTS, TREES, strict=True)
     ]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert scores(together) == pytest.approx(scores(alone), abs=1e-5)
-    flat = scores(translator(tokenizer).translate_n_best(TEXTS, SHORT, source_features=FLAT))
+    flat = scores(translator(tokenizer).translate(TEXTS, SHORT, source_features=FLAT))
     differs = [abs(one - other) > 1e-4 for one, other in zip(scores(together), flat, strict=True)]
     assert differs == [tree != one for tree, one in zip(TREES, FLAT, strict=True)]
 
@@ -94,12 +94,10 @@ def test_batch_equals_alone_with_trees(tokenizer, batch_tokens):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_stream_equals_list(tokenizer, chunk):
     model = translator(tokenizer)
-    streamed = list(model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk, source_features=iter(TREES)))
-    assert scores(streamed) == pytest.approx(
-        scores(model.translate_n_best(TEXTS, SHORT, source_features=TREES)), abs=1e-5
-    )
+    streamed = list(model.translate_stream(iter(TEXTS), SHORT, chunk=chunk, source_features=iter(TREES)))
+    assert scores(streamed) == pytest.approx(scores(model.translate(TEXTS, SHORT, source_features=TREES)), abs=1e-5)
     assert [result.text for result in model.translate(TEXTS, beam_size=1, source_features=TREES)] == [
-        row[0].text for row in model.stream_n_best(TEXTS, DecodingConfig(beam_size=1), source_features=TREES)
+        row[0].text for row in model.translate_stream(TEXTS, DecodingConfig(beam_size=1), source_features=TREES)
     ]
 
 
@@ -118,7 +116,7 @@ def test_scores_depend_on_the_trees(tokenizer):
 def test_forced_score_equals_returned_score(tokenizer):
     """Outputs whose text encodes to other ids are left out."""
     model = translator(tokenizer)
-    found = [row[0] for row in model.translate_n_best(TEXTS, SHORT, source_features=TREES)]
+    found = [row[0] for row in model.translate(TEXTS, SHORT, source_features=TREES)]
     again = model.score(TEXTS, [one.text for one in found], source_features=TREES)
     same = [
         (one.hypothesis.score, other.score)
@@ -135,13 +133,13 @@ def test_segments_of_a_long_text_have_their_own_trees(tokenizer):
     wanted = DecodingConfig(beam_size=2, max_length=7)
     parts = cut(small, text)
     with pytest.warns(TranslationWarning, match=f"translated in {len(parts)} segments"):
-        [[whole]] = small.translate_n_best([text], wanted, source_features=[heads])
+        [[whole]] = small.translate([text], wanted, source_features=[heads])
     ends = list(accumulate((len(part.split()) for part in parts), initial=0))
     trees = [
         tuple(head - start if start < head <= end else 0 for head in heads[start:end]) for start, end in pairwise(ends)
     ]
     assert sum(tree.count(0) for tree in trees) > heads.count(0)
-    alone = [row[0] for row in small.translate_n_best(parts, wanted, source_features=trees)]
+    alone = [row[0] for row in small.translate(parts, wanted, source_features=trees)]
     assert whole.text == " ".join(one.text for one in alone if one.text)
     assert whole.hypothesis.log_prob == pytest.approx(sum(one.hypothesis.log_prob for one in alone), rel=1e-5)
 
@@ -156,8 +154,8 @@ def test_missing_trees_are_refused(tokenizer):
     model = translator(tokenizer)
     for ask in (
         lambda: model.translate(["a cat"]),
-        lambda: model.translate_n_best([""]),
-        lambda: list(model.stream_n_best(["a cat"])),
+        lambda: model.translate([""]),
+        lambda: list(model.translate_stream(["a cat"])),
         lambda: model.score(["a"], ["b"]),
         lambda: list(model.score_stream([("a", "b")])),
     ):
@@ -177,17 +175,17 @@ def test_missing_trees_are_refused(tokenizer):
 )
 def test_invalid_trees_are_refused(tokenizer, texts, trees, message):
     with pytest.raises(DataError, match=message):
-        translator(tokenizer).translate_n_best(texts, first_line=11, source_features=trees)
+        translator(tokenizer).translate(texts, first_line=11, source_features=trees)
 
 
 def test_surplus_trees_of_a_stream_are_refused(tokenizer):
     model = translator(tokenizer)
     with pytest.raises(DataError, match="more trees than the 1 texts"):
-        list(model.stream_n_best(["a"], SHORT, source_features=[(0,), (0,)]))
+        list(model.translate_stream(["a"], SHORT, source_features=[(0,), (0,)]))
     with pytest.raises(DataError, match="more trees than the 1 texts"):
         list(model.score_stream([("a", "b")], source_features=[(0,), (0,)]))
     with pytest.raises(DataError, match="2 texts but 1 trees"):
-        list(model.stream_n_best(["a", "b"], SHORT, source_features=[(0,)]))
+        list(model.translate_stream(["a", "b"], SHORT, source_features=[(0,)]))
 
 
 def test_trees_without_effect_are_refused():
@@ -200,8 +198,8 @@ def test_trees_without_effect_are_refused():
 def test_sentences_of_a_document_have_their_own_trees(tokenizer):
     text, heads = "two dogs play.\n  A cat sits.", (2, 3, 0, 5, 6, 2)
     model = translator(tokenizer)
-    [[found]] = model.translate_n_best([text], DecodingConfig(beam_size=2), source_features=[heads], split="sentences")
-    parts = model.translate_n_best(
+    [[found]] = model.translate([text], DecodingConfig(beam_size=2), source_features=[heads], split="sentences")
+    parts = model.translate(
         ["two dogs play.", "A cat sits."], DecodingConfig(beam_size=2), source_features=[(2, 3, 0), (2, 3, 0)]
     )
     assert found.text == "\n  ".join(part[0].text for part in parts)

@@ -74,9 +74,9 @@ def silently():
 @pytest.mark.usefixtures("silently")
 def test_options_default_to_the_configuration(tokenizer):
     own, plain = translator(tokenizer, config=SHORT), translator(tokenizer)
-    assert own.translate_n_best(TEXTS) == plain.translate_n_best(TEXTS, SHORT)
-    assert list(own.stream_n_best(TEXTS)) == plain.translate_n_best(TEXTS, SHORT)
-    assert texts_of(own.translate(TEXTS)) == [best.text for best, *_ in plain.translate_n_best(TEXTS, SHORT)]
+    assert own.translate(TEXTS) == plain.translate(TEXTS, SHORT)
+    assert list(own.translate_stream(TEXTS)) == plain.translate(TEXTS, SHORT)
+    assert texts_of(own.translate(TEXTS)) == [best.text for best, *_ in plain.translate(TEXTS, SHORT)]
     assert texts_of(own.translate(TEXTS)) != texts_of(plain.translate(TEXTS))
     raw = translator(tokenizer, config=DecodingConfig(length_penalty_kind="none"))
     (scored,) = raw.score(TEXTS[:1], ["Hunde"])
@@ -99,8 +99,8 @@ def test_options_replace_the_configuration(tokenizer):
 @pytest.mark.usefixtures("silently")
 @pytest.mark.parametrize("batch_tokens", [1, 37, 4096])
 def test_batch_equals_alone_in_order(tokenizer, batch_tokens):
-    together = translator(tokenizer, batch_tokens=batch_tokens).translate_n_best(TEXTS, SHORT)
-    alone = [translator(tokenizer).translate_n_best([text], SHORT)[0] for text in TEXTS]
+    together = translator(tokenizer, batch_tokens=batch_tokens).translate(TEXTS, SHORT)
+    alone = [translator(tokenizer).translate([text], SHORT)[0] for text in TEXTS]
     assert [[one.text for one in row] for row in together] == [[one.text for one in row] for row in alone]
     assert [row[0].hypothesis.score for row in together] == pytest.approx([row[0].hypothesis.score for row in alone])
 
@@ -109,13 +109,13 @@ def test_batch_equals_alone_in_order(tokenizer, batch_tokens):
 def test_empty_texts_do_not_reach_the_model(tokenizer):
     quiet = Translator(PrefixModel(words=0, end_bias=float("nan")), tokenizer)
     assert texts_of(quiet.translate(["", "  ", "\t"], beam_size=2)) == ["", "", ""]
-    assert quiet.translate_n_best([""])[0][0].hypothesis.finished
+    assert quiet.translate([""])[0][0].hypothesis.finished
     assert quiet.translate([]) == []
 
 
 @pytest.mark.usefixtures("silently")
 def test_texts_and_tokens_match_the_ids(tokenizer):
-    for [best, *_] in translator(tokenizer).translate_n_best(TEXTS, SHORT):
+    for [best, *_] in translator(tokenizer).translate(TEXTS, SHORT):
         assert best.text == tokenizer.target.decode(best.hypothesis.tokens)
         assert list(best.tokens) == tokenizer.target.ids_to_tokens(best.hypothesis.tokens)
 
@@ -124,7 +124,7 @@ def test_cut_off_output_is_reported_by_line(tokenizer):
     endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
     with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
-        [empty, [best]] = endless.translate_n_best(["", "a cat"], wanted, first_line=11)
+        [empty, [best]] = endless.translate(["", "a cat"], wanted, first_line=11)
     assert empty[0].hypothesis.finished
     assert not best.hypothesis.finished
 
@@ -137,7 +137,7 @@ def test_warnings_point_to_the_caller_every_time(tokenizer):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for _ in range(2):
-            list(endless.stream_n_best(["a cat", "a"], config))
+            list(endless.translate_stream(["a cat", "a"], config))
     package = str(Path(dragoman.__file__).parent)
     assert [one.filename.startswith(package) for one in told] == [False] * 4
     assert not [key for key in globals().get("__warningregistry__", {}) if key != "version"]
@@ -163,13 +163,13 @@ def test_long_text_is_translated_in_segments(tokenizer, choices):
     length = len(tokenizer.source.encode(" ".join(pieces)))
     small = translator(tokenizer, choices=choices, max_segment_length=longest)
     with pytest.warns(TranslationWarning) as caught:
-        [_, [whole]] = small.translate_n_best(["a cat", " ".join(pieces)], wanted)
+        [_, [whole]] = small.translate(["a cat", " ".join(pieces)], wanted)
     [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
     assert said.startswith(f"line 2: {length} tokens are too long")
     assert said.endswith("split it by sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
-        parts = [found[0] for found in small.translate_n_best(_cut(small, " ".join(pieces)), wanted)]
+        parts = [found[0] for found in small.translate(_cut(small, " ".join(pieces)), wanted)]
     assert whole.text == " ".join(part.text for part in parts if part.text)
     assert whole.hypothesis.log_prob == pytest.approx(sum(part.hypothesis.log_prob for part in parts), rel=1e-5)
     assert whole.hypothesis.length == sum(part.hypothesis.length for part in parts)
@@ -184,7 +184,7 @@ def _cut(small: Translator, text: str) -> list[str]:
 
 def test_excessive_line_is_refused(tokenizer):
     with pytest.raises(DataError, match=r"line 7: \d+ tokens, more than the 65536 that a line may have"):
-        translator(tokenizer).translate_n_best(["cat " * 20_000], first_line=7)
+        translator(tokenizer).translate(["cat " * 20_000], first_line=7)
 
 
 @pytest.mark.usefixtures("silently")
@@ -199,14 +199,14 @@ def test_unseen_script_is_translated(tokenizer):
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_stream_equals_list(tokenizer, chunk):
     model = translator(tokenizer)
-    streamed = [[one.text for one in row] for row in model.stream_n_best(iter(TEXTS), SHORT, chunk=chunk)]
-    assert streamed == [[one.text for one in row] for row in model.translate_n_best(TEXTS, SHORT)]
+    streamed = [[one.text for one in row] for row in model.translate_stream(iter(TEXTS), SHORT, chunk=chunk)]
+    assert streamed == [[one.text for one in row] for row in model.translate(TEXTS, SHORT)]
 
 
 def test_stream_reads_one_chunk_ahead(tokenizer):
     read = []
     lines = (read.append(text) or "" for text in TEXTS)
-    next(translator(tokenizer).stream_n_best(lines, chunk=3))
+    next(translator(tokenizer).translate_stream(lines, chunk=3))
     assert len(read) == 3
 
 
@@ -227,7 +227,7 @@ def test_forced_score_equals_returned_score():
     model = Translator(PrefixModel(words=len(words.target) - 4, end_bias=2.0), words)
     wanted = DecodingConfig(beam_size=3, n_best=3, allow_unk=False)
     texts = ["two cat", "dogs", "a cat and two dogs"]
-    rows = zip(texts, model.translate_n_best(texts, wanted), strict=True)
+    rows = zip(texts, model.translate(texts, wanted), strict=True)
     found = [(text, one) for text, row in rows for one in row if one.hypothesis.finished]
     assert {len(one.tokens) for _, one in found} > {0, 2}
     scored = model.score([text for text, _ in found], [one.text for _, one in found])
@@ -259,7 +259,7 @@ def test_invalid_scoring_inputs_are_refused(tokenizer):
 
 def test_invalid_calls_are_refused(tokenizer):
     with pytest.raises(TypeError, match="put it into a list"):
-        translator(tokenizer).translate_n_best("two dogs")
+        translator(tokenizer).score("two dogs", "zwei Hun")
     with pytest.raises(ConfigError, match="beam_size = 0"):
         translator(tokenizer).translate(["two dogs"], beam_size=0)
 
@@ -267,12 +267,12 @@ def test_invalid_calls_are_refused(tokenizer):
 @pytest.mark.parametrize("batch_tokens", [29, 1000])
 def test_threads_sharing_a_translator_equal_single_calls(tokenizer, silently, batch_tokens):
     mine = translator(tokenizer, batch_tokens=batch_tokens)
-    expected = {text: mine.translate_n_best([text], SHORT)[0] for text in TEXTS}
+    expected = {text: mine.translate([text], SHORT)[0] for text in TEXTS}
     found = {}
     with mine.concurrent() as shared:
 
         def ask(texts: list[str]) -> None:
-            found[tuple(texts)] = shared.translate_n_best(texts, SHORT)
+            found[tuple(texts)] = shared.translate(texts, SHORT)
 
         asked = [TEXTS[start:] + TEXTS[:start] for start in range(len(TEXTS))]
         threads = [threading.Thread(target=ask, args=(texts,)) for texts in asked]
@@ -295,8 +295,8 @@ PARTS = ["Two dogs play.", "A cat sits by the sea!", "Dogs, dogs, dogs?", "A cat
 @pytest.mark.usefixtures("silently")
 def test_split_document_keeps_its_layout(tokenizer):
     model = translator(tokenizer)
-    [row] = model.translate_n_best([DOCUMENT], SHORT, split="sentences")
-    parts = model.translate_n_best(PARTS, SHORT)
+    [row] = model.translate([DOCUMENT], SHORT, split="sentences")
+    parts = model.translate(PARTS, SHORT)
     for rank, found in enumerate(row):
         some = [part[rank] for part in parts]
         one, two, three, four = (part.text for part in some)
@@ -313,32 +313,30 @@ def test_split_document_keeps_its_layout(tokenizer):
 def test_split_texts_keep_order_and_white_space(tokenizer):
     model = translator(tokenizer)
     texts = ["", " \t", *PARTS, "two dogs play"]
-    found = [row[0].text for row in model.stream_n_best(texts, SHORT, chunk=2, split="sentences", language="de")]
-    assert found == ["", " \t", *(row[0].text for row in model.translate_n_best([*PARTS, texts[-1]], SHORT))]
+    found = [row[0].text for row in model.translate_stream(texts, SHORT, chunk=2, split="sentences", language="de")]
+    assert found == ["", " \t", *(row[0].text for row in model.translate([*PARTS, texts[-1]], SHORT))]
 
 
 def test_long_sentence_is_translated_in_segments(tokenizer):
     small = translator(tokenizer, max_segment_length=11)
     wanted = DecodingConfig(beam_size=2, max_length=11)
     with pytest.warns(TranslationWarning) as caught:
-        [[found]] = small.translate_n_best(
-            ["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences"
-        )
+        [[found]] = small.translate(["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
-        [[cat], [rest]] = small.translate_n_best(["A cat.", "two dogs play by the sea."], wanted)
+        [[cat], [rest]] = small.translate(["A cat.", "two dogs play by the sea."], wanted)
     assert found.text == f"{cat.text} {rest.text}"
     [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
     assert said.startswith("line 7: a sentence of 25 tokens is too long")
     assert "split it by sentences" not in said
     with pytest.raises(DataError, match=r"line 8: \d+ tokens, more than the 65536"):
-        small.translate_n_best(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
+        small.translate(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
 
 
 def test_split_lines_may_have_any_length(tokenizer):
     quick = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=30.0), tokenizer)
     document = "a cat sits by the sea. " * 3000
-    [[found]] = quick.translate_n_best([document], DecodingConfig(beam_size=1), split="sentences")
+    [[found]] = quick.translate([document], DecodingConfig(beam_size=1), split="sentences")
     assert found.hypothesis.length == 3000
     with pytest.raises(DataError, match=r"line 1: \d+ tokens"):
         quick.translate([document])
@@ -348,7 +346,7 @@ def test_split_lines_may_have_any_length(tokenizer):
 def test_translate_returns_results_with_n_best(tokenizer):
     model = translator(tokenizer)
     result = model.translate("a cat", beam_size=3, n_best=2, length_penalty=1.0)
-    [[first, second]] = model.translate_n_best(["a cat"], DecodingConfig(beam_size=3, n_best=2))
+    [[first, second]] = model.translate(["a cat"], DecodingConfig(beam_size=3, n_best=2))
     assert result.n_best == (first, second)
     assert (result.text, result.score, result.tokens) == (first.text, first.score, first.tokens)
     assert str(result) == first.text

@@ -195,7 +195,7 @@ def test_cpu_library_runs_every_compute_type(run, tmp_path, stub):
 
 def test_score_equals_the_score_of_the_translation(run, stub):
     translator = dragoman.load(run.path, device="cpu")
-    found = [best[0].hypothesis for best in translator.translate_n_best([TEXTS[0], TEXTS[2]])]
+    found = [best[0].hypothesis for best in translator.translate([TEXTS[0], TEXTS[2]])]
     scored = translator.score([TEXTS[0], TEXTS[2]], [TEXTS[0], TEXTS[2]])
     for one, again in zip(found, scored, strict=True):
         assert again.tokens == one.tokens
