@@ -229,8 +229,8 @@ class _Trainer(Generic[B]):
 
             read_shards(shards, state.model, state.optimizer)
         if checkpoint.ema is not None:
-            parameters = dict(state.model.named_parameters())
-            state.ema = {name: place_like(tensor, parameters[name]) for name, tensor in checkpoint.ema.items()}
+            model = state.model
+            state.ema = {name: place_like(one, model.get_parameter(name)) for name, one in checkpoint.ema.items()}
         state.progress = checkpoint.progress
         state.stream.seek(checkpoint.progress.position)
 
@@ -315,10 +315,9 @@ class _Trainer(Generic[B]):
 
     def _is_validation_due(self, epoch_before: int) -> bool:
         step, epoch = self.state.progress.step, self.state.stream.position["epoch"]
-        if self.config.validate_every is not None and step % self.config.validate_every == 0:
-            return True
-        epochs = self.config.validate_every_epochs
-        return epochs is not None and epoch // epochs > epoch_before // epochs
+        steps, epochs = self.config.validate_every, self.config.validate_every_epochs
+        by_step = steps is not None and step % steps == 0
+        return by_step or (epochs is not None and epoch // epochs > epoch_before // epochs)
 
     def _is_finished(self) -> bool:
         progress, config = self.state.progress, self.config
