@@ -175,7 +175,7 @@ def test_damaged_shard_is_one_message(prepared, tmp_path):
     header = tmp_path / "ready" / "shards" / "00001" / "ids" / "header.json"
     header.write_text(header.read_text()[:99])
     answer = dragoman("train", "--prepared", "ready", "--out", "new", cwd=tmp_path)
-    refused(answer, "ready/shards/00001/ids: ", "damaged")
+    refused(answer, "ready/shards/00001/ids", "damaged")
     assert not (tmp_path / "new").exists()
 
 

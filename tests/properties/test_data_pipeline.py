@@ -72,7 +72,7 @@ def test_any_ids_decode_to_one_line(side: LanguageTokenizer, numbers: list[int])
     text=any_text,
     preparation=st.builds(
         TextNormalizer,
-        normalisation=st.sampled_from(["none", "nfc", "nfkc"]),
+        normalization=st.sampled_from(["none", "nfc", "nfkc"]),
         casing=st.sampled_from(["preserve", "lower"]),
     ),
 )
@@ -84,7 +84,7 @@ def test_normalization_is_idempotent(text: str, preparation: TextNormalizer) -> 
 
 @given(texts=st.lists(any_text, max_size=7), probability=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 2**31))
 def test_bpe_dropout_never_changes_the_text(texts: list[str], probability: float, seed: int) -> None:
-    side = SIDES["Bpe-nfc-preserve"]
+    side = SIDES["BpeConfig-nfc-preserve"]
     drawn = side.encode_with_dropout(texts, probability=probability, generator=np.random.default_rng(seed))
     assert [side.decode(ids) for ids in drawn] == [side.normalize(text) for text in texts]
     if probability == 0:

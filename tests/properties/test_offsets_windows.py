@@ -44,7 +44,7 @@ any_text = st.text(st.characters(exclude_categories=())) | st.text(
 )
 preparations = st.builds(
     TextNormalizer,
-    normalisation=st.sampled_from(["none", "nfc", "nfkc"]),
+    normalization=st.sampled_from(["none", "nfc", "nfkc"]),
     casing=st.sampled_from(["preserve", "lower"]),
     whitespace=st.sampled_from(["collapse", "keep"]),
 )

@@ -88,14 +88,13 @@ def clean_in_blocks(
         TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
     notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
     draws = settings.valid is None
+    report, where = CleaningReport(), corpus_name(*settings.train_corpora)
     shards = [corpus_shards(corpus) for corpus in settings.train_corpora]
-    read_tasks = [
-        ReadTask(number, part, work / "blocks", settings.cleaning, tuple(held_out), seed if draws else None, size)
-        for number, part in enumerate(chain.from_iterable(shards))
-    ]
+    fixed = (settings.cleaning, tuple(held_out), seed if draws else None, size)
+    corpora = enumerate(chain.from_iterable(shards))
+    read_tasks = [ReadTask(number, corpus, work / "blocks", *fixed) for number, corpus in corpora]
     parts = [ReadResult.from_json(tree) for tree in runner.run(read_blocks, read_tasks)]
     lines = list(accumulate((part.lines for part in parts), initial=0))
-    report, where = CleaningReport(), corpus_name(*settings.train_corpora)
     for part, before in zip(parts, lines, strict=False):
         report.merge(part.report, before=before)
         warnings.found.update(part.warnings.found)
@@ -110,15 +109,11 @@ def clean_in_blocks(
         examples = (TextStore(task.shard / "held_out").examples() for task in tasks)
         TextStore.build(work / "valid", chain.from_iterable(examples))
         _require_training_examples(len(texts), of=report.kept, held_out=valid_size)
-    return CleanedCorpus(
-        texts,
-        TextStore(work / "valid"),
-        None if settings.test is None else TextStore(work / "test"),
-        tuple(task.shard for task in tasks),
-        report,
-        tuple(warnings.messages() + notes + _leak_notes(report, settings, where=where)),
-        tuple(lines[count] for count in accumulate(map(len, shards))),
-    )
+    test = None if settings.test is None else TextStore(work / "test")
+    all_notes = tuple(warnings.messages() + notes + _leak_notes(report, settings, where=where))
+    ends = tuple(lines[count] for count in accumulate(map(len, shards)))
+    folders = tuple(task.shard for task in tasks)
+    return CleanedCorpus(texts, TextStore(work / "valid"), test, folders, report, all_notes, ends)
 
 
 def tokenize_shards(

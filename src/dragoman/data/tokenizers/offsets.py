@@ -99,7 +99,7 @@ def _folded(aligned: AlignedText, normalizer: TextNormalizer) -> AlignedText:
         case "nfkc":
             folded = _unicode_normalized(aligned, "NFKC")
         case _:
-            assert_never(normalizer.normalisation)
+            assert_never(normalizer.normalization)
     text = folded.text if normalizer.whitespace == "keep" else folded.text.replace(SPACE, "_")
     return AlignedText(text, folded.spans)
 

@@ -43,6 +43,24 @@ _PLACEHOLDERS = {character: chr(0xFDD0 + place) for place, character in enumerat
 _TO_PLACEHOLDERS = str.maketrans(_PLACEHOLDERS)
 _FROM_PLACEHOLDERS = str.maketrans({placeholder: character for character, placeholder in _PLACEHOLDERS.items()})
 
+_SENTENCEPIECE_OPTIONS: dict[str, Any] = {
+    "hard_vocab_limit": False,
+    "character_coverage": 1.0,
+    "max_sentencepiece_length": MAX_TOKEN_LENGTH,
+    "max_sentence_length": MAX_UNIT_BYTES,
+    "split_by_unicode_script": False,
+    "split_by_number": False,
+    "normalization_rule_name": "identity",
+    "add_dummy_prefix": False,
+    "remove_extra_whitespaces": False,
+    "shuffle_input_sentence": False,
+    "num_threads": 1,
+    "unk_id": 0,
+    "bos_id": -1,
+    "eos_id": -1,
+    "minloglevel": 2,
+}
+
 
 def train_model(texts: Texts, config: TokenizerConfig) -> SubwordModel:
     """Train on texts; `texts` is called once per pass. Raises DataError if there is no text."""
@@ -120,21 +138,7 @@ def unigram_scores(units: Texts, *, vocab_size: int) -> dict[str, float]:
         model_writer=content,
         model_type="unigram",
         vocab_size=vocab_size + 2,  # the unknown token and the tab of `_sentences`
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        max_sentencepiece_length=MAX_TOKEN_LENGTH,
-        max_sentence_length=MAX_UNIT_BYTES,
-        split_by_unicode_script=False,
-        split_by_number=False,
-        normalization_rule_name="identity",
-        add_dummy_prefix=False,
-        remove_extra_whitespaces=False,
-        shuffle_input_sentence=False,
-        num_threads=1,
-        unk_id=0,
-        bos_id=-1,
-        eos_id=-1,
-        minloglevel=2,
+        **_SENTENCEPIECE_OPTIONS,
     )
     trained = sentencepiece.SentencePieceProcessor(model_proto=content.getvalue())
     found = {

@@ -21,14 +21,14 @@ SETTINGS = {
 }
 
 
-def learnt(chosen: TokenizerConfig, *, entries: int = 13) -> tuple[Tokenizer, Tokenizer]:
+def trained(chosen: TokenizerConfig, *, entries: int = 13) -> tuple[Tokenizer, Tokenizer]:
     before = Tokenizer.train(lambda: OLD, chosen)
     return before, extend_vocab(before, lambda: NEW, num_tokens=entries)
 
 
 @pytest.mark.parametrize("chosen", SETTINGS.values(), ids=list(SETTINGS))
 def test_old_ids_stay_and_new_text_is_shorter(chosen):
-    before, after = learnt(chosen)
+    before, after = trained(chosen)
     for old, new in ((before.source, after.source), (before.target, after.target)):
         assert new.model.vocab[: len(old)] == old.model.vocab
         assert len(old) < len(new) <= len(old) + 13
@@ -46,7 +46,7 @@ def test_old_ids_stay_and_new_text_is_shorter(chosen):
 
 @pytest.mark.parametrize("chosen", SETTINGS.values(), ids=list(SETTINGS))
 def test_extended_vocabulary_survives_a_file(chosen, tmp_path):
-    _, after = learnt(chosen)
+    _, after = trained(chosen)
     after.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")
     assert again.fingerprint == after.fingerprint

@@ -38,13 +38,13 @@ class Holder(Config):
     tokenizer: TokenizerConfig = BpeConfig()
 
 
-def learnt(settings: TokenizerConfig) -> LanguageTokenizer:
+def trained(settings: TokenizerConfig) -> LanguageTokenizer:
     return Tokenizer.train_on_texts(lambda: TEXTS, settings).source
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=["bpe", "bpe-whole", "unigram", "characters"])
 def side(request) -> LanguageTokenizer:
-    return learnt(request.param)
+    return trained(request.param)
 
 
 def units(text: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_line_break_ends_its_spaces():
 
 
 def test_unknown_character_has_no_space_around_it():
-    side = learnt(CharacterConfig(byte_fallback=False, whitespace="keep"))
+    side = trained(CharacterConfig(byte_fallback=False, whitespace="keep"))
     ids = side.encode("a Ж\nЖ")
     assert ids.count(UNK) == 2
     assert side.decode(ids) == "a ⁇\n⁇"
@@ -196,7 +196,7 @@ def test_continuation_starts_after_its_prompt(whitespace):
 @pytest.mark.parametrize("whitespace", ["collapse", "keep"])
 @pytest.mark.parametrize("kind", [BpeConfig, UnigramConfig, CharacterConfig])
 def test_passages_give_the_ids_of_the_text(kind, whitespace):
-    side = learnt(kind(vocab_size=400, whitespace=whitespace))
+    side = trained(kind(vocab_size=400, whitespace=whitespace))
     passages = ["The dog\n\n", "  plays in\n", "'snow, \t\n  \n", "\tthe  end"]
     ids = side.encode_passages([*passages, "Two"], continues=[False, True, True, True, False])
     assert list(chain.from_iterable(ids[:-1])) == side.encode("".join(passages))
