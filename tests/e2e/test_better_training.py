@@ -228,7 +228,7 @@ def test_backtranslation_options_without_effect(folder):
 def test_evaluation_with_perturbed_sources(folder):
     asked = ("evaluate", "run", "--source", "more.en", "--reference", "more.de")
     said = done(folder, *asked, "--perturb", "typos")
-    assert "typos: 200 of 200" in said
+    assert "typos: changed 200 of 200" in said
     assert done(folder, *asked, "--perturb", "typos") == said
     answer = dragoman(
         "evaluate", "--hypothesis", "more.en", "--reference", "more.de", "--perturb", "uppercase", cwd=folder

@@ -252,7 +252,7 @@ def test_resume_errors(folder):
     before = hashes(folder)
     refused(dragoman("train", "--resume", "run", cwd=folder), "run: the training has ended", "dragoman translate run")
     refused(dragoman("train", "--resume", "nowhere", cwd=folder), "nowhere: is not a run folder")
-    refused(dragoman("train", "--resume", "run", "--set", "training.seed=2", cwd=folder), "--set")
+    refused(dragoman("train", "--resume", "run", "--set", "training.seed=2", cwd=folder), "Leave the other options out")
     assert hashes(folder) == before
 
 

@@ -16,7 +16,7 @@ from dragoman.inference.backends.ensemble import CpuEnsemble
 from dragoman.inference.backends.shortlist import ShortlistBackend
 from dragoman.inference.batching import BATCH_TOKENS
 from dragoman.inference.translator import Translator
-from dragoman.models.quantization import Arrays, ComputeType, dequantize_weights, load_arrays
+from dragoman.models.quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ def _load_cpu_backend(
         raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
     reason, is_expected = _reason_against_cpu_backend(tree, device)
     if reason is None:
-        build = _build_generator if _task(tree) == "language_modeling" else _build_translator
-        return build(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
+        return _build_on_cpu(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
     if compute_type in ("bfloat16", "int8"):
         raise ConfigError(f"compute_type = {compute_type}: {reason}. Leave compute_type out to use PyTorch in float32.")
     if stored == "int8" and compute_type == "auto":
@@ -235,37 +234,19 @@ def _may_have_accelerator() -> bool:
     return platform.system() != "Darwin" or platform.machine() == "arm64"
 
 
-def _build_translator(
-    folder: RunFolder, tree: Mapping[str, Any], compute: ComputeType, batch_tokens: int
-) -> Translator:
-    tokenizer = folder.read_tokenizer()
-    backend = cpu_backend.CpuBackend(
+def _build_on_cpu(
+    folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
+) -> "Translator | Generator":
+    arrays, tokenizer = load_arrays(folder.weights), folder.read_tokenizer()
+    backend = CpuBackend(
         tree["model"],
-        _arrays(folder, compute),
-        compute_type=compute,
+        dequantize_weights(arrays) if compute_type == "float32" else arrays,
+        compute_type=compute_type,
         source_vocabulary=len(tokenizer.source),
         target_vocabulary=len(tokenizer.target),
         where=str(folder.weights),
     )
+    if _task(tree) == "language_modeling":
+        return tasks.build_generator(folder.read_config(), backend, tokenizer, batch_tokens=batch_tokens)
     config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")
     return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)
-
-
-def _build_generator(
-    folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
-) -> "Generator":
-    return tasks.build_cpu_generator(
-        folder.read_config(),
-        tree["model"],
-        _arrays(folder, compute_type),
-        folder.read_tokenizer(),
-        compute_type=compute_type,
-        batch_tokens=batch_tokens,
-        where=str(folder.weights),
-    )
-
-
-def _arrays(folder: RunFolder, compute: ComputeType) -> Arrays:
-    """Return the weights for the CPU backend; int8 weights are dequantized for float32."""
-    arrays = load_arrays(folder.weights)
-    return dequantize_weights(arrays) if compute == "float32" else arrays

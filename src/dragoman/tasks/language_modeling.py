@@ -18,7 +18,6 @@ from dragoman.inference.batching import BATCH_TOKENS
 from dragoman.inference.generator import Generator
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
-from dragoman.models.quantization import Arrays, ComputeType
 from dragoman.tasks.base import RunFiles, TaskDescription, format_list, load_weights
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
@@ -27,6 +26,7 @@ from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 
+CPU = torch.device("cpu")
 SAMPLE_TOKENS = 200
 """Tokens of the sample in the model card."""
 
@@ -166,14 +166,15 @@ def build_language_model(
 
 
 def build_generator(
-    experiment: LanguageModelingConfig,
+    experiment: Any,
     model: DecoderOnlyTransformer | CpuBackend,
     tokenizer: Tokenizer,
     *,
-    device: torch.device,
+    device: torch.device = CPU,
     batch_tokens: int,
 ) -> Generator:
     """Build the generator of a model or of a backend."""
+    assert isinstance(experiment, LanguageModelingConfig)
     return Generator(
         model,
         tokenizer,
@@ -183,25 +184,6 @@ def build_generator(
         template=experiment.chat_template,
         batch_tokens=batch_tokens,
     )
-
-
-def build_cpu_generator(
-    experiment: Any,
-    model: Mapping[str, Any],
-    arrays: Arrays,
-    tokenizer: Tokenizer,
-    *,
-    compute_type: ComputeType,
-    batch_tokens: int,
-    where: str,
-) -> Generator:
-    """Build the generator of a language model on the CPU backend."""
-    assert isinstance(experiment, LanguageModelingConfig)
-    size = len(tokenizer.source)
-    backend = CpuBackend(
-        model, arrays, compute_type=compute_type, source_vocabulary=size, target_vocabulary=size, where=where
-    )
-    return build_generator(experiment, backend, tokenizer, device=torch.device("cpu"), batch_tokens=batch_tokens)
 
 
 def _write_sample(generator: Generator, prompt: str, experiment: LanguageModelingConfig) -> str:
