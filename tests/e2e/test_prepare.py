@@ -109,7 +109,6 @@ def test_ray_writes_the_same_files(prepared):
 
 
 ASKED = {
-    "no folder": (SHARDS, ["--out"]),
     "existing folder": ((*SHARDS, "--out", "ready"), ["ready: exists, and corpora are never overwritten"]),
     "no corpus": (("--out", "new"), ["No corpus. Give --source and --target"]),
     "one side": (("--source", "part.0.en", "--out", "new"), ["The train corpus needs both sides"]),
@@ -137,6 +136,12 @@ def test_prepare_errors(prepared, name):
     before = hashes(prepared)
     refused(dragoman("data", "prepare", *ASKED[name][0], cwd=prepared), *ASKED[name][1])
     assert hashes(prepared) == before
+
+
+def test_prepare_needs_an_output_folder(prepared):
+    answer = dragoman("data", "prepare", *SHARDS, cwd=prepared)
+    assert answer.returncode == 2
+    assert "--output-dir" in answer.stderr
 
 
 TRAINED = {
