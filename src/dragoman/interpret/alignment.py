@@ -84,6 +84,12 @@ def merge_tokens(weights: Float[Tensor, "target_tokens source_tokens"], *, targe
     return torch.stack(rows) if rows else merged[:0]
 
 
+def without_each_word(ids: Sequence[int], words: Words) -> list[list[int]]:
+    """Return the ids, and for each word a copy in which its tokens are unknown symbols."""
+    masked = ([UNK if n in positions else token for n, token in enumerate(ids)] for positions in words.tokens)
+    return [list(ids), *masked]
+
+
 @dataclass(frozen=True, slots=True)
 class AlignmentHead:
     """Cross-attention that is read as an alignment.
@@ -212,10 +218,7 @@ def leave_one_out(
     The tokens of word $j$ are replaced by the unknown symbol. Prediction difference of Li et al. (2019, section 3.2)
     instead uses probabilities, and zeros as the embedding. Works for models without attention too.
     """
-    sources = [list(source)] + [
-        [UNK if position in set(positions) else token for position, token in enumerate(source)]
-        for positions in source_words.tokens
-    ]
+    sources = without_each_word(source, source_words)
     device = next(as_module(model).parameters()).device
     given, expected = (torch.tensor([ids], device=device) for ids in ([BOS, *target], [*target, EOS]))
     parts = []

@@ -9,12 +9,19 @@ from torch import Tensor
 
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import DataError
-from dragoman.interpret.alignment import Words, words_of_ids
+from dragoman.interpret.alignment import Words, without_each_word, words_of_ids
 from dragoman.interpret.attribution import OutcomeQuery, repeat_row, replace_by_unk
-from dragoman.interpret.explanation import Contributions, ExplainedTask, Explanation, add_analyses, list_predictions
-from dragoman.interpret.recorder import Ids, eval_mode, record_text
+from dragoman.interpret.explanation import (
+    Contributions,
+    ExplainedTask,
+    Explanation,
+    add_analyses,
+    list_predictions,
+    record_query,
+)
+from dragoman.interpret.recorder import Ids, eval_mode
 from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
-from dragoman.models.special_symbols import BOS, EOS, UNK
+from dragoman.models.special_symbols import BOS, EOS
 from dragoman.typing import Float, Int
 
 NUM_LABELS = 6
@@ -155,15 +162,10 @@ def explain_answer(
 def _explain(model: ModelWithHead, tokenizer: LanguageTokenizer, outcomes: _Outcomes) -> Explanation:
     query = _build_query(model, outcomes)
     rows = tuple(outcomes.class_names(outcomes.classes)) if outcomes.rows is None else outcomes.rows
-    with torch.no_grad(), eval_mode(model):
-        log_probs = query.class_log_probs()[: outcomes.num_predictions].cpu()
-        tokens = repeat_row(outcomes.ids, 1, query.classes.device)
-        predicted = tuple(outcomes.classes[: outcomes.num_predictions])
-        forward_pass = record_text(
-            model, lambda: outcomes.logits(tokens), source=tuple(outcomes.ids), target=predicted, log_probs=log_probs
-        )
+    predicted, ids = tuple(outcomes.classes[: outcomes.num_predictions]), tuple(outcomes.ids)
+    forward_pass = record_query(query, outcomes.logits, inputs=ids, source=ids, target=predicted)
     source = tuple(tokenizer.ids_to_tokens(outcomes.ids))
-    predictions = list_predictions(log_probs, predicted, outcomes.class_names)
+    predictions = list_predictions(forward_pass.log_probs, predicted, outcomes.class_names)
     explanation = Explanation(
         task=outcomes.task,
         source_text=outcomes.text,
@@ -194,11 +196,7 @@ def _build_query(model: ModelWithHead, outcomes: _Outcomes) -> OutcomeQuery:
 @torch.no_grad()
 def _leave_words_out(query: OutcomeQuery, outcomes: _Outcomes, rows: tuple[str, ...]) -> Contributions:
     """Return the decrease of each outcome's log-probability without each word."""
-    without = [
-        [UNK if position in set(positions) else token for position, token in enumerate(outcomes.ids)]
-        for positions in outcomes.words.tokens
-    ]
-    texts = torch.tensor([list(outcomes.ids), *without], device=query.classes.device)
+    texts = torch.tensor(without_each_word(outcomes.ids, outcomes.words), device=query.classes.device)
     classes = query.classes[None, :, None]
     with eval_mode(query.model):
         log_probs = [outcomes.logits(batch).float().log_softmax(dim=-1) for batch in texts.split(BATCH_SIZE)]

@@ -50,8 +50,8 @@ from dragoman.interpret.recorder import (
     ForwardPass,
     Ids,
     eval_mode,
+    record,
     record_pairs,
-    record_text,
 )
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder
 from dragoman.typing import Float
@@ -193,12 +193,7 @@ def explain_continuation(
     query = query_continuation(model, prompt, output, finished=finished)
     expected = tuple(query.classes.tolist())
     inputs = [*prompt, *expected[:-1]]
-    with torch.no_grad(), eval_mode(query.model):
-        log_probs = query.class_log_probs().cpu()
-        tokens = repeat_row(inputs, 1, query.classes.device)
-        forward_pass = record_text(
-            query.model, lambda: model.hidden(tokens), source=tuple(prompt), target=expected, log_probs=log_probs
-        )
+    forward_pass = record_query(query, model.hidden, inputs=inputs, source=tuple(prompt), target=expected)
     names, target = tuple(tokenizer.ids_to_tokens(inputs)), tuple(tokenizer.ids_to_tokens(expected))
     explanation = Explanation(
         task="continuation",
@@ -209,9 +204,28 @@ def explain_continuation(
         inputs=names,
         step_positions=tuple(range(len(prompt) - 1, len(inputs))),
         forward_pass=forward_pass,
-        predictions=list_predictions(log_probs, expected, tokenizer.ids_to_tokens),
+        predictions=list_predictions(forward_pass.log_probs, expected, tokenizer.ids_to_tokens),
     )
     return add_analyses(explanation, query, columns=names, rows=target)
+
+
+@torch.no_grad()
+def record_query(
+    query: OutcomeQuery, run: Callable[..., object], *, inputs: Ids, source: tuple[int, ...], target: tuple[int, ...]
+) -> ForwardPass:
+    """Record the forward pass of one text, which `run` starts; the first outcomes of the query are the target."""
+    with eval_mode(query.model):
+        log_probs = query.class_log_probs()[: len(target)].cpu()
+        with record(query.model) as trace:
+            run(repeat_row(inputs, 1, query.classes.device))
+    return ForwardPass(
+        source=source,
+        target=target,
+        weights={kind: trace.weights(kind)[:, 0] for kind in trace.kinds},
+        masks={kind: trace.mask(kind)[:, 0] for kind in trace.kinds},
+        projected=trace.projected_kinds,
+        log_probs=log_probs,
+    )
 
 
 def add_analyses(

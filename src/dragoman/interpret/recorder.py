@@ -240,27 +240,6 @@ def record_pairs(
     return passes
 
 
-def record_text(
-    model: nn.Module,
-    run: Callable[[], object],
-    *,
-    source: tuple[int, ...],
-    target: tuple[int, ...],
-    log_probs: Float[Tensor, "steps classes"],
-) -> ForwardPass:
-    """Record the forward pass of one text, which `run` starts; predictions are given."""
-    with record(model) as trace:
-        run()
-    return ForwardPass(
-        source=source,
-        target=target,
-        weights={kind: trace.weights(kind)[:, 0] for kind in trace.kinds},
-        masks={kind: trace.mask(kind)[:, 0] for kind in trace.kinds},
-        projected=trace.projected_kinds,
-        log_probs=log_probs,
-    )
-
-
 def _unpadded_region(
     source: int, target: int, projected: frozenset[AttentionKind]
 ) -> dict[AttentionKind, tuple[slice, slice]]:

@@ -163,21 +163,17 @@ def count_candidates(validations: int, config: TrainingConfig) -> int:
 
 def plan_memory(profile: Profile, config: TrainingConfig, *, devices: int = 1) -> MemoryPlan:
     """Return the peak memory by part on each of the devices that share every batch."""
-    tensors, processes = profile.tensors, 1 + len(profile.worker_peaks)
+    processes = 1 + len(profile.worker_peaks)
     growth = expected_growth(profile)
     workers = sum(profile.worker_peaks) + growth * len(profile.worker_peaks)
     training = profile.peak_bytes + growth + workers
     if devices > 1:
         training = round(fit_memory(profile, config).predict(config.token_budget // devices))
-    known = processes * (tensors.total + profile.program_bytes + profile.data_bytes)
+    parts = {"program": profile.program_bytes, "data": profile.data_bytes, **asdict(profile.tensors)}
+    known = processes * sum(parts.values())
     total = max(training, _selection_bytes(profile, config) + workers)
     return MemoryPlan(
-        program=processes * profile.program_bytes,
-        data=processes * profile.data_bytes,
-        weights=processes * tensors.weights,
-        gradients=processes * tensors.gradients,
-        optimizer=processes * tensors.optimizer,
-        ema=processes * tensors.ema,
+        **{name: processes * size for name, size in parts.items()},
         activations=max(0, total - known),
         total=max(total, known),
     )

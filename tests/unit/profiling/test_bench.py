@@ -30,10 +30,10 @@ def test_roofline_by_hand():
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_time_decoding_times_every_step(beam_size):
-    network = TorchBackend(PrefixModel(words=5, end_bias=3.0))
+    backend = TorchBackend(PrefixModel(words=5, end_bias=3.0))
     settings = DecodingConfig(beam_size=beam_size, min_length=7, max_length=7)
     rows = [[4, 5], [6], [7, 4, 5]]
-    found = time_decoding(network, rows, limits=np.full(3, 7), config=settings, starts=[OutputStart()] * 3)
+    found = time_decoding(backend, rows, limits=np.full(3, 7), config=settings, starts=[OutputStart()] * 3)
     assert [step.sentences for step in found.steps[:8]] == [3] * 8  # seven tokens, and the end
     assert len(found.steps) == 8
     assert found.encoding > 0
