@@ -102,7 +102,7 @@ def check_resumption(build: Callable[[], EpochStream[TextBatch]], taken: int) ->
     for _ in range(5):
         expected, found = next(whole), next(resumed)
         assert found.rows.tolist() == expected.rows.tolist()
-        for name in ("tokens", "expected", "counted", "documents"):
+        for name in ("tokens", "labels", "loss_mask", "document_ids"):
             assert getattr(found, name).equal(getattr(expected, name))
 
 
@@ -183,9 +183,9 @@ def test_resumed_pairs_equal_uninterrupted_ones(some, taken: int, seed: int) -> 
 
 maskings = st.builds(
     MaskingConfig,
-    share=st.sampled_from([0.01, 0.15, 0.5, 0.99]),
-    masked=st.sampled_from([0.0, 0.5, 0.8]),
-    random=st.sampled_from([0.0, 0.1, 0.2]),
+    rate=st.sampled_from([0.01, 0.15, 0.5, 0.99]),
+    mask_share=st.sampled_from([0.0, 0.5, 0.8]),
+    random_share=st.sampled_from([0.0, 0.1, 0.2]),
 )
 
 
