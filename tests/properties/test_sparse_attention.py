@@ -245,7 +245,7 @@ def attention(config, pattern: AttentionPattern, distances: PositionBias | None 
             dropout=0.0,
             score=score,
             pattern=pattern,
-            position_bias=distances,
+            positions=distances,
         )
         return layer.double().eval()
 

@@ -133,13 +133,14 @@ def build_attention(
 ) -> MultiHeadAttention:
     """Build attention; self-attention has relative positions, `shared` by all layers or of the layer."""
     score = _score(config, attention, layer)
-    rotary, position_bias, tree = None, shared, None
+    positions: RotaryPositions | PositionBias | TreeBias | None = shared
     if isinstance(attention, SelfAttentionConfig):
-        rotary = RotaryPositions(base=config.positions.base) if isinstance(config.positions, RotaryConfig) else None
-        if isinstance(config.positions, ShawConfig):
-            position_bias = ShawPositions(**_relative(config, score), adds_values=config.positions.values)
+        if isinstance(config.positions, RotaryConfig):
+            positions = RotaryPositions(base=config.positions.base)
+        elif isinstance(config.positions, ShawConfig):
+            positions = ShawPositions(**_relative(config, score), adds_values=config.positions.values)
         elif isinstance(config.positions, TreeConfig) and config.positions.relative and is_source:
-            tree = TreeBias(**_relative(config, score))
+            positions = TreeBias(**_relative(config, score))
     return MultiHeadAttention(
         d_model=config.d_model,
         num_heads=config.num_heads,
@@ -148,9 +149,7 @@ def build_attention(
         dropout=config.dropout.attention,
         score=score,
         pattern=pattern,
-        rotary=rotary,
-        position_bias=position_bias,
-        tree=tree,
+        positions=positions,
         kept_heads=None if attention.kept_heads is None else attention.kept_heads[layer],
     )
 

@@ -124,9 +124,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float,
         score: Score,
         pattern: AttentionPattern,
-        rotary: RotaryPositions | None = None,
-        position_bias: PositionBias | None = None,
-        tree: TreeBias | None = None,
+        positions: RotaryPositions | PositionBias | TreeBias | None = None,
         kept_heads: tuple[int, ...] | None = None,
     ) -> None:
         """Build the projections; `kept_heads` are the heads that pruning kept, in whole groups if they share keys."""
@@ -142,9 +140,9 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(heads_left * self.head_size, d_model, bias=bias)
         self.score = score
         self.pattern = pattern
-        self.rotary = rotary
-        self.position_bias = position_bias
-        self.tree = tree
+        self.rotary = positions if isinstance(positions, RotaryPositions) else None
+        self.tree = positions if isinstance(positions, TreeBias) else None
+        self.position_bias = None if isinstance(positions, RotaryPositions | TreeBias) else positions
 
     def project_keys_values(
         self, x: Float[Tensor, "rows positions size"], position_ids: PositionIds | None = None
