@@ -97,9 +97,8 @@ def read_splits(
     example is a leak. Raises DataError as `read` does, and if a set is empty or too little is left for training.
     """
     warnings = ReadWarnings()
-    everything = list(read(corpora.train, warnings))
+    candidates = everything = list(read(corpora.train, warnings))
     test = None if corpora.test is None else list(read(corpora.test, warnings))
-    candidates = everything
     if corpora.valid is None:
         if corpora.remove_leaks:  # weights must not be selected on test text
             candidates = _without_leaks(everything, test or [], content)
@@ -122,8 +121,8 @@ def read_splits(
         notes.append(
             f"{corpora.train.path}: training examples that are in the validation or test text: {num_leaks:,}, {action}"
         )
-    files = [corpus.path for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
-    return Splits(left, valid, test, tuple(notes), {str(path): file_fingerprint(path) for path in files})
+    files = [str(corpus.path) for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
+    return Splits(left, valid, test, tuple(notes), {name: file_fingerprint(Path(name)) for name in files})
 
 
 def _hold_out(

@@ -181,7 +181,7 @@ def _cut(order: Rows, widths: Rows, budget: int) -> list[Rows]:
 
 
 def _pad(sequences: RaggedArray, rows: Rows, *, shift: int) -> tuple[Rows, Rows]:
-    """Return ids from position `shift` on, with room for one special token, and the lengths with that token."""
+    """Return ids from position `shift` on, padded for one special token, and the lengths with that token."""
     lengths = sequences.lengths[rows].astype(np.int64) + 1
     padded = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
     sequences.fill(rows, padded[:, shift : padded.shape[1] - 1 + shift])

@@ -16,7 +16,7 @@ from dragoman.data.readers.text_lines import read_lines
 from dragoman.errors import DataError
 
 Heads = tuple[int, ...]
-"""Head of each word of a sentence, from 1; 0 for a root, of which there may be several."""
+"""Head of each word of a sentence, from 1; 0 for a root. A sentence may have several roots."""
 
 COLUMNS = 10
 ID, HEAD, MISC = 0, 6, 9
